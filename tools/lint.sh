@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Formatting, vet, staticcheck, protos, and generated code that is current.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+unformatted=$(gofmt -l cmd internal ent/schema gen/*.go tools)
+if [[ -n $unformatted ]]; then
+  echo "not formatted:" "$unformatted"
+  exit 1
+fi
+go vet ./...
+go tool -modfile=tools/go.mod staticcheck ./cmd/... ./internal/... ./ent/schema/...
+(cd tools && go vet ./...)
+
+# Generated files are compared with themselves before and after, so that a work in progress lints too.
+generated() { find gen third_party ent clients/typescript/src/gen internal/devnet/contracts -type f 2>/dev/null | sort | xargs sha256sum; }
+before=$(generated)
+tools/gen.sh
+node internal/devnet/contracts/build.mjs --check
+if ! diff <(echo "$before") <(generated); then
+  echo "generated files are not current: run make gen and commit what it changes"
+  exit 1
+fi

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// policy is roamcard.v1.Policy.
+type policy struct {
+	Access, Scope     string
+	Paid              bool
+	IdempotencyHeader string
+	NoStore           bool
+	MaxBodyBytes      int
+	Problems          []string
+}
+
+// prices are what paid methods cost, for readers that compare offers.
+var prices = map[protoreflect.FullName]object{
+	"roamcard.v1.CardService.PurchaseCard": {"mode": "fixed", "currency": "USD", "amount": "25.00"},
+}
+
+// everywhere are the problems any route may answer with.
+var everywhere = []string{"schema_invalid", "body_too_large", "media_type_unsupported", "rate_limited", "internal"}
+
+// security says what a caller must show. A payment is not among it: the first call of a purchase
+// comes without one, and crawlers take a required scheme for an API key that they lack.
+func (p policy) security() ([]object, error) {
+	session := object{"walletSession": []string{}}
+	switch p.Access {
+	case "ACCESS_PUBLIC", "ACCESS_PAYER":
+		return []object{}, nil
+	case "ACCESS_SESSION":
+		return []object{session}, nil
+	case "ACCESS_OPERATOR":
+		return []object{{"operatorToken": []string{}}}, nil
+	case "ACCESS_DELIVERY":
+		return []object{{"deliveryToken": []string{}}, session}, nil
+	}
+	return nil, fmt.Errorf("the policy's access %q has no translation", p.Access)
+}
+
+// codes are the problems of a method: those of any route, those that follow from the rest of the
+// policy, and those it names.
+func (p policy) codes() []string {
+	codes := append(slices.Clone(everywhere), p.Problems...)
+	if p.Paid {
+		codes = append(codes, "payment_required", "payment_malformed")
+	}
+	if p.IdempotencyHeader == "IDEMPOTENCY_HEADER_REQUIRED" {
+		codes = append(codes, "idempotency_key_missing")
+	}
+	switch p.Access {
+	case "ACCESS_SESSION", "ACCESS_DELIVERY":
+		codes = append(codes, "session_invalid")
+	case "ACCESS_OPERATOR":
+		codes = append(codes, "operator_token_invalid")
+	}
+	return codes
+}
+
+// headers name the shared parameters that the policy adds.
+func (p policy) headers() (names []string) {
+	if p.Paid {
+		names = append(names, "PaymentSignature")
+	}
+	switch p.IdempotencyHeader {
+	case "IDEMPOTENCY_HEADER_REQUIRED":
+		names = append(names, "IdempotencyKey")
+	case "IDEMPOTENCY_HEADER_OPTIONAL":
+		names = append(names, "OptionalIdempotencyKey")
+	}
+	return names
+}
+
+// bodyLimit is the largest request body in bytes; policy.proto names the default.
+func (p policy) bodyLimit() int {
+	if p.MaxBodyBytes > 0 {
+		return p.MaxBodyBytes
+	}
+	return 16 << 10
+}

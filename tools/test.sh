@@ -1,0 +1,49 @@
+#!/usr/bin/env bash
+# Runs every check and test, and ends with one line: N passed, N failed.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+passed=0 failed=0
+report=$(mktemp -d)
+trap 'rm -rf "$report"' EXIT
+
+# step NAME COMMAND… runs one check that counts as one.
+step() {
+  local name=$1
+  shift
+  echo "--- $name"
+  local begin=$SECONDS
+  if "$@"; then
+    passed=$((passed + 1))
+    echo "--- $name: ok ($((SECONDS - begin)) s)"
+  else
+    failed=$((failed + 1))
+    echo "--- $name: FAILED ($((SECONDS - begin)) s)"
+  fi
+}
+
+# gotests DIR FLAGS… PACKAGES runs Go tests and counts each.
+gotests() {
+  local name=$1 dir=$2
+  shift 2
+  echo "--- $name"
+  local begin=$SECONDS code=0
+  (cd "$dir" && go test -json "$@") >"$report/go.json" 2>"$report/go.err" || code=$?
+  local counts
+  counts=$(node tools/gotest-report.mjs "$report/go.json") || code=1
+  cat "$report/go.err"
+  echo "$counts" | sed '$d'
+  read -r p f <<<"$(echo "$counts" | tail -n 1)"
+  passed=$((passed + p)) failed=$((failed + f))
+  # A build that breaks fails no test by itself.
+  if [[ $code -ne 0 && $f -eq 0 ]]; then failed=$((failed + 1)); fi
+  echo "--- $name: $p passed, $f failed ($((SECONDS - begin)) s)"
+}
+
+step "lint" tools/lint.sh
+step "build" make --no-print-directory build
+gotests "generator" tools -count=1 ./protoc-gen-openapi/...
+gotests "go" . -race -count=1 -timeout 20m ./...
+step "official clients" npm test --prefix clients/typescript
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
