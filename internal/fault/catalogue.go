@@ -1,0 +1,110 @@
+package fault
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// The codes. Each is documented by its row in the catalogue below.
+const (
+	SchemaInvalid            Code = "schema_invalid"
+	IdempotencyKeyMissing    Code = "idempotency_key_missing"
+	PaymentMalformed         Code = "payment_malformed"
+	SignatureInvalid         Code = "signature_invalid"
+	SessionInvalid           Code = "session_invalid"
+	ChallengeInvalid         Code = "challenge_invalid"
+	OperatorTokenInvalid     Code = "operator_token_invalid"
+	PaymentRequired          Code = "payment_required"
+	PaymentRejected          Code = "payment_rejected"
+	RouteNotFound            Code = "route_not_found"
+	OrderNotFound            Code = "order_not_found"
+	CardNotFound             Code = "card_not_found"
+	MethodNotAllowed         Code = "method_not_allowed"
+	BodyTooLarge             Code = "body_too_large"
+	MediaTypeUnsupported     Code = "media_type_unsupported"
+	CardAlreadyExists        Code = "card_already_exists"
+	CardNotActive            Code = "card_not_active"
+	TermsChanged             Code = "terms_changed"
+	OrderNotPayable          Code = "order_not_payable"
+	IdempotencyKeyReused     Code = "idempotency_key_reused"
+	AuthorizationAlreadyUsed Code = "authorization_already_used"
+	PaidIssueRequired        Code = "paid_issue_required"
+	RateLimited              Code = "rate_limited"
+	IssuePaused              Code = "issue_paused"
+	BINUnavailable           Code = "bin_unavailable"
+	FloatUnavailable         Code = "float_unavailable"
+	WorkersUnavailable       Code = "workers_unavailable"
+	SettlementUnknown        Code = "settlement_unknown"
+	DependencyDown           Code = "dependency_down"
+	NotReady                 Code = "not_ready"
+	Internal                 Code = "internal"
+)
+
+var catalogue = index(
+	Kind{SchemaInvalid, http.StatusBadRequest, "The request does not match the documented shape.", false, false, FixRequest},
+	Kind{IdempotencyKeyMissing, http.StatusBadRequest, "The Idempotency-Key header is missing.", false, false, FixRequest},
+	Kind{PaymentMalformed, http.StatusBadRequest, "The PAYMENT-SIGNATURE header cannot be read.", false, false, FixRequest},
+
+	Kind{SignatureInvalid, http.StatusUnauthorized, "The signature does not prove the wallet.", false, false, SignIn},
+	Kind{SessionInvalid, http.StatusUnauthorized, "The session is missing, expired or revoked.", false, false, SignIn},
+	Kind{ChallengeInvalid, http.StatusUnauthorized, "The challenge is unknown, expired, used, or not signed by its wallet.", false, false, SignIn},
+	Kind{OperatorTokenInvalid, http.StatusUnauthorized, "The operator token is missing or invalid.", false, false, SignIn},
+
+	Kind{PaymentRequired, http.StatusPaymentRequired, "Payment is required.", false, true, SignNewPayment},
+	Kind{PaymentRejected, http.StatusPaymentRequired, "The payment was not accepted and no money moved.", false, true, SignNewPayment},
+
+	Kind{RouteNotFound, http.StatusNotFound, "There is nothing at this path.", false, false, FixRequest},
+	Kind{OrderNotFound, http.StatusNotFound, "There is no such order.", false, false, FixRequest},
+	Kind{CardNotFound, http.StatusNotFound, "There is no such card.", false, false, FixRequest},
+	Kind{MethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", false, false, FixRequest},
+	Kind{BodyTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", false, false, FixRequest},
+	Kind{MediaTypeUnsupported, http.StatusUnsupportedMediaType, "The request body must be application/json.", false, false, FixRequest},
+
+	Kind{CardAlreadyExists, http.StatusConflict, "The wallet already has a card.", false, false, FixRequest},
+	Kind{CardNotActive, http.StatusConflict, "The card is not active.", true, false, WaitAndRetry},
+	Kind{TermsChanged, http.StatusConflict, "The quoted terms can no longer be honoured.", false, true, SignNewPayment},
+	Kind{OrderNotPayable, http.StatusConflict, "The order can no longer be paid.", false, false, FixRequest},
+	Kind{IdempotencyKeyReused, http.StatusConflict, "The idempotency key was used for another request.", false, false, FixRequest},
+	Kind{AuthorizationAlreadyUsed, http.StatusConflict, "The payment authorization belongs to another request.", false, false, FixRequest},
+	Kind{PaidIssueRequired, http.StatusConflict, "A card has to be bought; this route never issues one.", false, true, SignNewPayment},
+
+	Kind{RateLimited, http.StatusTooManyRequests, "There are too many requests.", true, false, WaitAndRetry},
+
+	Kind{IssuePaused, http.StatusServiceUnavailable, "Issuing cards is paused.", true, false, WaitAndRetry},
+	Kind{BINUnavailable, http.StatusServiceUnavailable, "The issuer has no card range available.", true, false, WaitAndRetry},
+	Kind{FloatUnavailable, http.StatusServiceUnavailable, "The issuer's backing float is not enough for another card.", true, false, WaitAndRetry},
+	Kind{WorkersUnavailable, http.StatusServiceUnavailable, "No worker is there to deliver.", true, false, WaitAndRetry},
+	Kind{SettlementUnknown, http.StatusServiceUnavailable, "The payment's outcome is not known yet. Repeat the same request; do not sign another payment.", true, false, RetrySameRequest},
+	Kind{DependencyDown, http.StatusServiceUnavailable, "Something the service depends on does not answer.", true, false, WaitAndRetry},
+	Kind{NotReady, http.StatusServiceUnavailable, "The service is not ready.", true, false, WaitAndRetry},
+
+	Kind{Internal, http.StatusInternalServerError, "Something went wrong on our side.", true, false, RetrySameRequest},
+)
+
+func index(kinds ...Kind) map[Code]Kind {
+	m := make(map[Code]Kind, len(kinds))
+	for _, k := range kinds {
+		if _, twice := m[k.Code]; twice {
+			panic("fault: code twice in the catalogue: " + string(k.Code))
+		}
+		m[k.Code] = k
+	}
+	return m
+}
+
+// Lookup finds the kind of a code.
+func Lookup(code Code) (Kind, bool) {
+	k, ok := catalogue[code]
+	return k, ok
+}
+
+// Catalogue lists every kind, by code.
+func Catalogue() []Kind {
+	kinds := make([]Kind, 0, len(catalogue))
+	for _, k := range catalogue {
+		kinds = append(kinds, k)
+	}
+	slices.SortFunc(kinds, func(a, b Kind) int { return strings.Compare(string(a.Code), string(b.Code)) })
+	return kinds
+}

@@ -1,0 +1,97 @@
+// Package fault names the failures a caller may act on: one catalogue of code, status and next action.
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Code is the stable machine name of a failure, the same on every face of the service.
+type Code string
+
+// NextAction tells a caller what to do about a failure.
+type NextAction string
+
+// The next actions.
+const (
+	RetrySameRequest NextAction = "retry_same_request"
+	WaitAndRetry     NextAction = "wait_and_retry"
+	PollOrder        NextAction = "poll_order"
+	SignNewPayment   NextAction = "sign_new_payment"
+	FixRequest       NextAction = "fix_request"
+	SignIn           NextAction = "sign_in"
+	ContactSupport   NextAction = "contact_support"
+)
+
+// Kind is what a code always means. The catalogue holds one for each code.
+type Kind struct {
+	Code Code
+	// Status is the HTTP status on the REST face.
+	Status int
+	// Title is the same sentence for every occurrence.
+	Title string
+	// Retryable says that the same request, unchanged, can succeed later.
+	Retryable bool
+	// SafeToPayAgain is true only when no authorization of the request's key can still land.
+	SafeToPayAgain bool
+	NextAction     NextAction
+}
+
+// Fault is one occurrence: an error that may be shown to the caller as it is.
+type Fault struct {
+	Kind
+	// Detail says what happened this time, fit to show.
+	Detail string
+	// OrderID names the order this is about, when the caller may know it.
+	OrderID string
+	// RetryAfter is how long to wait before trying again; zero says nothing about it.
+	RetryAfter time.Duration
+	Fields     []Field
+}
+
+// Field is one wrong member of a request.
+type Field struct{ Path, Rule, Message string }
+
+// New makes a fault of a code in the catalogue. An unknown code is a programming mistake and panics.
+func New(code Code, detail string) *Fault {
+	kind, ok := catalogue[code]
+	if !ok {
+		panic("fault: no such code: " + string(code))
+	}
+	return &Fault{Kind: kind, Detail: detail}
+}
+
+// Newf is New with a formatted detail. The arguments are shown to the caller.
+func Newf(code Code, format string, args ...any) *Fault {
+	return New(code, fmt.Sprintf(format, args...))
+}
+
+// About names the order the fault is about.
+func (f *Fault) About(orderID string) *Fault { f.OrderID = orderID; return f }
+
+// After says when to try again.
+func (f *Fault) After(d time.Duration) *Fault { f.RetryAfter = d; return f }
+
+// With adds the wrong members of the request.
+func (f *Fault) With(fields ...Field) *Fault { f.Fields = append(f.Fields, fields...); return f }
+
+// Error implements error.
+func (f *Fault) Error() string { return string(f.Code) + ": " + f.Detail }
+
+// Is makes errors.Is compare faults by code, so that errors.Is(err, fault.New(code, "")) works.
+func (f *Fault) Is(target error) bool {
+	other, ok := target.(*Fault)
+	return ok && other.Code == f.Code
+}
+
+// As finds the fault in an error chain.
+func As(err error) (*Fault, bool) { return errors.AsType[*Fault](err) }
+
+// Of is the code of the fault in an error chain, or the empty code.
+func Of(err error) Code {
+	if f, ok := As(err); ok {
+		return f.Code
+	}
+	return ""
+}

@@ -1,0 +1,96 @@
+// Package order is what was asked for, at what price, and how far it has come.
+package order
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// ID names an order to the outside: "ord_" and a time-ordered id with 74 random bits.
+type ID string
+
+// Kind is the product an order is for.
+type Kind string
+
+// The kinds.
+const (
+	CardIssue Kind = "card_issue"
+	CardTopup Kind = "card_topup"
+	ESIM      Kind = "esim"
+)
+
+// Order is one thing asked for by one wallet. The wallet that pays owns it.
+type Order struct {
+	ID ID
+	// Operation names the asynchronous work behind the order.
+	Operation uuid.UUID
+	Kind      Kind
+	Status    Status
+	Owner     x402.Address
+	// Key is the caller's idempotency key; (Kind, Owner, Key) is unique for ever.
+	Key string
+	// Fingerprint is a digest of the request's meaning; the same key with another one is refused.
+	Fingerprint Fingerprint
+	Price       money.Cents
+	// Item is what the product needs to deliver, as the product wrote it when it priced the order.
+	Item json.RawMessage
+	// Scenario makes a sandbox provider misbehave on purpose; always empty in production.
+	Scenario string
+	// Version rises with every change and guards against stale ones.
+	Version   int
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// ExpiresAt ends the time in which an unpaid order can be paid; nil once paid.
+	ExpiresAt *time.Time
+}
+
+// Fingerprint is the SHA-256 of an operation and the canonical form of its request.
+type Fingerprint [sha256.Size]byte
+
+// NewID makes an id that sorts by time and cannot be guessed.
+func NewID() ID {
+	id := uuid.Must(uuid.NewV7())
+	return ID(fmt.Sprintf("ord_%x", id[:]))
+}
+
+// FingerprintOf digests an operation and its item. Items are structs, whose JSON has a fixed order.
+func FingerprintOf(kind Kind, item json.RawMessage) Fingerprint {
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%d\n%s", kind, len(item), item)
+	return Fingerprint(h.Sum(nil))
+}
+
+// Move is one step of an order from a status to another, with who took it and why.
+type Move struct {
+	Order    ID
+	From, To Status
+	// Actor is "buyer", "worker" or "operator:<name>".
+	Actor  string
+	Reason string
+	// Evidence is what the move rests on: transaction, provider reference. Never a secret.
+	Evidence map[string]string
+}
+
+// Hold is a share of something scarce that an order takes when it is claimed: issuer float, the one
+// card a wallet may have. It is given back when the order no longer needs it.
+type Hold struct {
+	// Resource names what is scarce, for example "float/card" or "card/0xabc…".
+	Resource string
+	Units    int64
+	// Limit is how much of the resource there is, as known at AsOf.
+	Limit int64
+	// AsOf is when Limit was read. Holds that ended after it still count: the reading may not show
+	// yet what they turned into.
+	AsOf time.Time
+	// Refusal and Detail are what a buyer is told when there is not enough.
+	Refusal fault.Code
+	Detail  string
+}

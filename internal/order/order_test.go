@@ -1,0 +1,91 @@
+package order
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestMovesHaveNoCycleApartFromADeadAuthorization(t *testing.T) {
+	// Settling returns to payment_required when its authorization is proven dead: each return uses
+	// up an authorization. Operators leave operator_review. Everything else goes forwards only.
+	allowed := map[[2]Status]bool{{Settling, PaymentRequired}: true}
+	var visit func(s Status, path map[Status]bool)
+	visit = func(s Status, path map[Status]bool) {
+		if path[s] {
+			t.Fatalf("cycle through %s", s)
+		}
+		path[s] = true
+		for _, to := range moves[s] {
+			if !allowed[[2]Status{s, to}] && s != OperatorReview {
+				visit(to, path)
+			}
+		}
+		delete(path, s)
+	}
+	for _, s := range Statuses() {
+		visit(s, map[Status]bool{})
+	}
+}
+
+func TestEveryPaidOrderCanReachAnEnd(t *testing.T) {
+	ends := map[Status]bool{Fulfilled: true, Refunded: true, OperatorReview: true}
+	for _, s := range Statuses() {
+		if !s.Paid() {
+			continue
+		}
+		seen, queue, reaches := map[Status]bool{}, []Status{s}, false
+		for len(queue) > 0 {
+			at := queue[0]
+			queue = queue[1:]
+			reaches = reaches || ends[at]
+			for _, to := range moves[at] {
+				if !seen[to] {
+					seen[to] = true
+					queue = append(queue, to)
+				}
+				if !to.Paid() {
+					t.Errorf("a paid order can become unpaid: %s to %s", at, to)
+				}
+			}
+		}
+		if !reaches {
+			t.Errorf("%s cannot end", s)
+		}
+	}
+}
+
+func TestOnlyOperatorsLeaveReview(t *testing.T) {
+	m := Move{From: OperatorReview, To: Provisioning, Actor: "worker"}
+	if m.Check() == nil {
+		t.Error("a worker left operator_review")
+	}
+	m.Actor = "operator:"
+	if m.Check() == nil {
+		t.Error("a nameless operator left operator_review")
+	}
+	m.Actor = "operator:ada"
+	if err := m.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMovesOutsideTheTableAreRefused(t *testing.T) {
+	for _, m := range []Move{
+		{From: PaymentRequired, To: Settled}, {From: Fulfilled, To: Refunded}, {From: Settling, To: Fulfilled},
+		{From: Expired, To: Settling}, {From: Settled, To: PaymentRequired},
+	} {
+		if m.Check() == nil {
+			t.Errorf("%s to %s was allowed", m.From, m.To)
+		}
+	}
+}
+
+func TestFingerprintsSeparateKindAndItem(t *testing.T) {
+	a := FingerprintOf(CardIssue, json.RawMessage(`{}`))
+	if a == FingerprintOf(CardTopup, json.RawMessage(`{}`)) || a == FingerprintOf(CardIssue, json.RawMessage(`{"a":1}`)) {
+		t.Error("two requests share a fingerprint")
+	}
+	if a != FingerprintOf(CardIssue, json.RawMessage(`{}`)) {
+		t.Error("one request has two fingerprints")
+	}
+}

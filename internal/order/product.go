@@ -1,0 +1,54 @@
+package order
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// Offer is what a product would sell, at which price. It is frozen in a signed quote, so that the
+// payment for it is honoured as it was offered.
+type Offer struct {
+	Price money.Cents
+	// Item is what delivery needs. It becomes the order's.
+	Item json.RawMessage
+	// Description names the thing in the challenge, in at most 200 characters.
+	Description string
+}
+
+// Progress is how far a delivery has come.
+type Progress struct {
+	State ProgressState
+	// After is when to look again, for Waiting.
+	After time.Duration
+	// Reason says why, for Refused and Doubtful.
+	Reason string
+	// Evidence goes on the order's timeline. Never a secret.
+	Evidence map[string]string
+}
+
+// ProgressState is the kind of a progress.
+type ProgressState int
+
+// The progress states.
+const (
+	// Waiting: the provider works on it; look again.
+	Waiting ProgressState = iota
+	// Delivered: the buyer has the goods.
+	Delivered
+	// Refused: the provider proved that it will never deliver.
+	Refused
+	// Doubtful: the provider can prove neither; a person decides.
+	Doubtful
+)
+
+// Shortage says that a hold could not be taken.
+type Shortage struct{ Hold Hold }
+
+// Error implements error.
+func (s *Shortage) Error() string { return "not enough of " + s.Hold.Resource }
+
+// Fault is what the buyer is told about the shortage.
+func (s *Shortage) Fault() *fault.Fault { return fault.New(s.Hold.Refusal, s.Hold.Detail) }
