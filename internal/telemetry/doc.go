@@ -1,0 +1,2 @@
+// Package telemetry is logs, traces and request ids, with redaction by type.
+package telemetry
