@@ -1,0 +1,219 @@
+package x402
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// maxHeader bounds a header before anything is decoded. A real one has about 1.5 kB.
+const maxHeader = 16 << 10
+
+// DecodePayment reads a PAYMENT-SIGNATURE header. The error is a *MalformedError when the header is
+// not a payment and a *RejectedError when it is one of a kind that is not taken here. A nil error
+// says nothing about whom, when or how much: that is for the terms.
+func DecodePayment(header string) (Payment, error) {
+	data, err := decodeBase64(header)
+	if err != nil {
+		return Payment{}, malformed(err.Error())
+	}
+	members, err := parseJSON(data)
+	if err != nil {
+		return Payment{}, malformed(err.Error())
+	}
+	root := object{members: members, err: &err}
+	version := root.number("x402Version")
+	if err != nil {
+		return Payment{}, malformed(err.Error())
+	}
+	if version != "2" {
+		return Payment{}, &RejectedError{ReasonVersion, "only x402Version 2 is accepted"}
+	}
+	p := Payment{Accepted: readAccepted(root.object("accepted")), Resource: readResource(root.optionalObject("resource"))}
+	root.optionalObject("extensions")
+	payload := root.object("payload")
+	if err != nil {
+		return Payment{}, malformed(err.Error())
+	}
+	if p.Accepted.Scheme != Scheme {
+		return Payment{}, &RejectedError{ReasonScheme, "only the scheme exact is accepted"}
+	}
+	if err := readPayload(payload, &p); err != nil {
+		return Payment{}, err
+	}
+	return p, nil
+}
+
+func readAccepted(o object) Requirements {
+	o.only("scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds", "extra")
+	r := Requirements{
+		Scheme:  o.text("scheme"),
+		Network: o.text("network"),
+		Amount:  o.text("amount"),
+		Asset:   o.text("asset"),
+		PayTo:   o.text("payTo"),
+		Extra:   o.optionalObject("extra").members,
+	}
+	seconds, err := strconv.ParseUint(o.number("maxTimeoutSeconds").String(), 10, 31)
+	if err != nil {
+		o.fail("maxTimeoutSeconds", "a positive integer")
+	}
+	r.MaxTimeoutSeconds = int(seconds)
+	return r
+}
+
+func readResource(o object) Resource {
+	return Resource{
+		URL:         o.optionalText("url"),
+		Description: o.optionalText("description"),
+		MimeType:    o.optionalText("mimeType"),
+		ServiceName: o.optionalText("serviceName"),
+	}
+}
+
+// readPayload reads the EIP-3009 form of the scheme exact; its other forms are known, and refused.
+func readPayload(o object, p *Payment) error {
+	for _, other := range []string{"permit2Authorization", "delegationManager", "permissionContext"} {
+		if o.has(other) {
+			return &RejectedError{ReasonPayloadType, "only an EIP-3009 authorization is accepted"}
+		}
+	}
+	o.only("signature", "authorization")
+	signature := o.text("signature")
+	a := o.object("authorization")
+	a.only("from", "to", "value", "validAfter", "validBefore", "nonce")
+	texts := map[string]string{}
+	for _, name := range []string{"from", "to", "value", "validAfter", "validBefore", "nonce"} {
+		texts[name] = a.text(name)
+	}
+	if *o.err != nil {
+		return malformed((*o.err).Error())
+	}
+	var err error
+	if p.Authorization, err = readAuthorization(texts); err != nil {
+		return err
+	}
+	p.Signature, err = ParseSignature(signature)
+	return err
+}
+
+func readAuthorization(texts map[string]string) (a Authorization, err error) {
+	if a.From, err = ParseAddress(texts["from"]); err != nil {
+		return Authorization{}, malformed("payload.authorization.from is " + err.Error())
+	}
+	if a.To, err = ParseAddress(texts["to"]); err != nil {
+		return Authorization{}, malformed("payload.authorization.to is " + err.Error())
+	}
+	if a.Nonce, err = ParseHash(texts["nonce"]); err != nil {
+		return Authorization{}, malformed("payload.authorization.nonce is " + err.Error())
+	}
+	for _, name := range []string{"value", "validAfter", "validBefore"} {
+		if !isDecimal(texts[name]) {
+			return Authorization{}, malformed("payload.authorization." + name + " is not a decimal integer")
+		}
+	}
+	// From here on a number can only be too large, which is a matter of terms and not of form: some
+	// payers sign the largest uint256 as "never expires".
+	if a.Value, err = money.ParseUSDC(texts["value"]); err != nil {
+		return Authorization{}, &RejectedError{ReasonValue, "the value is larger than any price"}
+	}
+	if a.ValidAfter, err = strconv.ParseUint(texts["validAfter"], 10, 64); err != nil {
+		return Authorization{}, &RejectedError{ReasonValidAfter, "validAfter is too far away"}
+	}
+	if a.ValidBefore, err = strconv.ParseUint(texts["validBefore"], 10, 64); err != nil {
+		return Authorization{}, &RejectedError{ReasonValidBefore, "validBefore is too far away"}
+	}
+	return a, nil
+}
+
+// isDecimal reports a canonical decimal of at most 78 digits, the length of 2^256.
+func isDecimal(s string) bool {
+	if s == "" || len(s) > 78 || (len(s) > 1 && s[0] == '0') {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' }) < 0
+}
+
+// decodeBase64 reads the standard alphabet, padded or not, and nothing that two readers could take
+// for different bytes.
+func decodeBase64(header string) ([]byte, error) {
+	switch {
+	case header == "":
+		return nil, errors.New("the header is empty")
+	case len(header) > maxHeader:
+		return nil, fmt.Errorf("the header is longer than %d bytes", maxHeader)
+	case strings.ContainsAny(header, "\r\n"):
+		return nil, errors.New("the header is not standard base64")
+	}
+	encoding := base64.RawStdEncoding
+	if strings.HasSuffix(header, "=") {
+		encoding = base64.StdEncoding
+	}
+	data, err := encoding.Strict().DecodeString(header)
+	if err != nil {
+		return nil, errors.New("the header is not standard base64")
+	}
+	return data, nil
+}
+
+// EncodeRequired writes a PAYMENT-REQUIRED header. Equal challenges have equal headers.
+func EncodeRequired(r PaymentRequired) (string, error) { return encode(r) }
+
+// EncodeSettlement writes a PAYMENT-RESPONSE header. Equal settlements have equal headers.
+func EncodeSettlement(s Settlement) (string, error) { return encode(s) }
+
+// EncodePayment writes a PAYMENT-SIGNATURE header, for a payer.
+func EncodePayment(p Payment) (string, error) {
+	a := p.Authorization
+	return encode(map[string]any{
+		"x402Version": Version,
+		"accepted":    p.Accepted,
+		"resource":    p.Resource,
+		"payload": map[string]any{
+			"signature": p.Signature.Hex(),
+			"authorization": map[string]string{
+				"from":        a.From.String(),
+				"to":          a.To.String(),
+				"value":       a.Value.String(),
+				"validAfter":  strconv.FormatUint(a.ValidAfter, 10),
+				"validBefore": strconv.FormatUint(a.ValidBefore, 10),
+				"nonce":       a.Nonce.String(),
+			},
+		},
+	})
+}
+
+// DecodeRequired reads a PAYMENT-REQUIRED header, for a payer.
+func DecodeRequired(header string) (PaymentRequired, error) { return decode[PaymentRequired](header) }
+
+// DecodeSettlement reads a PAYMENT-RESPONSE header, for a payer.
+func DecodeSettlement(header string) (Settlement, error) { return decode[Settlement](header) }
+
+func encode(v any) (string, error) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return "", fmt.Errorf("encode x402 header: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString(data), nil
+}
+
+// decode trusts a server's member names more than a payer's, but not its grammar.
+func decode[T any](header string) (T, error) {
+	var v T
+	data, err := decodeBase64(header)
+	if err == nil {
+		_, err = parseJSON(data)
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	if err != nil {
+		return v, fmt.Errorf("decode x402 header: %w", err)
+	}
+	return v, nil
+}

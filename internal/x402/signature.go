@@ -1,0 +1,95 @@
+package x402
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"log/slog"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/crypto"
+)
+
+// factorySuffix ends an ERC-6492 signature, which asks the verifier to call a contract of the
+// payer's choosing. It is recognised to be refused, never to be obeyed.
+var factorySuffix = bytes.Repeat([]byte{0x64, 0x92}, 16)
+
+// The order of secp256k1 and its half, big-endian.
+var (
+	curveOrder     = crypto.S256().Params().N.FillBytes(make([]byte, 32))
+	halfCurveOrder = halfOrder()
+)
+
+func halfOrder() []byte {
+	return new(big.Int).Rsh(crypto.S256().Params().N, 1).FillBytes(make([]byte, 32))
+}
+
+// ParseSignature reads the one form that the token takes of an account without code: r, s in the
+// lower half, v, as 65 bytes in hex. A v of 0 or 1 becomes 27 or 28. Text that is not hex is
+// malformed; every other form is rejected for its own reason.
+func ParseSignature(text string) (Signature, error) {
+	if len(text) < 2 || text[:2] != "0x" || !isHex(text[2:]) || len(text)%2 != 0 {
+		return Signature{}, malformed("payload.signature is not 0x and hex")
+	}
+	raw, err := hex.DecodeString(text[2:])
+	if err != nil {
+		return Signature{}, malformed("payload.signature is not 0x and hex")
+	}
+	switch {
+	case bytes.HasSuffix(raw, factorySuffix):
+		return Signature{}, &RejectedError{ReasonFactory, "signatures of undeployed contract wallets (ERC-6492) are not accepted"}
+	case len(raw) == 64:
+		return Signature{}, &RejectedError{ReasonSignatureForm, "compact signatures (EIP-2098) are not accepted; send r, s and v as 65 bytes"}
+	case len(raw) > 65:
+		return Signature{}, &RejectedError{ReasonSignatureForm, "signatures of contract wallets (ERC-1271) are not accepted; send 65 bytes"}
+	case len(raw) < 65:
+		return Signature{}, &RejectedError{ReasonSignatureForm, "the signature is shorter than 65 bytes"}
+	}
+	s := Signature(raw)
+	if s[64] < 2 {
+		s[64] += 27
+	}
+	if err := s.check(); err != nil {
+		return Signature{}, err
+	}
+	return s, nil
+}
+
+// check refuses what the token's own ECRecover refuses.
+func (s Signature) check() error {
+	zero := make([]byte, 32)
+	r, half := s[:32], s[32:64]
+	switch {
+	case s[64] != 27 && s[64] != 28:
+		return &RejectedError{ReasonSignature, "the signature's v is not 27 or 28"}
+	case bytes.Equal(r, zero), bytes.Compare(r, curveOrder) >= 0:
+		return &RejectedError{ReasonSignature, "the signature's r is out of range"}
+	case bytes.Equal(half, zero), bytes.Compare(half, curveOrder) >= 0:
+		return &RejectedError{ReasonSignature, "the signature's s is out of range"}
+	case bytes.Compare(half, halfCurveOrder) > 0:
+		return &RejectedError{ReasonSignature, "the signature's s is in the upper half; USDC takes the lower one only"}
+	}
+	return nil
+}
+
+// Hex is 0x and lower-case hex. It is live money: it belongs in a header, never in a log.
+func (s Signature) Hex() string { return "0x" + hex.EncodeToString(s[:]) }
+
+// String hides the signature, so that printing a payment by accident gives nothing away.
+func (s Signature) String() string { return "[redacted]" }
+
+// LogValue hides the signature from slog.
+func (s Signature) LogValue() slog.Value { return slog.StringValue(s.String()) }
+
+// recoverSigner is ecrecover as the token does it.
+func recoverSigner(digest Hash, s Signature) (Address, error) {
+	if err := s.check(); err != nil {
+		return Address{}, err
+	}
+	s[64] -= 27
+	key, err := crypto.Ecrecover(digest[:], s[:])
+	if err != nil || len(key) != 65 {
+		return Address{}, errors.New("recover signer: no such key")
+	}
+	return Address(crypto.Keccak256(key[1:])[12:]), nil
+}

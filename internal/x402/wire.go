@@ -1,0 +1,80 @@
+package x402
+
+import "github.com/roamcard/roamcard/internal/money"
+
+// The constants of the protocol and of native USDC on Base.
+const (
+	Version   = 2
+	Scheme    = "exact"
+	NetworkID = "eip155:8453"
+	ChainID   = 8453
+
+	HeaderRequired  = "PAYMENT-REQUIRED"
+	HeaderSignature = "PAYMENT-SIGNATURE"
+	HeaderResponse  = "PAYMENT-RESPONSE"
+)
+
+// PaymentRequired is the challenge of a 402: the content of PAYMENT-REQUIRED and of its body.
+type PaymentRequired struct {
+	X402Version int            `json:"x402Version"`
+	Error       string         `json:"error,omitempty"`
+	Resource    Resource       `json:"resource"`
+	Accepts     []Requirements `json:"accepts"`
+	Extensions  map[string]any `json:"extensions,omitempty"`
+}
+
+// Resource says what is paid for. URL is absolute.
+type Resource struct {
+	URL         string `json:"url"`
+	Description string `json:"description,omitempty"`
+	MimeType    string `json:"mimeType,omitempty"`
+	ServiceName string `json:"serviceName,omitempty"`
+}
+
+// Requirements is one way to pay. Amount is a decimal string in the asset's atomic units.
+type Requirements struct {
+	Scheme            string         `json:"scheme"`
+	Network           string         `json:"network"`
+	Amount            string         `json:"amount"`
+	Asset             string         `json:"asset"`
+	PayTo             string         `json:"payTo"`
+	MaxTimeoutSeconds int            `json:"maxTimeoutSeconds"`
+	Extra             map[string]any `json:"extra"`
+}
+
+// Authorization is an EIP-3009 TransferWithAuthorization. Times are Unix seconds.
+type Authorization struct {
+	From, To                Address
+	Value                   money.USDC
+	ValidAfter, ValidBefore uint64
+	Nonce                   Hash
+}
+
+// Signature is r, s and v of an ECDSA signature, v being 27 or 28 and s in the lower half.
+type Signature [65]byte
+
+// Payment is a decoded PAYMENT-SIGNATURE: the requirements the client chose, echoed, and what it
+// signed. Requirements, resource and extensions are unsigned: only Authorization binds the payer.
+type Payment struct {
+	Accepted      Requirements
+	Resource      Resource
+	Authorization Authorization
+	Signature     Signature
+}
+
+// Settlement is the content of PAYMENT-RESPONSE.
+type Settlement struct {
+	Success     bool   `json:"success"`
+	Transaction string `json:"transaction"`
+	Network     string `json:"network"`
+	Payer       string `json:"payer,omitempty"`
+	Amount      string `json:"amount,omitempty"`
+	ErrorReason string `json:"errorReason,omitempty"`
+}
+
+// Domain is the EIP-712 domain of a token.
+type Domain struct {
+	Name, Version string
+	ChainID       uint64
+	Contract      Address
+}
