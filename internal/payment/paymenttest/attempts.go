@@ -1,0 +1,127 @@
+package paymenttest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Attempts keeps attempts in memory. It is payment.Attempts.
+type Attempts struct {
+	now func() time.Time
+
+	mu   sync.Mutex
+	rows []*payment.Attempt
+}
+
+// NewAttempts makes an empty store.
+func NewAttempts(now func() time.Time) *Attempts { return &Attempts{now: now} }
+
+// All lists every attempt of a payment, oldest first.
+func (s *Attempts) All(payment uuid.UUID) []payment.Attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(func(a *attempt) bool { return a.Payment == payment })
+}
+
+type attempt = payment.Attempt
+
+// Prepare implements payment.Attempts.
+func (s *Attempts) Prepare(ctx context.Context, payment uuid.UUID, relayer x402.Address, floor uint64,
+	sign func(nonce uint64) (transaction, error)) (attempt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return attempt{}, err
+	}
+	nonce := floor
+	for _, a := range s.rows {
+		if a.Payment == payment && a.Status == open {
+			return clone(a), nil
+		}
+		if a.Relayer == relayer {
+			nonce = max(nonce, a.Nonce+1)
+		}
+	}
+	tx, err := sign(nonce)
+	if err != nil {
+		return attempt{}, err
+	}
+	a := &attempt{ID: uuid.New(), Payment: payment, Relayer: relayer, Nonce: nonce,
+		Variants: []transaction{tx}, Status: open, CreatedAt: s.now().UTC()}
+	s.rows = append(s.rows, a)
+	return clone(a), nil
+}
+
+type transaction = payment.Transaction
+
+const open = payment.AttemptOpen
+
+// Replace implements payment.Attempts.
+func (s *Attempts) Replace(_ context.Context, id uuid.UUID, tx transaction) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if a.Status != open {
+		return payment.ErrAttemptClosed
+	}
+	a.Variants = append(a.Variants, tx)
+	return nil
+}
+
+// Open implements payment.Attempts.
+func (s *Attempts) Open(_ context.Context, relayer x402.Address) ([]attempt, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.list(func(a *attempt) bool { return a.Relayer == relayer && a.Status == open }), nil
+}
+
+// Close implements payment.Attempts.
+func (s *Attempts) Close(_ context.Context, id uuid.UUID, status payment.AttemptStatus) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.find(id)
+	if err != nil {
+		return err
+	}
+	if a.Status == open {
+		a.Status = status
+	}
+	return nil
+}
+
+func (s *Attempts) find(id uuid.UUID) (*attempt, error) {
+	for _, a := range s.rows {
+		if a.ID == id {
+			return a, nil
+		}
+	}
+	return nil, errors.New("paymenttest: no such attempt")
+}
+
+func (s *Attempts) list(wanted func(*attempt) bool) []attempt {
+	var found []attempt
+	for _, a := range s.rows {
+		if wanted(a) {
+			found = append(found, clone(a))
+		}
+	}
+	slices.SortStableFunc(found, func(a, b attempt) int { return int(a.Nonce) - int(b.Nonce) })
+	return found
+}
+
+func clone(a *attempt) attempt {
+	c := *a
+	c.Variants = slices.Clone(a.Variants)
+	return c
+}

@@ -1,0 +1,146 @@
+package payment
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// MinMargin is the least time an authorization must have left when it is presented: long enough to
+// be included while the sequencer is slow, short enough for clients that sign two minutes.
+const MinMargin = 20 * time.Second
+
+// Terms are what we take: which money, for whom, and how long an authorization may and must live.
+type Terms struct {
+	Network string
+	Asset   x402.Address
+	PayTo   x402.Address
+	// Domain is the asset's, from our configuration. What a payer echoes of it is never used.
+	Domain x402.Domain
+	// MaxTimeout is how long a payer is asked to sign for.
+	MaxTimeout time.Duration
+	// Margin is how long an authorization must still be valid; at least MinMargin.
+	Margin time.Duration
+	// MaxValidity is how far ahead validBefore may lie. Clients sign an hour whatever they are asked,
+	// so this is not MaxTimeout: it only bounds how long an unsettled payment stays open.
+	MaxValidity time.Duration
+}
+
+// Rejection says that a payment does not meet our terms, or would not move the money. Nothing has
+// been sent. Reason is one of the reference reasons of package x402; Detail is fit to show.
+type Rejection struct{ Reason, Detail string }
+
+// Error implements error.
+func (r *Rejection) Error() string { return "payment rejected: " + r.Reason + ": " + r.Detail }
+
+func reject(reason, format string, args ...any) error {
+	return &Rejection{Reason: reason, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Requirements is the offer of an amount, with the token's name and version and any extra members.
+func (t Terms) Requirements(amount money.USDC, extra map[string]any) x402.Requirements {
+	members := map[string]any{}
+	maps.Copy(members, extra)
+	members["name"], members["version"] = t.Domain.Name, t.Domain.Version
+	return x402.Requirements{
+		Scheme:            x402.Scheme,
+		Network:           t.Network,
+		Amount:            amount.String(),
+		Asset:             t.Asset.String(),
+		PayTo:             t.PayTo.String(),
+		MaxTimeoutSeconds: int(t.MaxTimeout / time.Second),
+		Extra:             members,
+	}
+}
+
+// Verify reports whether the payment would move exactly the amount to us now. A *Rejection says why
+// not; any other error means that the chain did not answer. Whatever needs no chain comes first, so
+// that a wrong payment costs no call.
+func (t Terms) Verify(ctx context.Context, chain Chain, p x402.Payment, amount money.USDC, now time.Time) error {
+	if err := t.Check(p, amount, now); err != nil {
+		return err
+	}
+	if err := chain.Simulate(ctx, p.Authorization, p.Signature); err != nil {
+		return fmt.Errorf("simulate payment: %w", err)
+	}
+	return nil
+}
+
+// Check is the part of Verify that needs no chain, cheapest first: what the payer accepted, what it
+// authorized, and last its signature. The error is a *Rejection.
+func (t Terms) Check(p x402.Payment, amount money.USDC, now time.Time) error {
+	if err := t.checkAccepted(p.Accepted, amount); err != nil {
+		return err
+	}
+	if err := t.checkAuthorization(p.Authorization, amount); err != nil {
+		return err
+	}
+	if err := t.checkWindow(p.Authorization, now); err != nil {
+		return err
+	}
+	if t.Domain.Verify(p.Authorization, p.Signature) != nil {
+		return reject(x402.ReasonSignature, "the signature is not authorization.from's over the EIP-712 domain %s, version %s, chain %d, contract %s",
+			t.Domain.Name, t.Domain.Version, t.Domain.ChainID, t.Domain.Contract)
+	}
+	return nil
+}
+
+// checkAccepted compares the echoed offer with ours. It is unsigned: this only tells a payer apart
+// who meant another offer. The timeout and what else is in extra do not matter.
+func (t Terms) checkAccepted(r x402.Requirements, amount money.USDC) error {
+	if r.Scheme != x402.Scheme {
+		return reject(x402.ReasonScheme, "accepted.scheme must be %s", x402.Scheme)
+	}
+	if r.Network != t.Network {
+		return reject(x402.ReasonNetwork, "accepted.network must be %s", t.Network)
+	}
+	if asset, err := x402.ParseAddress(r.Asset); err != nil || asset != t.Asset {
+		return reject(x402.ReasonRequirements, "accepted.asset must be %s", t.Asset)
+	}
+	if payTo, err := x402.ParseAddress(r.PayTo); err != nil || payTo != t.PayTo {
+		return reject(x402.ReasonRecipient, "accepted.payTo must be %s", t.PayTo)
+	}
+	if accepted, err := money.ParseUSDC(r.Amount); err != nil || accepted != amount {
+		return reject(x402.ReasonValue, "accepted.amount must be %s", amount)
+	}
+	return nil
+}
+
+func (t Terms) checkAuthorization(a x402.Authorization, amount money.USDC) error {
+	switch {
+	case a.To != t.PayTo:
+		return reject(x402.ReasonRecipient, "authorization.to must be %s", t.PayTo)
+	case a.From == t.PayTo:
+		return reject(x402.ReasonRecipient, "authorization.from is the payee itself")
+	case reserved(a.From):
+		return reject(x402.ReasonSignature, "authorization.from is not an account that can sign")
+	case amount <= 0 || a.Value != amount:
+		return reject(x402.ReasonValue, "authorization.value must be exactly %s", amount)
+	}
+	return nil
+}
+
+// reserved reports the zero address and the range of the precompiled contracts.
+func reserved(a x402.Address) bool {
+	return [18]byte(a[:18]) == [18]byte{}
+}
+
+// checkWindow compares with our own clock: the chain's head may be late. The token's own test is
+// strict on both sides.
+func (t Terms) checkWindow(a x402.Authorization, now time.Time) error {
+	seconds := uint64(now.Unix())
+	margin := uint64(max(t.Margin, MinMargin) / time.Second)
+	switch {
+	case a.ValidAfter >= seconds:
+		return reject(x402.ReasonValidAfter, "authorization.validAfter must lie in the past; 0 will do")
+	case a.ValidBefore < seconds+margin:
+		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at least %d s ahead", margin)
+	case a.ValidBefore > seconds+uint64(t.MaxValidity/time.Second):
+		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at most %d s ahead", int64(t.MaxValidity/time.Second))
+	}
+	return nil
+}
