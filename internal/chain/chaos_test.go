@@ -1,0 +1,93 @@
+package chain_test
+
+import (
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// TestEveryPaymentMovesOnceThroughChaos lets relayers die between storing and sending, drops the
+// pool, undoes blocks and lets a stranger submit first; in the end each payment has moved once.
+func TestEveryPaymentMovesOnceThroughChaos(t *testing.T) {
+	const payments, seed = 40, 20260102
+	random := rand.New(rand.NewPCG(seed, 0))
+	b := newBench(t)
+	dying := b.newRelayer(dyingAttempts{b.attempts})
+	b.mine(3)
+	var claimed []payment.Payment
+	for range payments {
+		p := b.claim(buyer(random.IntN(10)))
+		claimed = append(claimed, p)
+		switch random.IntN(4) {
+		case 0:
+			_ = dying.Submit(t.Context(), p) // it always dies
+		case 1:
+			b.post(devnet.WalletsOf(devnet.RoleAdmin)[0], token, x402.TransferCall(p.Authorization, p.Signature))
+			_ = b.relayer.Submit(t.Context(), p) // the stranger may have been first
+		default:
+			_ = b.relayer.Submit(t.Context(), p) // a reorganisation may have left a gap
+		}
+		switch random.IntN(8) {
+		case 0:
+			b.control("anvil_dropAllTransactions")
+		case 1, 2:
+			// Only the latest block is undone: the one before counts as final.
+			b.control("anvil_reorg", 1, []any{})
+		case 3:
+			_ = b.relayer.Tend(t.Context()) // what it cannot do now it does later
+		case 4:
+			b.ahead.Add(1)
+		}
+	}
+	b.eventually("all payments move", func() bool {
+		_ = b.relayer.Tend(t.Context())
+		for _, p := range claimed {
+			switch v := b.judge(p); v.State {
+			case payment.Moved:
+			case payment.Unused:
+				_ = b.relayer.Submit(t.Context(), p) // until it takes
+				return false
+			case payment.Unknown:
+				return false
+			case payment.Gone:
+				t.Fatalf("payment gone: %s", v.Reason)
+			}
+		}
+		return true
+	})
+	for _, p := range claimed {
+		b.settles(p)
+	}
+	b.wantPayee(payments * price)
+}
+
+func TestCollectorsSettleThroughTheRelayer(t *testing.T) {
+	b := newBench(t)
+	collector := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.relayer,
+		Poll: 20 * time.Millisecond, Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	p, other := b.claim(buyer(0)), b.claim(buyer(1))
+	b.cancel(buyer(1), other.Authorization.Nonce)
+	b.mine(2)
+	var group sync.WaitGroup
+	for range 4 {
+		group.Go(func() {
+			if v := collector.Collect(t.Context(), p); v.State != payment.Moved {
+				t.Errorf("%+v, want moved", v)
+			}
+		})
+	}
+	group.Go(func() {
+		if v := collector.Collect(t.Context(), other); v.State != payment.Gone || v.Reason != payment.ReasonCancelled {
+			t.Errorf("%+v, want gone, cancelled", v)
+		}
+	})
+	group.Wait()
+	b.wantAttempts(p, payment.AttemptOpen)
+	b.wantPayee(price)
+}

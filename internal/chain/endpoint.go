@@ -1,0 +1,121 @@
+package chain
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// After maxFailures in a row a node is left alone for minPause, twice as long each time, up to maxPause.
+const (
+	maxFailures = 3
+	minPause    = time.Second
+	maxPause    = 30 * time.Second
+)
+
+// circuit remembers whether a node keeps failing.
+type circuit struct {
+	mu       sync.Mutex
+	failures int
+	until    time.Time
+}
+
+func (c *circuit) open(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.until)
+}
+
+func (c *circuit) succeeded() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures, c.until = 0, time.Time{}
+}
+
+func (c *circuit) failed(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failures++
+	if over := c.failures - maxFailures; over >= 0 {
+		c.until = now.Add(min(maxPause, minPause<<min(over, 10)))
+	}
+}
+
+// retryableCodes are JSON-RPC errors that speak of the node and not of the chain: limits, missing
+// methods, internal faults, and -32001, anvil's "block not known".
+var retryableCodes = []int{-32001, -32005, -32007, -32016, -32029, -32097, -32601, -32603}
+
+// retryableTexts are geth's ways, all under code -32000, to say that a node lacks a block that
+// another one may have.
+var retryableTexts = []string{"header not found", "missing trie node", "unknown block", "block not found"}
+
+// isAnswer reports an error that is the chain's own, the same on every node.
+func isAnswer(err error) bool {
+	answer, ok := errors.AsType[rpc.Error](err)
+	if !ok || slices.Contains(retryableCodes, answer.ErrorCode()) {
+		return false
+	}
+	return !containsAny(answer.Error(), retryableTexts)
+}
+
+// isKnownTransaction reports that a node has, or has had, the transaction sent to it. Nodes have no
+// code for it; a text not known here only makes a warning of a success.
+func isKnownTransaction(err error) bool {
+	answer, ok := errors.AsType[rpc.Error](err)
+	return ok && containsAny(answer.Error(), []string{"already known", "known transaction", "already imported", "nonce too low"})
+}
+
+func containsAny(text string, parts []string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
+}
+
+// redact drops the URL that net/http puts into its errors: it may carry a key. Nor does the body of
+// an HTTP error belong in a log.
+func redact(err error) error {
+	if transport, ok := errors.AsType[*url.Error](err); ok {
+		return transport.Err
+	}
+	if status, ok := errors.AsType[rpc.HTTPError](err); ok {
+		return errors.New("HTTP status " + status.Status)
+	}
+	return err
+}
+
+// maxResponse bounds an answer. The largest ones are lists of logs.
+const maxResponse = 32 << 20
+
+var errTooLong = errors.New("the answer is too long")
+
+// cappedTransport ends the reading of a body at maxResponse.
+type cappedTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t cappedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.next.RoundTrip(r)
+	if err == nil {
+		response.Body = &cappedBody{ReadCloser: response.Body, left: maxResponse}
+	}
+	return response, err
+}
+
+type cappedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+func (b *cappedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errTooLong
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.left -= int64(n)
+	return n, err
+}

@@ -1,0 +1,229 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Judge implements payment.Chain. All that it decides from is read at one block, named by hash: two
+// reads of "latest" are two chains.
+func (c *Chain) Judge(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
+	head, err := c.header(ctx, c.config.Finality.Paid)
+	if err != nil {
+		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
+	}
+	used, err := c.stateAt(ctx, a, head)
+	if err != nil {
+		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
+	}
+	judge := c.judgeUnused
+	if used {
+		judge = func(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
+			return c.judgeUsed(ctx, a, head, since)
+		}
+	}
+	verdict, err := judge(ctx, a, head)
+	if err != nil {
+		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
+	}
+	return verdict, nil
+}
+
+// judgeUnused decides about a nonce that is free at the head. It is dead only once a block that
+// cannot be reorganised away is past its time and the nonce is free there, too: the block's time
+// follows from its number, so no other chain can bring it back.
+func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
+	if head.Time < a.ValidBefore && uint64(c.config.Now().Unix()) < a.ValidBefore {
+		return payment.Verdict{State: payment.Unused}, nil
+	}
+	final, err := c.finalHead(ctx, head)
+	if err != nil {
+		return payment.Verdict{}, err
+	}
+	if final.Time < a.ValidBefore {
+		return payment.Verdict{}, nil
+	}
+	used, err := c.stateAt(ctx, a, final)
+	if err != nil || used {
+		return payment.Verdict{}, err
+	}
+	return payment.Verdict{State: payment.Gone, Reason: payment.ReasonExpired}, nil
+}
+
+// judgeUsed decides about a nonce that is taken at the head. The bit alone proves nothing: a
+// cancellation and another authorization of the same nonce set it, too. The log tells which.
+func (c *Chain) judgeUsed(ctx context.Context, a x402.Authorization, head header, since time.Time) (payment.Verdict, error) {
+	found, err := c.findUse(ctx, a, head, since)
+	if err != nil || found == nil {
+		return payment.Verdict{}, err
+	}
+	reason := payment.ReasonCancelled
+	if found.topic(0) == x402.TopicUsed {
+		transfer, err := c.transferAfter(ctx, a, *found)
+		if err != nil {
+			return payment.Verdict{}, err
+		}
+		if transfer.moves(a) {
+			return c.moved(ctx, a, *transfer)
+		}
+		reason = payment.ReasonUsedElsewhere
+	}
+	final, err := c.isFinal(ctx, head, uint64(found.BlockNumber), x402.Hash(found.BlockHash))
+	if err != nil || !final {
+		return payment.Verdict{}, err
+	}
+	return payment.Verdict{State: payment.Gone, Reason: reason}, nil
+}
+
+func (c *Chain) moved(ctx context.Context, a x402.Authorization, transfer logEntry) (payment.Verdict, error) {
+	block, err := c.headerOf(ctx, x402.Hash(transfer.BlockHash))
+	if err != nil {
+		return payment.Verdict{}, err
+	}
+	return payment.Verdict{State: payment.Moved, Receipt: &payment.Receipt{
+		Transaction: x402.Hash(transfer.TransactionHash),
+		Block:       uint64(transfer.BlockNumber),
+		BlockHash:   x402.Hash(transfer.BlockHash),
+		LogIndex:    uint(transfer.LogIndex),
+		Payer:       a.From,
+		PayTo:       a.To,
+		Amount:      a.Value,
+		SettledAt:   block.time(),
+	}}, nil
+}
+
+// stateAt is the token's authorizationState at a block.
+func (c *Chain) stateAt(ctx context.Context, a x402.Authorization, at header) (bool, error) {
+	answer, err := c.ethCall(ctx, x402.StateCall(a.From, a.Nonce), atHash(at.Hash))
+	if err != nil {
+		return false, fmt.Errorf("read authorization state: %w", err)
+	}
+	if len(answer) != 32 {
+		return false, errors.New("read authorization state: not a word")
+	}
+	return x402.Hash(answer) != x402.Hash{}, nil
+}
+
+// finalHead is the newest block that counts as final; head when both tags are one.
+func (c *Chain) finalHead(ctx context.Context, head header) (header, error) {
+	if c.config.Finality.Dead == c.config.Finality.Paid {
+		return head, nil
+	}
+	return c.header(ctx, c.config.Finality.Dead)
+}
+
+// isFinal reports that a block lies at or below the final head, on its chain.
+func (c *Chain) isFinal(ctx context.Context, head header, number uint64, hash x402.Hash) (bool, error) {
+	final, err := c.finalHead(ctx, head)
+	if err != nil || number > final.Number {
+		return false, err
+	}
+	block, err := c.headerAt(ctx, number)
+	return err == nil && block.Hash == hash, err
+}
+
+// logEntry is one event of the token.
+type logEntry struct {
+	Address         common.Address `json:"address"`
+	Topics          []common.Hash  `json:"topics"`
+	Data            hexutil.Bytes  `json:"data"`
+	BlockNumber     hexutil.Uint64 `json:"blockNumber"`
+	BlockHash       common.Hash    `json:"blockHash"`
+	TransactionHash common.Hash    `json:"transactionHash"`
+	LogIndex        hexutil.Uint   `json:"logIndex"`
+	Removed         bool           `json:"removed"`
+}
+
+// topic is zero when there is none.
+func (l logEntry) topic(i int) x402.Hash {
+	if i >= len(l.Topics) {
+		return x402.Hash{}
+	}
+	return x402.Hash(l.Topics[i])
+}
+
+// moves reports that the event is exactly this authorization's transfer. It is false for nil.
+func (l *logEntry) moves(a x402.Authorization) bool {
+	return l != nil && l.topic(0) == x402.TopicTransfer && l.topic(1) == a.From.Word() && l.topic(2) == a.To.Word() &&
+		new(big.Int).SetBytes(l.Data).Cmp(a.Value.Big()) == 0
+}
+
+// findUse finds the event that took the nonce, or nil when the nodes show none.
+func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, since time.Time) (*logEntry, error) {
+	start, err := c.blockBefore(ctx, head, since)
+	if err != nil {
+		return nil, err
+	}
+	topics := []any{[]string{x402.TopicUsed.String(), x402.TopicCanceled.String()}, a.From.Word().String(), a.Nonce.String()}
+	for from := start; from <= head.Number; from += c.config.LogRange {
+		to := min(from+c.config.LogRange-1, head.Number)
+		found, err := c.logs(ctx, map[string]any{
+			"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(found) > 0 {
+			return &found[0], nil
+		}
+	}
+	return nil, nil
+}
+
+// transferAfter is the payer's transfer logged directly after AuthorizationUsed in the same
+// transaction, or nil. Any other transfer belongs to another authorization, which the same
+// transaction may carry to pass for two.
+func (c *Chain) transferAfter(ctx context.Context, a x402.Authorization, used logEntry) (*logEntry, error) {
+	found, err := c.logs(ctx, map[string]any{
+		"blockHash": used.BlockHash.Hex(), "topics": []any{x402.TopicTransfer.String(), a.From.Word().String()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range found {
+		if l.LogIndex == used.LogIndex+1 && l.TransactionHash == used.TransactionHash {
+			return &l, nil
+		}
+	}
+	return nil, nil
+}
+
+// logs asks for the token's events and drops what a node sends beyond that.
+func (c *Chain) logs(ctx context.Context, filter map[string]any) ([]logEntry, error) {
+	filter["address"] = c.config.Domain.Contract.String()
+	var all, ours []logEntry
+	if err := c.pool.call(ctx, &all, "eth_getLogs", filter); err != nil {
+		return nil, fmt.Errorf("read logs: %w", err)
+	}
+	for _, l := range all {
+		if !l.Removed && x402.Address(l.Address) == c.config.Domain.Contract {
+			ours = append(ours, l)
+		}
+	}
+	return ours, nil
+}
+
+// blockBefore is the number of a block at or before a time, found in growing steps back from the
+// head and never further back than the configured lookback.
+func (c *Chain) blockBefore(ctx context.Context, head header, at time.Time) (uint64, error) {
+	const firstStep, growth = 256, 4
+	for step := uint64(firstStep); step < c.config.Lookback && step < head.Number; step *= growth {
+		block, err := c.headerAt(ctx, head.Number-step)
+		if err != nil {
+			return 0, err
+		}
+		if !block.time().After(at) {
+			return block.Number, nil
+		}
+	}
+	return head.Number - min(head.Number, c.config.Lookback), nil
+}

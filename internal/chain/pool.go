@@ -1,0 +1,215 @@
+package chain
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/time/rate"
+)
+
+// Endpoint is one JSON-RPC node. Its URL may carry a key, so it is never logged; the host is.
+type Endpoint struct {
+	URL string
+	// PerSecond bounds the calls to it; zero is no bound.
+	PerSecond float64
+}
+
+// errNotFound says that every node answered null: no such block or receipt that they know of.
+var errNotFound = errors.New("not found by any endpoint")
+
+// pool asks several nodes, in order of preference, until one gives an answer. A node that errs, is
+// slow, or does not know a block yet is passed over; a node that keeps failing is not asked for a while.
+type pool struct {
+	endpoints []*endpoint
+	chainID   uint64
+	timeout   time.Duration
+	now       func() time.Time
+	tracer    trace.Tracer
+}
+
+type endpoint struct {
+	host    string
+	client  *rpc.Client
+	limiter *rate.Limiter
+	circuit circuit
+	// checked says that the node once named the right chain.
+	checked atomic.Bool
+}
+
+func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout time.Duration, now func() time.Time) (*pool, error) {
+	p := &pool{chainID: chainID, timeout: timeout, now: now, tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain")}
+	client := newHTTPClient()
+	for _, e := range endpoints {
+		u, err := url.Parse(e.URL)
+		if err != nil || u.Host == "" {
+			return nil, errors.New("an RPC endpoint is not a URL")
+		}
+		c, err := rpc.DialOptions(ctx, e.URL, rpc.WithHTTPClient(client))
+		if err != nil {
+			return nil, fmt.Errorf("open RPC endpoint %s: %w", u.Host, redact(err))
+		}
+		limit := rate.Limit(e.PerSecond)
+		if e.PerSecond == 0 {
+			limit = rate.Inf
+		}
+		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, client: c, limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond)))})
+	}
+	if len(p.endpoints) == 0 {
+		return nil, errors.New("there is no RPC endpoint")
+	}
+	return p, p.checkChainIDs(ctx)
+}
+
+// checkChainIDs refuses a node of another chain. One that is silent now is checked when it is first
+// used, but one at least must answer.
+func (p *pool) checkChainIDs(ctx context.Context) error {
+	answered := false
+	var silent error
+	for _, e := range p.endpoints {
+		err := p.try(ctx, e, nil, "eth_chainId")
+		if wrong, ok := errors.AsType[*wrongChainError](err); ok {
+			return wrong
+		}
+		answered = answered || err == nil
+		silent = errors.Join(silent, err)
+	}
+	if !answered {
+		return fmt.Errorf("no RPC endpoint answers: %w", silent)
+	}
+	return nil
+}
+
+func (p *pool) close() {
+	for _, e := range p.endpoints {
+		e.client.Close()
+	}
+}
+
+// call asks until one node answers with something. An error that is the chain's own answer, such as
+// a revert, comes back at once; errNotFound says that all of them answered null.
+func (p *pool) call(ctx context.Context, result any, method string, args ...any) error {
+	var failures error
+	missing, asked := 0, 0
+	// Nodes with an open circuit come last: a doubtful node is better than none.
+	for _, skipped := range []bool{false, true} {
+		for _, e := range p.endpoints {
+			if e.circuit.open(p.now()) != skipped {
+				continue
+			}
+			asked++
+			err := p.try(ctx, e, result, method, args...)
+			switch {
+			case err == nil, isAnswer(err):
+				return err
+			case errors.Is(err, errNotFound):
+				missing++
+			default:
+				failures = errors.Join(failures, err)
+			}
+			if ctx.Err() != nil {
+				return fmt.Errorf("%s: %w", method, ctx.Err())
+			}
+		}
+	}
+	if missing == asked {
+		return errNotFound
+	}
+	return failures
+}
+
+// broadcast sends a signed transaction to every node. It fails when none has taken it, which decides
+// nothing: a node that did not answer may have passed it on.
+func (p *pool) broadcast(ctx context.Context, raw []byte) error {
+	errs := make([]error, len(p.endpoints))
+	var group sync.WaitGroup
+	for i, e := range p.endpoints {
+		group.Go(func() { errs[i] = p.try(ctx, e, nil, "eth_sendRawTransaction", hexutil.Encode(raw)) })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err == nil || isKnownTransaction(err) {
+			return nil
+		}
+	}
+	return fmt.Errorf("broadcast transaction: %w", errors.Join(errs...))
+}
+
+// try asks one node, within the time limit of a call and the node's rate.
+func (p *pool) try(caller context.Context, e *endpoint, result any, method string, args ...any) error {
+	ctx, cancel := context.WithTimeout(caller, p.timeout)
+	defer cancel()
+	ctx, span := p.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("rpc.method", method), attribute.String("server.address", e.host)))
+	defer span.End()
+	err := p.ask(ctx, e, result, method, args...)
+	switch {
+	case err == nil, errors.Is(err, errNotFound), isAnswer(err):
+		e.circuit.succeeded()
+	default:
+		err = fmt.Errorf("%s at %s: %w", method, e.host, redact(err))
+		span.SetStatus(codes.Error, "no answer")
+		// A caller who hangs up says nothing about the node.
+		if caller.Err() == nil {
+			e.circuit.failed(p.now())
+		}
+	}
+	return err
+}
+
+func (p *pool) ask(ctx context.Context, e *endpoint, result any, method string, args ...any) error {
+	if err := e.limiter.Wait(ctx); err != nil {
+		return err
+	}
+	if !e.checked.Load() {
+		var id hexutil.Uint64
+		if err := e.client.CallContext(ctx, &id, "eth_chainId"); err != nil {
+			return err
+		}
+		if uint64(id) != p.chainID {
+			return &wrongChainError{host: e.host, got: uint64(id), want: p.chainID}
+		}
+		e.checked.Store(true)
+	}
+	var raw json.RawMessage
+	if err := e.client.CallContext(ctx, &raw, method, args...); err != nil {
+		return err
+	}
+	if len(raw) == 0 || string(raw) == "null" {
+		return errNotFound
+	}
+	if result == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, result)
+}
+
+// wrongChainError says that a node belongs to another chain.
+type wrongChainError struct {
+	host      string
+	got, want uint64
+}
+
+func (e *wrongChainError) Error() string {
+	return fmt.Sprintf("RPC endpoint %s is on chain %d, want %d", e.host, e.got, e.want)
+}
+
+// newHTTPClient keeps more idle connections than the default two for each node, and bounds what a
+// node can make us read.
+func newHTTPClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 64
+	return &http.Client{Transport: cappedTransport{transport}}
+}

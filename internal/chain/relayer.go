@@ -1,0 +1,260 @@
+package chain
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// RelayerConfig is what a Relayer needs. What is zero takes the default named.
+type RelayerConfig struct {
+	Chain    *Chain
+	Attempts payment.Attempts
+	// Keys send the transactions and pay their gas. A key stays here while it has open attempts:
+	// without it they cannot be bumped, and a gap in its nonces cannot be filled.
+	Keys []*ecdsa.PrivateKey
+	// MaxFeePerGas bounds what a unit of gas may cost, in wei. Dearer transactions wait. 20 gwei.
+	MaxFeePerGas *big.Int
+	// MinTip is the least tip offered, in wei: 0.001 gwei.
+	MinTip *big.Int
+	// MinBalance is the least each key must hold for readiness, in wei: 0.0005 ether, some hundreds of
+	// settlements.
+	MinBalance *big.Int
+	// MaxHeadAge is the age of the latest block beyond which the chain is not ready; zero never minds.
+	MaxHeadAge time.Duration
+	// BumpAfter is how long the oldest transaction may wait before its fee is raised: 12 s.
+	BumpAfter time.Duration
+	// ResendAfter is the least time between two sendings of the same bytes by this process: 4 s.
+	ResendAfter time.Duration
+	Now         func() time.Time
+	Log         *slog.Logger
+}
+
+// Relayer settles payments with transactions of our own. It is payment.Settler. All it must not
+// forget is in Attempts; several processes may run one with the same keys.
+type Relayer struct {
+	config   RelayerConfig
+	accounts []account
+	signer   types.Signer
+	sent     sentLog
+}
+
+// account is one key and its address.
+type account struct {
+	key     *ecdsa.PrivateKey
+	address x402.Address
+}
+
+// NewRelayer makes a relayer.
+func NewRelayer(config RelayerConfig) (*Relayer, error) {
+	if len(config.Keys) == 0 {
+		return nil, errors.New("the relayer has no key")
+	}
+	config.MaxFeePerGas = orDefault(config.MaxFeePerGas, big.NewInt(20e9))
+	config.MinTip = orDefault(config.MinTip, big.NewInt(1e6))
+	config.MinBalance = orDefault(config.MinBalance, big.NewInt(5e14))
+	config.BumpAfter = orDefault(config.BumpAfter, 12*time.Second)
+	config.ResendAfter = orDefault(config.ResendAfter, 4*time.Second)
+	r := &Relayer{config: config, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(config.Chain.config.Domain.ChainID))}
+	for _, key := range config.Keys {
+		r.accounts = append(r.accounts, account{key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey))})
+	}
+	return r, nil
+}
+
+// Submit implements payment.Settler. An open attempt is sent again, byte for byte. Only when there is
+// none, or the chain shows that it moved nothing, is another one made, and only if it would succeed now.
+func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
+	attempt, open, err := r.openAttempt(ctx, p.ID)
+	if err != nil {
+		return fmt.Errorf("submit payment: %w", err)
+	}
+	if open {
+		live, err := r.resume(ctx, attempt)
+		if err != nil || live {
+			return err
+		}
+	}
+	if err := r.config.Chain.Simulate(ctx, p.Authorization, p.Signature); err != nil {
+		return fmt.Errorf("submit payment: %w", err)
+	}
+	attempt, err = r.prepare(ctx, p)
+	if err != nil {
+		return fmt.Errorf("submit payment: %w", err)
+	}
+	// From here on the bytes are stored: whatever happens to the sending, the money may move.
+	return r.send(ctx, attempt)
+}
+
+// openAttempt finds the payment's open attempt among those of our keys.
+func (r *Relayer) openAttempt(ctx context.Context, id uuid.UUID) (payment.Attempt, bool, error) {
+	for _, account := range r.accounts {
+		attempts, err := r.config.Attempts.Open(ctx, account.address)
+		if err != nil {
+			return payment.Attempt{}, false, fmt.Errorf("list open attempts: %w", err)
+		}
+		for _, a := range attempts {
+			if a.Payment == id {
+				return a, true, nil
+			}
+		}
+	}
+	return payment.Attempt{}, false, nil
+}
+
+// resume looks after an open attempt. It is live unless a block shows that it moved nothing.
+func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err error) {
+	receipt, included, err := r.inclusion(ctx, a)
+	if err != nil {
+		return false, fmt.Errorf("resume attempt: %w", err)
+	}
+	if !included {
+		return true, r.send(ctx, a)
+	}
+	if receipt.Status != 0 {
+		return true, nil
+	}
+	r.config.Log.WarnContext(ctx, "settlement reverted", attemptAttrs(a)...)
+	if err := r.config.Attempts.Close(ctx, a.ID, payment.AttemptReverted); err != nil {
+		return false, fmt.Errorf("close attempt: %w", err)
+	}
+	return false, nil
+}
+
+// prepare stores a signed transaction for the payment, or finds the one stored meanwhile.
+func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attempt, error) {
+	account := r.choose(p.ID)
+	// The chain's count of included transactions is only a floor: those in flight are in the store,
+	// and a node's "pending" does not know them all.
+	floor, err := r.nonceAt(ctx, account.address, "latest")
+	if err != nil {
+		return payment.Attempt{}, err
+	}
+	fee, err := r.suggestFee(ctx)
+	if err != nil {
+		return payment.Attempt{}, err
+	}
+	token := common.Address(r.config.Chain.config.Domain.Contract)
+	call := x402.TransferCall(p.Authorization, p.Signature)
+	attempt, err := r.config.Attempts.Prepare(ctx, p.ID, account.address, floor, func(nonce uint64) (payment.Transaction, error) {
+		return r.sign(account, nonce, fee, token, r.config.Chain.config.CallGas, call)
+	})
+	if err != nil {
+		return payment.Attempt{}, fmt.Errorf("prepare attempt: %w", err)
+	}
+	return attempt, nil
+}
+
+// choose spreads payments over the keys, the same payment always to the same one.
+func (r *Relayer) choose(id uuid.UUID) account {
+	return r.accounts[binary.BigEndian.Uint64(id[8:])%uint64(len(r.accounts))]
+}
+
+func (r *Relayer) sign(by account, nonce uint64, fee fee, to common.Address, gas uint64, data []byte) (payment.Transaction, error) {
+	tx, err := types.SignNewTx(by.key, r.signer, &types.DynamicFeeTx{
+		ChainID: r.signer.ChainID(), Nonce: nonce, GasTipCap: fee.tip, GasFeeCap: fee.cap, Gas: gas, To: &to, Data: data,
+	})
+	if err != nil {
+		return payment.Transaction{}, fmt.Errorf("sign transaction: %w", err)
+	}
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		return payment.Transaction{}, fmt.Errorf("encode transaction: %w", err)
+	}
+	return payment.Transaction{Hash: x402.Hash(tx.Hash()), Raw: raw, SignedAt: r.config.Now().UTC()}, nil
+}
+
+// send broadcasts the newest variant, unless this process did so a moment ago.
+func (r *Relayer) send(ctx context.Context, a payment.Attempt) error {
+	newest := a.Variants[len(a.Variants)-1]
+	if !r.sent.due(newest.Hash, r.config.Now(), r.config.ResendAfter) {
+		return nil
+	}
+	err := r.config.Chain.pool.broadcast(ctx, newest.Raw)
+	if err != nil {
+		r.sent.forget(newest.Hash)
+	}
+	return err
+}
+
+// receipt is the part of a transaction's receipt that is used here. Status 1 is success.
+type receipt struct {
+	Status      hexutil.Uint64 `json:"status"`
+	BlockNumber hexutil.Uint64 `json:"blockNumber"`
+	BlockHash   common.Hash    `json:"blockHash"`
+}
+
+// inclusion finds the block that holds any variant of the attempt.
+func (r *Relayer) inclusion(ctx context.Context, a payment.Attempt) (receipt, bool, error) {
+	for _, v := range a.Variants {
+		var found receipt
+		err := r.config.Chain.pool.call(ctx, &found, "eth_getTransactionReceipt", v.Hash.String())
+		if err == nil {
+			return found, true, nil
+		}
+		if !errors.Is(err, errNotFound) {
+			return receipt{}, false, fmt.Errorf("read receipt: %w", err)
+		}
+	}
+	return receipt{}, false, nil
+}
+
+// nonceAt counts an account's included transactions at a block: a tag, or atHash.
+func (r *Relayer) nonceAt(ctx context.Context, account x402.Address, block any) (uint64, error) {
+	var n hexutil.Uint64
+	if err := r.config.Chain.pool.call(ctx, &n, "eth_getTransactionCount", account.String(), block); err != nil {
+		return 0, fmt.Errorf("read account nonce: %w", err)
+	}
+	return uint64(n), nil
+}
+
+// Ready reports what would keep a payment from settling now: silent or wrong nodes, an old head, or a
+// key without enough ether for gas.
+func (r *Relayer) Ready(ctx context.Context) error {
+	head, err := r.config.Chain.header(ctx, "latest")
+	if err != nil {
+		return fmt.Errorf("chain not ready: %w", err)
+	}
+	if age := r.config.Now().Sub(head.time()); r.config.MaxHeadAge > 0 && age > r.config.MaxHeadAge {
+		return fmt.Errorf("chain not ready: the latest block is %s old", age.Round(time.Second))
+	}
+	for _, account := range r.accounts {
+		var balance hexutil.Big
+		if err := r.config.Chain.pool.call(ctx, &balance, "eth_getBalance", account.address.String(), "latest"); err != nil {
+			return fmt.Errorf("chain not ready: read gas balance: %w", err)
+		}
+		if balance.ToInt().Cmp(r.config.MinBalance) < 0 {
+			return fmt.Errorf("relayer %s is short of gas: %s wei", account.address, balance.ToInt())
+		}
+	}
+	return nil
+}
+
+func attemptAttrs(a payment.Attempt) []any {
+	return []any{slog.String("payment", a.Payment.String()), slog.String("relayer", a.Relayer.String()),
+		slog.Uint64("nonce", a.Nonce), slog.String("transaction", a.Variants[len(a.Variants)-1].Hash.String())}
+}
+
+// ParseKey reads a private key: 32 bytes in hex, with or without 0x. The error never holds the key.
+func ParseKey(text string) (*ecdsa.PrivateKey, error) {
+	key, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(text), "0x"))
+	if err != nil {
+		return nil, errors.New("not a private key of 32 bytes in hex")
+	}
+	return key, nil
+}

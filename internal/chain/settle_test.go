@@ -1,0 +1,313 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+func TestRepeatedSubmissionsMakeOneTransaction(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	if v := b.judge(p); v.State != payment.Unused {
+		t.Fatalf("before: %+v, want unused", v)
+	}
+	b.submit(p)
+	receipt := b.settles(p)
+	b.submit(p)
+	b.submit(p)
+	attempt := b.wantAttempts(p, payment.AttemptOpen)[0]
+	if receipt.Transaction != attempt.Variants[0].Hash {
+		t.Errorf("settled by %s, want %s", receipt.Transaction, attempt.Variants[0].Hash)
+	}
+	b.wantPayee(price)
+
+	b.mine(2)
+	b.tend()
+	b.wantAttempts(p, payment.AttemptClosed)
+}
+
+// dyingAttempts stores an attempt and then dies before the caller can send it.
+type dyingAttempts struct{ payment.Attempts }
+
+func (d dyingAttempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error)) (payment.Attempt, error) {
+	_, err := d.Attempts.Prepare(ctx, id, relayer, floor, sign)
+	return payment.Attempt{}, errors.Join(err, errors.New("killed"))
+}
+
+func TestACrashBeforeTheSendingSendsTheSameBytesLater(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	if err := b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p); err == nil {
+		t.Fatal("the dying relayer survived")
+	}
+	stored := b.wantAttempts(p, payment.AttemptOpen)[0].Variants[0]
+	b.wantPayee(0)
+	b.submit(p)
+	if got := b.settles(p).Transaction; got != stored.Hash {
+		t.Errorf("settled by %s, want the stored %s", got, stored.Hash)
+	}
+	b.wantAttempts(p, payment.AttemptOpen)
+}
+
+func TestATendAfterACrashSendsWhatNobodyAsksForAgain(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	_ = b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p)
+	b.tend()
+	b.settles(p)
+	b.wantPayee(price)
+}
+
+func TestAStrangersTransactionSettlesToo(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	hash := b.stranger(p.Authorization, p.Signature)
+	if got := b.settles(p).Transaction; got != x402.Hash(hash) {
+		t.Errorf("settled by %s, want the stranger's %s", got, hash)
+	}
+	if err := b.relayer.Submit(t.Context(), p); b.reasonOf(err) != x402.ReasonNonceUsed {
+		t.Errorf("submit after: %v", err)
+	}
+	b.wantAttempts(p)
+}
+
+func TestAStrangerInFrontOfOursLeavesThePaymentPaid(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.control("evm_setAutomine", false)
+	b.submit(p)
+	// Ours waits in the pool; the stranger offers a higher tip and comes first in the same block.
+	foreign := b.post(devnet.WalletsOf(devnet.RoleAdmin)[0], token, x402.TransferCall(p.Authorization, p.Signature))
+	b.waiting(2)
+	b.mine(1)
+	if got := b.settles(p).Transaction; got != x402.Hash(foreign) {
+		t.Errorf("settled by %s, want the stranger's", got)
+	}
+	b.tend()
+	b.wantAttempts(p, payment.AttemptReverted)
+	b.wantPayee(price)
+}
+
+func TestANonceSpentElsewhereIsGoneOnceThatIsFinal(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	other := p.Authorization
+	other.To = x402.Address{19: 0x42}
+	b.stranger(other, b.sign(other, buyer(0)))
+	if v := b.judge(p); v.State != payment.Unknown {
+		t.Errorf("not final yet: %+v, want unknown", v)
+	}
+	b.mine(2)
+	if v := b.judge(p); v.State != payment.Gone || v.Reason != payment.ReasonUsedElsewhere {
+		t.Errorf("%+v, want gone, used elsewhere", v)
+	}
+}
+
+func TestOneTransferDoesNotCoverTwoAuthorizations(t *testing.T) {
+	b := newBench(t)
+	paid, unpaid := b.claim(buyer(0)), b.claim(buyer(0))
+	elsewhere := unpaid.Authorization
+	elsewhere.To = x402.Address{19: 0x42}
+	b.multicall(
+		x402.TransferCall(elsewhere, b.sign(elsewhere, buyer(0))),
+		x402.TransferCall(paid.Authorization, paid.Signature),
+	)
+	b.mine(2)
+	b.settles(paid)
+	if v := b.judge(unpaid); v.State != payment.Gone || v.Reason != payment.ReasonUsedElsewhere {
+		t.Errorf("%+v, want gone, used elsewhere", v)
+	}
+}
+
+// multicall makes several calls of the token in one transaction.
+func (b *bench) multicall(calls ...[]byte) {
+	b.Helper()
+	parsed, err := abi.JSON(strings.NewReader(`[{"type":"function","name":"aggregate3","inputs":[{"name":"calls","type":"tuple[]",
+		"components":[{"name":"target","type":"address"},{"name":"allowFailure","type":"bool"},{"name":"callData","type":"bytes"}]}]}]`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	type call struct {
+		Target       common.Address
+		AllowFailure bool
+		CallData     []byte
+	}
+	var list []call
+	for _, data := range calls {
+		list = append(list, call{Target: token, CallData: data})
+	}
+	data, err := parsed.Pack("aggregate3", list)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.sendAs(devnet.WalletsOf(devnet.RoleAdmin)[0], common.HexToAddress("0xcA11bde05977b3631167028862bE2a173976CA11"), data)
+}
+
+func TestACancelledAuthorizationIsGoneOnceThatIsFinal(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.cancel(buyer(0), p.Authorization.Nonce)
+	if v := b.judge(p); v.State != payment.Unknown {
+		t.Errorf("not final yet: %+v, want unknown", v)
+	}
+	b.mine(2)
+	if v := b.judge(p); v.State != payment.Gone || v.Reason != payment.ReasonCancelled {
+		t.Errorf("%+v, want gone, cancelled", v)
+	}
+}
+
+func TestAnUnusedAuthorizationIsGoneWhenAFinalBlockIsPastIt(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.ahead.Store(200)
+	if v := b.judge(p); v.State != payment.Unknown {
+		t.Errorf("only our clock is past it: %+v, want unknown", v)
+	}
+	b.ahead.Store(0)
+	b.pass(200)
+	if v := b.judge(p); v.State != payment.Unknown {
+		t.Errorf("only the head is past it: %+v, want unknown", v)
+	}
+	b.mine(2)
+	if v := b.judge(p); v.State != payment.Gone || v.Reason != payment.ReasonExpired {
+		t.Errorf("%+v, want gone, expired", v)
+	}
+	if err := b.relayer.Submit(t.Context(), p); b.reasonOf(err) != x402.ReasonValidBefore {
+		t.Errorf("submit after: %v", err)
+	}
+}
+
+func TestADrainedPayersPaymentRevertsAndSettlesWhenThereIsMoneyAgain(t *testing.T) {
+	b := newBench(t)
+	p, payer := b.claim(buyer(1)), addressOf(buyer(1))
+	b.control("evm_setAutomine", false)
+	b.submit(p)
+	// The payer spends everything in the same block, in front of ours.
+	b.post(buyer(1), token, transferCall(addressOf(buyer(2)), b.balance(payer)))
+	b.waiting(2)
+	b.mine(1)
+	b.control("evm_setAutomine", true)
+	if v := b.judge(p); v.State != payment.Unused {
+		t.Fatalf("after the revert: %+v, want unused", v)
+	}
+	for range 2 {
+		if err := b.relayer.Submit(t.Context(), p); b.reasonOf(err) != x402.ReasonBalance {
+			t.Fatalf("submit of a drained payer: %v", err)
+		}
+	}
+	b.wantAttempts(p, payment.AttemptReverted)
+	b.sendAs(buyer(2), token, transferCall(payer, price))
+	b.submit(p)
+	b.settles(p)
+	b.wantAttempts(p, payment.AttemptReverted, payment.AttemptOpen)
+}
+
+func TestManyPaymentsOnOneRelayerAllSettle(t *testing.T) {
+	b := newBench(t)
+	const payments = 20
+	claimed := make([]payment.Payment, payments)
+	for i := range claimed {
+		claimed[i] = b.claim(buyer(i % 10))
+	}
+	var group sync.WaitGroup
+	for _, p := range claimed {
+		// Two processes want each of them.
+		for _, r := range []interface {
+			Submit(context.Context, payment.Payment) error
+		}{b.relayer, b.newRelayer(b.attempts)} {
+			group.Go(func() {
+				err := r.Submit(t.Context(), p)
+				if rejection, ok := errors.AsType[*payment.Rejection](err); err != nil && (!ok || rejection.Reason != x402.ReasonNonceUsed) {
+					t.Errorf("submit: %v", err)
+				}
+			})
+		}
+	}
+	group.Wait()
+	var nonces []uint64
+	for _, p := range claimed {
+		b.settles(p)
+		nonces = append(nonces, b.wantAttempts(p, payment.AttemptOpen)[0].Nonce)
+	}
+	slices.Sort(nonces)
+	for i, nonce := range nonces {
+		if nonce != uint64(i) {
+			t.Fatalf("nonces %v, want 0 to %d", nonces, payments-1)
+		}
+	}
+	b.wantPayee(payments * price)
+}
+
+func TestSimulationGivesTheReason(t *testing.T) {
+	b := newBench(t)
+	simulate := func(change func(*x402.Authorization), signer int) string {
+		a := b.claim(buyer(0)).Authorization
+		if change != nil {
+			change(&a)
+		}
+		return b.reasonOf(b.chain.Simulate(t.Context(), a, b.sign(a, buyer(signer))))
+	}
+	seconds := uint64(b.now().Unix())
+	tests := []struct {
+		name   string
+		change func(*x402.Authorization)
+		signer int
+		want   string
+	}{
+		{"good", nil, 0, ""},
+		{"too much", func(a *x402.Authorization) { a.Value = money.USDC(1e15) }, 0, x402.ReasonBalance},
+		{"expired", func(a *x402.Authorization) { a.ValidBefore = seconds - 1 }, 0, x402.ReasonValidBefore},
+		{"too early", func(a *x402.Authorization) { a.ValidAfter = seconds + 60 }, 0, x402.ReasonValidAfter},
+		{"signed by another", nil, 1, x402.ReasonSignature},
+	}
+	for _, tt := range tests {
+		if got := simulate(tt.change, tt.signer); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	// The head of an idle chain is older than what a client signs a minute later.
+	b.ahead.Store(30)
+	b.control("evm_increaseTime", "0x1e")
+	if got := simulate(func(a *x402.Authorization) { a.ValidAfter = seconds + 20 }, 0); got != "" {
+		t.Errorf("valid since a moment on an idle chain: %q", got)
+	}
+	b.sendAs(devnet.WalletsOf(devnet.RoleAdmin)[0], token, common.FromHex("0x8456cb59"))
+	if got := simulate(nil, 0); got != x402.ReasonSimulation {
+		t.Errorf("paused token: %q", got)
+	}
+}
+
+func TestAPayerWithCodeIsRefusedBySimulation(t *testing.T) {
+	b := newBench(t)
+	codes := map[string]string{
+		"EIP-7702 delegation to nothing": "0xef0100" + strings.Repeat("11", 20),
+		"contract that says nothing":     "0x00",
+		"contract that burns gas":        "0x5b600056",
+	}
+	for name, code := range codes {
+		p := b.claim(buyer(0))
+		b.control("anvil_setCode", buyer(0).Address, code)
+		start := time.Now()
+		reason := b.reasonOf(b.chain.Simulate(t.Context(), p.Authorization, p.Signature))
+		if reason != x402.ReasonSignature && reason != x402.ReasonSimulation {
+			t.Errorf("%s: reason %q", name, reason)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s: refused after %v", name, took)
+		}
+	}
+}

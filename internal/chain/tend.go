@@ -1,0 +1,203 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// maxGap bounds how many missing nonces one pass fills.
+const maxGap = 64
+
+// Tend looks once after every open attempt: it closes what is final, sends again what the nodes have
+// dropped or a reorganisation has undone, raises the fee of the oldest that waits too long, and fills
+// gaps in the nonces. A periodic job calls it; several at once do no harm.
+func (r *Relayer) Tend(ctx context.Context) error {
+	var errs error
+	for _, account := range r.accounts {
+		if err := r.tendAccount(ctx, account); err != nil {
+			errs = errors.Join(errs, fmt.Errorf("tend relayer %s: %w", account.address, err))
+		}
+	}
+	return errs
+}
+
+// lane is one account's nonces: used at the latest block, and for ever.
+type lane struct {
+	account      account
+	latest       uint64
+	final        header
+	usedForEver  uint64
+	waitingFirst bool
+}
+
+func (r *Relayer) tendAccount(ctx context.Context, by account) error {
+	attempts, err := r.config.Attempts.Open(ctx, by.address)
+	if err != nil || len(attempts) == 0 {
+		return err
+	}
+	l := lane{account: by, waitingFirst: true}
+	if l.latest, err = r.nonceAt(ctx, by.address, "latest"); err != nil {
+		return err
+	}
+	if l.final, err = r.config.Chain.header(ctx, r.config.Chain.config.Finality.Dead); err != nil {
+		return err
+	}
+	if l.usedForEver, err = r.nonceAt(ctx, by.address, atHash(l.final.Hash)); err != nil {
+		return err
+	}
+	if err := r.fillGaps(ctx, l, attempts); err != nil {
+		return err
+	}
+	// In the order of their nonces: a later one is worth nothing while an earlier one is missing.
+	var errs error
+	for _, a := range attempts {
+		if err := r.tendAttempt(ctx, &l, a); err != nil {
+			errs = errors.Join(errs, err)
+		}
+	}
+	return errs
+}
+
+func (r *Relayer) tendAttempt(ctx context.Context, l *lane, a payment.Attempt) error {
+	found, included, err := r.inclusion(ctx, a)
+	switch {
+	case err != nil:
+		return err
+	case included && found.Status == 0:
+		return r.close(ctx, a, payment.AttemptReverted)
+	case included:
+		return r.closeIfFinal(ctx, l.final, a, found)
+	case a.Nonce < l.usedForEver:
+		// Another transaction of this key took the nonce; ours can never be included.
+		return r.close(ctx, a, payment.AttemptReverted)
+	case a.Nonce < l.latest:
+		return nil
+	}
+	first := l.waitingFirst
+	l.waitingFirst = false
+	if newest := a.Variants[len(a.Variants)-1]; first && r.config.Now().Sub(newest.SignedAt) >= r.config.BumpAfter {
+		if a, err = r.bump(ctx, l.account, a); err != nil {
+			return err
+		}
+	}
+	return r.send(ctx, a)
+}
+
+// closeIfFinal keeps an included attempt open until its block is final: a reorganisation may undo it,
+// and then the same bytes go out again. A closed one would leave a gap that blocks the key.
+func (r *Relayer) closeIfFinal(ctx context.Context, final header, a payment.Attempt, found receipt) error {
+	if uint64(found.BlockNumber) > final.Number {
+		return nil
+	}
+	block, err := r.config.Chain.headerAt(ctx, uint64(found.BlockNumber))
+	if err != nil || block.Hash != x402.Hash(found.BlockHash) {
+		return err
+	}
+	return r.close(ctx, a, payment.AttemptClosed)
+}
+
+func (r *Relayer) close(ctx context.Context, a payment.Attempt, status payment.AttemptStatus) error {
+	if status == payment.AttemptReverted {
+		r.config.Log.WarnContext(ctx, "settlement reverted", attemptAttrs(a)...)
+	}
+	if err := r.config.Attempts.Close(ctx, a.ID, status); err != nil {
+		return fmt.Errorf("close attempt: %w", err)
+	}
+	return nil
+}
+
+// bump signs the same call for the same nonce with a higher fee and stores it before it is sent. The
+// attempt comes back unchanged when the fee's bound leaves no room.
+func (r *Relayer) bump(ctx context.Context, by account, a payment.Attempt) (payment.Attempt, error) {
+	var tx types.Transaction
+	if err := tx.UnmarshalBinary(a.Variants[len(a.Variants)-1].Raw); err != nil {
+		return a, fmt.Errorf("bump fee: %w", err)
+	}
+	usual, err := r.suggestFee(ctx)
+	if err != nil {
+		return a, fmt.Errorf("bump fee: %w", err)
+	}
+	fee, ok := r.raised(feeOf(&tx), usual)
+	if !ok {
+		r.config.Log.WarnContext(ctx, "settlement waits, its fee is at the bound", attemptAttrs(a)...)
+		return a, nil
+	}
+	variant, err := r.sign(by, a.Nonce, fee, *tx.To(), tx.Gas(), tx.Data())
+	if err != nil {
+		return a, fmt.Errorf("bump fee: %w", err)
+	}
+	if err := r.config.Attempts.Replace(ctx, a.ID, variant); err != nil {
+		return a, fmt.Errorf("bump fee: %w", err)
+	}
+	a.Variants = append(a.Variants, variant)
+	return a, nil
+}
+
+// fillGaps sends an empty transaction for each nonce that is neither used nor held by an open attempt.
+// A gap is left when a reorganisation drops a reverted transaction, or a restored chain is behind the
+// store; without this the key would be blocked for ever. On a node that lags behind it is refused.
+func (r *Relayer) fillGaps(ctx context.Context, l lane, attempts []payment.Attempt) error {
+	held := map[uint64]bool{}
+	for _, a := range attempts {
+		held[a.Nonce] = true
+	}
+	filled := 0
+	for nonce := l.latest; nonce < attempts[len(attempts)-1].Nonce && filled < maxGap; nonce++ {
+		if held[nonce] {
+			continue
+		}
+		filled++
+		fee, err := r.suggestFee(ctx)
+		if err != nil {
+			return err
+		}
+		const plainGas = 21_000
+		tx, err := r.sign(l.account, nonce, fee, common.Address(l.account.address), plainGas, nil)
+		if err != nil {
+			return err
+		}
+		r.config.Log.WarnContext(ctx, "filling a gap in a relayer's nonces", "relayer", l.account.address.String(), "nonce", nonce)
+		if err := r.config.Chain.pool.broadcast(ctx, tx.Raw); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sentLog remembers when this process last sent a transaction. It saves calls and nothing else: an
+// empty one only makes a transaction go out once more.
+type sentLog struct {
+	mu sync.Mutex
+	at map[x402.Hash]time.Time
+}
+
+// due reports that a transaction was not sent within pause, and remembers that it is sent now.
+func (s *sentLog) due(hash x402.Hash, now time.Time, pause time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if last, known := s.at[hash]; known && now.Sub(last) < pause {
+		return false
+	}
+	const enough = 10_000
+	if s.at == nil || len(s.at) >= enough {
+		s.at = map[x402.Hash]time.Time{}
+	}
+	s.at[hash] = now
+	return true
+}
+
+// forget makes a transaction due again, after a sending that no node has taken.
+func (s *sentLog) forget(hash x402.Hash) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.at, hash)
+}

@@ -1,0 +1,152 @@
+package chain_test
+
+import (
+	"math/big"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+func TestAStuckTransactionGetsAHigherFee(t *testing.T) {
+	b := newBench(t)
+	first, second := b.claim(buyer(0)), b.claim(buyer(1))
+	b.control("evm_setAutomine", false)
+	b.submit(first)
+	b.submit(second)
+	b.tend()
+	if n := len(b.wantAttempts(first, payment.AttemptOpen)[0].Variants); n != 1 {
+		t.Fatalf("%d variants at once, want 1", n)
+	}
+	b.ahead.Store(11)
+	b.tend()
+	variants := b.wantAttempts(first, payment.AttemptOpen)[0].Variants
+	if len(variants) != 2 {
+		t.Fatalf("%d variants after the wait, want 2", len(variants))
+	}
+	before, after := decode(t, variants[0]), decode(t, variants[1])
+	if after.Nonce() != before.Nonce() || string(after.Data()) != string(before.Data()) {
+		t.Error("the bumped transaction is another call")
+	}
+	for name, pair := range map[string][2]*big.Int{"tip": {before.GasTipCap(), after.GasTipCap()}, "cap": {before.GasFeeCap(), after.GasFeeCap()}} {
+		// after >= 5/4 before
+		if new(big.Int).Mul(pair[1], big.NewInt(4)).Cmp(new(big.Int).Mul(pair[0], big.NewInt(5))) < 0 {
+			t.Errorf("%s went from %s to %s, want a quarter more", name, pair[0], pair[1])
+		}
+	}
+	if n := len(b.wantAttempts(second, payment.AttemptOpen)[0].Variants); n != 1 {
+		t.Errorf("the second in line has %d variants, want 1", n)
+	}
+	b.mine(1)
+	if got := b.settles(first).Transaction; got != variants[1].Hash {
+		t.Errorf("settled by %s, want the bumped %s", got, variants[1].Hash)
+	}
+	b.settles(second)
+	b.mine(2)
+	b.tend()
+	b.wantAttempts(first, payment.AttemptClosed)
+	b.wantAttempts(second, payment.AttemptClosed)
+	b.wantPayee(2 * price)
+}
+
+func TestADroppedTransactionIsSentAgain(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.control("evm_setAutomine", false)
+	b.submit(p)
+	b.control("anvil_dropAllTransactions")
+	b.mine(1)
+	if v := b.judge(p); v.State != payment.Unused {
+		t.Fatalf("dropped: %+v, want unused", v)
+	}
+	b.tend()
+	b.mine(1)
+	b.settles(p)
+	if n := len(b.wantAttempts(p, payment.AttemptOpen)[0].Variants); n != 1 {
+		t.Errorf("%d variants, want the same bytes", n)
+	}
+}
+
+func TestATransactionUndoneByAReorganisationIsSentAgain(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.mine(3)
+	b.submit(p)
+	before := b.settles(p)
+	b.control("anvil_reorg", 1, []any{})
+	if v := b.judge(p); v.State != payment.Unused {
+		t.Fatalf("undone: %+v, want unused", v)
+	}
+	b.tend()
+	after := b.settles(p)
+	if after.Transaction != before.Transaction || after.BlockHash == before.BlockHash {
+		t.Errorf("settled by %s in %s, want the same transaction in another block", after.Transaction, after.BlockHash)
+	}
+	b.wantPayee(price)
+}
+
+func TestAGapInTheNoncesIsFilled(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	// Three nonces were handed out to attempts that are closed, on a chain that has forgotten them.
+	relayer := addressOf(devnet.WalletsOf(devnet.RoleRelayer)[0])
+	for range 3 {
+		lost := b.claim(buyer(1))
+		a, err := b.attempts.Prepare(t.Context(), lost.ID, relayer, 0, func(uint64) (payment.Transaction, error) { return payment.Transaction{}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.attempts.Close(t.Context(), a.ID, payment.AttemptReverted); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.submit(p)
+	if nonce := b.wantAttempts(p, payment.AttemptOpen)[0].Nonce; nonce != 3 {
+		t.Fatalf("nonce %d, want 3", nonce)
+	}
+	b.tend()
+	b.settles(p)
+}
+
+func TestANonceTakenByAnotherTransactionEndsTheAttempt(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.control("evm_setAutomine", false)
+	b.submit(p)
+	b.control("anvil_dropAllTransactions")
+	b.control("evm_setAutomine", true)
+	b.sendAs(devnet.WalletsOf(devnet.RoleRelayer)[0], [20]byte{0: 9}, nil)
+	b.tend()
+	b.wantAttempts(p, payment.AttemptOpen)
+	b.mine(2)
+	b.tend()
+	b.wantAttempts(p, payment.AttemptReverted)
+	b.submit(p)
+	b.settles(p)
+}
+
+func TestReadinessNamesWhatIsMissing(t *testing.T) {
+	b := newBench(t)
+	if err := b.relayer.Ready(t.Context()); err != nil {
+		t.Fatalf("ready: %v", err)
+	}
+	b.control("anvil_setBalance", devnet.WalletsOf(devnet.RoleRelayer)[0].Address, "0x1")
+	if err := b.relayer.Ready(t.Context()); err == nil {
+		t.Error("ready without gas")
+	}
+}
+
+func decode(t *testing.T, v payment.Transaction) *types.Transaction {
+	t.Helper()
+	var tx types.Transaction
+	if err := tx.UnmarshalBinary(v.Raw); err != nil {
+		t.Fatal(err)
+	}
+	if x402.Hash(tx.Hash()) != v.Hash {
+		t.Errorf("stored hash %s, want %s", v.Hash, tx.Hash())
+	}
+	return &tx
+}

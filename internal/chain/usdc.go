@@ -1,0 +1,218 @@
+// Package chain is USDC on an EVM chain: reading it over several nodes, judging authorizations, and settling them with our own keys.
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/ethereum/go-ethereum/accounts/abi"
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config is what a Chain needs. Zero durations and counts take the defaults named.
+type Config struct {
+	Endpoints []Endpoint
+	// Domain names the token and its chain. The token must agree with it.
+	Domain   x402.Domain
+	Finality Finality
+	// CallTimeout bounds one call to one node: 2 s.
+	CallTimeout time.Duration
+	// CallGas bounds a simulation, so that a payer's contract cannot make us buy its gas: 200,000. A
+	// relayer sends with the same limit.
+	CallGas uint64
+	// LogRange is the widest range of blocks that the nodes take in one question for logs: 2,000.
+	LogRange uint64
+	// Lookback is the most blocks that a judgement searches: 50,000, more than a day of Base.
+	Lookback uint64
+	Now      func() time.Time
+}
+
+// Finality is how deep a block must lie, as a block tag: latest, safe or finalized.
+type Finality struct {
+	// Paid is the head that proves a transfer. Base's sealed blocks are latest.
+	Paid string
+	// Dead is the head that proves that there will be none; use safe, except where nothing reorganises.
+	Dead string
+}
+
+// Chain reads USDC. It is payment.Chain.
+type Chain struct {
+	config Config
+	pool   *pool
+}
+
+// New connects, and refuses nodes of another chain and a token with another domain.
+func New(ctx context.Context, config Config) (*Chain, error) {
+	config.CallTimeout = orDefault(config.CallTimeout, 2*time.Second)
+	config.CallGas = orDefault(config.CallGas, 200_000)
+	config.LogRange = orDefault(config.LogRange, 2_000)
+	config.Lookback = orDefault(config.Lookback, 50_000)
+	config.Finality.Paid = orDefault(config.Finality.Paid, "latest")
+	config.Finality.Dead = orDefault(config.Finality.Dead, "safe")
+	pool, err := newPool(ctx, config.Endpoints, config.Domain.ChainID, config.CallTimeout, config.Now)
+	if err != nil {
+		return nil, fmt.Errorf("connect to chain: %w", err)
+	}
+	c := &Chain{config: config, pool: pool}
+	if err := c.checkDomain(ctx); err != nil {
+		pool.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+func orDefault[T comparable](v, fallback T) T {
+	var zero T
+	if v == zero {
+		return fallback
+	}
+	return v
+}
+
+// Close drops the connections.
+func (c *Chain) Close() { c.pool.close() }
+
+// checkDomain finds a wrong name, version or address before the first payer signs over it.
+func (c *Chain) checkDomain(ctx context.Context) error {
+	answer, err := c.ethCall(ctx, x402.SeparatorCall(), "latest")
+	if err != nil {
+		return fmt.Errorf("read the token's domain: %w", err)
+	}
+	if want := c.config.Domain.Separator(); len(answer) != 32 || x402.Hash(answer) != want {
+		return fmt.Errorf("the token %s has the domain separator %s, want %s", c.config.Domain.Contract, hexutil.Encode(answer), want)
+	}
+	return nil
+}
+
+// Balance is what an account holds at the latest block.
+func (c *Chain) Balance(ctx context.Context, account x402.Address) (money.USDC, error) {
+	answer, err := c.ethCall(ctx, x402.BalanceCall(account), "latest")
+	if err != nil {
+		return 0, fmt.Errorf("read balance: %w", err)
+	}
+	balance := new(big.Int).SetBytes(answer)
+	if !balance.IsInt64() {
+		return 0, errors.New("read balance: more than there is")
+	}
+	return money.USDC(balance.Int64()), nil
+}
+
+// Simulate implements payment.Chain. It runs the transfer at one block, named by its hash, so that a
+// node that lags behind errs instead of answering from the past.
+func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error {
+	now := uint64(c.config.Now().Unix())
+	if now >= a.ValidBefore {
+		return &payment.Rejection{Reason: x402.ReasonValidBefore, Detail: "the authorization has expired"}
+	}
+	head, err := c.header(ctx, "latest")
+	if err != nil {
+		return fmt.Errorf("simulate transfer: %w", err)
+	}
+	call := x402.TransferCall(a, s)
+	_, err = c.ethCall(ctx, call, atHash(head.Hash))
+	if rejection := rejectionOf(err); rejection != nil && rejection.Reason == x402.ReasonValidAfter && now > a.ValidAfter {
+		// An idle chain's head is older than the authorization; the next block will not be.
+		_, err = c.ethCall(ctx, call, "pending")
+	}
+	if rejection := rejectionOf(err); rejection != nil {
+		return rejection
+	}
+	if err != nil {
+		return fmt.Errorf("simulate transfer: %w", err)
+	}
+	return nil
+}
+
+// refusals map the token's revert texts to reasons. They are the contract's own data, not a node's.
+var refusals = map[string]payment.Rejection{
+	"FiatTokenV2: authorization is not yet valid":    {Reason: x402.ReasonValidAfter, Detail: "the authorization is not valid yet"},
+	"FiatTokenV2: authorization is expired":          {Reason: x402.ReasonValidBefore, Detail: "the authorization has expired"},
+	"FiatTokenV2: authorization is used or canceled": {Reason: x402.ReasonNonceUsed, Detail: "the authorization was used or cancelled"},
+	"FiatTokenV2: invalid signature":                 {Reason: x402.ReasonSignature, Detail: "the token refuses the signature; accounts with code cannot pay here"},
+	"ECRecover: invalid signature":                   {Reason: x402.ReasonSignature, Detail: "the token refuses the signature"},
+	"ERC20: transfer amount exceeds balance":         {Reason: x402.ReasonBalance, Detail: "the payer's balance is too small"},
+	"Pausable: paused":                               {Reason: x402.ReasonSimulation, Detail: "the token is paused"},
+	"Blacklistable: account is blacklisted":          {Reason: x402.ReasonSimulation, Detail: "the token refuses the account"},
+}
+
+// rejectionOf is what the token says against a transfer, or nil when err is not a token's word.
+func rejectionOf(err error) *payment.Rejection {
+	if err == nil || !isAnswer(err) {
+		return nil
+	}
+	rejection := payment.Rejection{Reason: x402.ReasonSimulation, Detail: "the transfer would fail"}
+	if data, ok := errors.AsType[rpc.DataError](err); ok {
+		if text, ok := data.ErrorData().(string); ok {
+			if reason, err := abi.UnpackRevert(common.FromHex(text)); err == nil {
+				if known, ok := refusals[reason]; ok {
+					rejection = known
+				}
+			}
+		}
+	}
+	return &rejection
+}
+
+// ethCall runs a call of the token's at a block: a tag, or atHash.
+func (c *Chain) ethCall(ctx context.Context, data []byte, block any) ([]byte, error) {
+	var answer hexutil.Bytes
+	err := c.pool.call(ctx, &answer, "eth_call", map[string]any{
+		"to":   c.config.Domain.Contract.String(),
+		"gas":  hexutil.Uint64(c.config.CallGas),
+		"data": hexutil.Bytes(data),
+	}, block)
+	return answer, err
+}
+
+// atHash names a block by its hash (EIP-1898).
+func atHash(hash x402.Hash) any { return map[string]string{"blockHash": hash.String()} }
+
+// header is the part of a block's header that is used here.
+type header struct {
+	Number  uint64
+	Hash    x402.Hash
+	Time    uint64
+	BaseFee *big.Int
+}
+
+// header reads a block's header by tag or number.
+func (c *Chain) header(ctx context.Context, block string) (header, error) {
+	return c.readHeader(ctx, "eth_getBlockByNumber", block)
+}
+
+func (c *Chain) headerAt(ctx context.Context, number uint64) (header, error) {
+	return c.readHeader(ctx, "eth_getBlockByNumber", hexutil.EncodeUint64(number))
+}
+
+func (c *Chain) headerOf(ctx context.Context, hash x402.Hash) (header, error) {
+	return c.readHeader(ctx, "eth_getBlockByHash", hash.String())
+}
+
+func (c *Chain) readHeader(ctx context.Context, method, block string) (header, error) {
+	var wire struct {
+		Number    hexutil.Uint64 `json:"number"`
+		Hash      common.Hash    `json:"hash"`
+		Timestamp hexutil.Uint64 `json:"timestamp"`
+		BaseFee   *hexutil.Big   `json:"baseFeePerGas"`
+	}
+	if err := c.pool.call(ctx, &wire, method, block, false); err != nil {
+		return header{}, fmt.Errorf("read block %s: %w", block, err)
+	}
+	base := new(big.Int)
+	if wire.BaseFee != nil {
+		base = wire.BaseFee.ToInt()
+	}
+	return header{Number: uint64(wire.Number), Hash: x402.Hash(wire.Hash), Time: uint64(wire.Timestamp), BaseFee: base}, nil
+}
+
+// time is the block's time in UTC.
+func (h header) time() time.Time { return time.Unix(int64(h.Time), 0).UTC() }
