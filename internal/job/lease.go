@@ -1,0 +1,90 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrNotSent says that Submit did not make the call. The marker may stand all the same, so the next
+// attempt looks up like after any unknown outcome.
+var ErrNotSent = errors.New("not sent")
+
+// Handler does one attempt of a job. An error means "not known to be done": the job runs again after a
+// while. ctx ends when the lease is lost (its cause is ErrLeaseLost) or the process stops.
+type Handler func(ctx context.Context, l *Lease) (Outcome, error)
+
+// Lease is a claim being worked on.
+type Lease struct {
+	queue Queue
+	now   func() time.Time
+
+	mu  sync.Mutex
+	row Row
+}
+
+func newLease(queue Queue, now func() time.Time, row Row) *Lease {
+	return &Lease{queue: queue, now: now, row: row}
+}
+
+// Row is the job as it was claimed, with the marks made since.
+func (l *Lease) Row() Row {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.row
+}
+
+// Fence goes with every write that must happen under this claim only.
+func (l *Lease) Fence() Fence { return l.Row().Fence() }
+
+// Step is the marker of the last irreversible call begun by this or an earlier attempt, or empty.
+func (l *Lease) Step() string { return l.Row().Step }
+
+// StepAt is when the marker was recorded. A look-up's "not found" counts only when more time has passed
+// since than the send budget, the other side's longest processing and the skew of the clocks together.
+func (l *Lease) StepAt() *time.Time { return l.Row().StepAt }
+
+// SendBy is the latest moment to send a request with this budget. Read it before Mark: a process that
+// sleeps between the two then finds itself too late instead of sending long after the marker.
+func (l *Lease) SendBy(budget time.Duration) time.Time { return l.now().Add(budget) }
+
+// Mark records the step about to be taken. After an error the step must not be taken.
+func (l *Lease) Mark(ctx context.Context, step string) error {
+	at := l.now().UTC()
+	if err := l.queue.Mark(ctx, l.Fence(), step); err != nil {
+		return fmt.Errorf("mark %s: %w", step, err)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.row.Step, l.row.StepAt = step, &at
+	return nil
+}
+
+// Submit makes a call that moves money or makes something: it records step, checks that the budget is
+// not spent yet, and calls send with the budget's deadline. ErrNotSent says that send was not called;
+// any other error is send's own, and its outcome unknown until looked up.
+func (l *Lease) Submit(ctx context.Context, step string, budget time.Duration, send func(context.Context) error) error {
+	deadline := l.SendBy(budget)
+	if err := l.Mark(ctx, step); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
+	}
+	// The context alone would not do: it stays alive until its timer has run, and a process waking from
+	// a pause may send before that.
+	now := l.now()
+	if !before(now, deadline) {
+		return fmt.Errorf("%w: %s took longer than its budget of %s", ErrNotSent, step, budget)
+	}
+	sendCtx, cancel := context.WithTimeout(ctx, deadline.Sub(now))
+	defer cancel()
+	return send(sendCtx)
+}
+
+// before compares by both clocks, because the monotonic one may stand still while a machine is suspended.
+func before(now, deadline time.Time) bool {
+	return now.Before(deadline) && now.Round(0).Before(deadline.Round(0))
+}

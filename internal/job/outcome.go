@@ -1,0 +1,58 @@
+package job
+
+import (
+	"strings"
+	"time"
+)
+
+// Outcome is what an attempt came to. Handlers make one with Done, Snooze, Fail, Review or Recorded.
+type Outcome struct {
+	// Status is the job's next status; empty in the zero Outcome, which is no outcome.
+	Status Status
+	// Delay is how long a job put back to queued waits.
+	Delay time.Duration
+	// Reason is kept as the job's last error.
+	Reason string
+	// Forgiven says that the attempt does not count.
+	Forgiven bool
+
+	recorded bool
+}
+
+// Done ends the job: its work has been done.
+func Done() Outcome { return Outcome{Status: Succeeded} }
+
+// Snooze puts the job back for d, without using up an attempt: what it waits for has not happened yet.
+func Snooze(d time.Duration) Outcome {
+	return Outcome{Status: Queued, Delay: max(d, 0), Forgiven: true}
+}
+
+// Fail ends the job for a failure that the outside has confirmed.
+func Fail(reason string) Outcome { return Outcome{Status: Failed, Reason: storable(reason)} }
+
+// Review leaves the job to an operator.
+func Review(reason string) Outcome { return Outcome{Status: OperatorReview, Reason: storable(reason)} }
+
+// Recorded says that the handler itself ended the claim, in the transaction of its effect.
+func Recorded() Outcome { return Outcome{recorded: true} }
+
+// Retry puts the job back for d after an error. Handlers return the error instead.
+func Retry(reason string, d time.Duration) Outcome {
+	return Outcome{Status: Queued, Delay: max(d, 0), Reason: storable(reason)}
+}
+
+// Release hands the job back at once, for another worker to go on with.
+func Release(reason string) Outcome {
+	return Outcome{Status: Queued, Reason: storable(reason), Forgiven: true}
+}
+
+// maxReason bounds a stored reason, in bytes.
+const maxReason = 2000
+
+// storable makes any text fit a database column: an error that could not be stored would strand its job.
+func storable(reason string) string {
+	if len(reason) > maxReason {
+		reason = reason[:maxReason]
+	}
+	return strings.ReplaceAll(strings.ToValidUTF8(reason, "\uFFFD"), "\x00", "\uFFFD")
+}

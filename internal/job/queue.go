@@ -1,0 +1,59 @@
+package job
+
+import (
+	"context"
+	"time"
+)
+
+// Queue keeps the jobs. Implementations pass jobtest.RunQueue.
+//
+// There is one clock, the queue's. Writes are atomic; all that take a Fence change nothing and return
+// ErrLeaseLost once that claim is over.
+type Queue interface {
+	// Enqueue adds a job; added is false, and the stored job untouched, when one of its kind and unique
+	// key is there in whatever status.
+	Enqueue(ctx context.Context, n New) (added bool, err error)
+
+	// Find is the job of a kind and unique key.
+	Find(ctx context.Context, kind Kind, uniqueKey string) (row Row, found bool, err error)
+
+	// Claim leases up to limit due jobs of the kinds to owner, the longest due first. No job is given
+	// twice, and callers at the same time do not wait for each other.
+	Claim(ctx context.Context, owner string, kinds []Kind, limit int, ttl time.Duration) ([]Row, error)
+
+	// Beat extends a live lease to ttl from now; false says it is lost.
+	Beat(ctx context.Context, f Fence, ttl time.Duration) (bool, error)
+
+	// Mark records step and its time, durably, while the lease lives. After any error the step must not
+	// be taken.
+	Mark(ctx context.Context, f Fence, step string) error
+
+	// Finish ends the claim with an outcome. The marker stays.
+	Finish(ctx context.Context, f Fence, o Outcome) error
+
+	// Reap requeues up to limit jobs whose lease has passed and says how many it ended. A job that has
+	// used up more than its attempts goes to operator_review instead.
+	Reap(ctx context.Context, limit int) (int, error)
+
+	// Depth counts the jobs that have not succeeded.
+	Depth(ctx context.Context) ([]Depth, error)
+
+	// Announce says that owner claims jobs of the kinds for ttl to come; a ttl of zero takes it back.
+	Announce(ctx context.Context, owner string, kinds []Kind, ttl time.Duration) error
+
+	// Workers counts the live workers of each kind.
+	Workers(ctx context.Context) (map[Kind]int, error)
+
+	// Wake gives a signal soon after a job became due. Signals may be lost or come for nothing: polling
+	// is the truth. The subscription ends with ctx.
+	Wake(ctx context.Context) <-chan struct{}
+}
+
+// Depth is how many jobs of a kind are in a status, and since when the oldest of them waits: for queued
+// ones since when it is due, else since when it was made.
+type Depth struct {
+	Kind   Kind
+	Status Status
+	Count  int
+	Oldest time.Time
+}

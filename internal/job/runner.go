@@ -1,0 +1,339 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// ErrShutdown is the cause of a handler's cancelled context when the process stops.
+var ErrShutdown = errors.New("worker shutting down")
+
+// Config is what a Runner needs. Queue is required, the rest has defaults.
+type Config struct {
+	Queue Queue
+	Log   *slog.Logger
+	Now   func() time.Time
+	// Slots is how many claimed jobs run at once; adopted ones come on top. Default 8.
+	Slots int
+	// TTL is how long a lease lasts without a heartbeat. Default 20 s.
+	TTL time.Duration
+	// Poll is how often the queue is asked when nothing wakes the runner. Default 750 ms.
+	Poll time.Duration
+	// Drain is how long running handlers may go on after a stop before they are cancelled. Default 10 s.
+	Drain time.Duration
+	// AdoptOnly makes a runner that claims nothing and only runs what it adopts.
+	AdoptOnly bool
+	// OnParked hears of a job that has used up its attempts, before it is parked, so that what the job
+	// stood behind can be parked too. It runs again if it fails or the process dies. It is not called
+	// for a handler's own Review.
+	OnParked func(ctx context.Context, l *Lease, reason string) error
+	Tracer   trace.TracerProvider
+}
+
+// Runner claims jobs and runs them.
+type Runner struct {
+	Config
+	owner    string
+	tracer   trace.Tracer
+	handlers map[Kind]Handler
+	periodic []periodic
+	freed    chan struct{}
+
+	// base outlives Run's context, so that a stop drains instead of cutting off.
+	base context.Context
+	stop context.CancelCauseFunc
+
+	mu       sync.Mutex
+	draining bool
+	claimed  int
+	attempts sync.WaitGroup
+}
+
+// NewRunner makes a runner. Register its handlers before Run or Adopt.
+func NewRunner(c Config) *Runner {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Tracer == nil {
+		c.Tracer = otel.GetTracerProvider()
+	}
+	c.Slots = orDefault(c.Slots, 8)
+	c.TTL = orDefault(c.TTL, 20*time.Second)
+	c.Poll = orDefault(c.Poll, 750*time.Millisecond)
+	c.Drain = orDefault(c.Drain, 10*time.Second)
+	base, stop := context.WithCancelCause(context.Background())
+	return &Runner{
+		Config:   c,
+		owner:    ownerName(),
+		tracer:   c.Tracer.Tracer("github.com/roamcard/roamcard/internal/job"),
+		handlers: map[Kind]Handler{},
+		freed:    make(chan struct{}, 1),
+		base:     base,
+		stop:     stop,
+	}
+}
+
+func orDefault[T int | time.Duration](value, otherwise T) T {
+	if value <= 0 {
+		return otherwise
+	}
+	return value
+}
+
+// ownerName differs between two incarnations of a process even on one host with one pid.
+func ownerName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%.64s/%d/%s", host, os.Getpid(), uuid.NewString())
+}
+
+// Owner is the name on this runner's leases, unique to this incarnation of the process.
+func (r *Runner) Owner() string { return r.owner }
+
+// Register sets the handler of a kind. A kind registered twice is a programming mistake and panics.
+func (r *Runner) Register(kind Kind, h Handler) {
+	if _, ok := r.handlers[kind]; ok || h == nil {
+		panic(fmt.Sprintf("job: kind %q registered twice or without handler", kind))
+	}
+	r.handlers[kind] = h
+}
+
+// Own makes n be born leased to this runner. After the insert is committed, Adopt the row.
+func (r *Runner) Own(n New) New {
+	n.LeaseOwner, n.LeaseTTL = r.owner, r.TTL
+	return n
+}
+
+// Adopt runs a job that was inserted leased to this runner, under the runner's context and outside of
+// its slots. It returns at once. If the lease is lost already, or was never committed, nothing runs; a
+// runner that is stopping hands the job back instead.
+func (r *Runner) Adopt(row Row) {
+	if r.begin(false) {
+		go r.runAdopted(row)
+		return
+	}
+	if err := r.finish(row.Fence(), Release("adopted while stopping")); err != nil {
+		r.Log.Warn("job not handed back", "id", row.ID, "kind", row.Kind, "error", err)
+	}
+}
+
+func (r *Runner) runAdopted(row Row) {
+	defer r.end(false)
+	// The row does not say by our clock when it was leased, so the lease is renewed first.
+	asked := r.Now()
+	ctx, cancel := context.WithTimeout(r.base, r.TTL/2)
+	defer cancel()
+	held, err := r.Queue.Beat(ctx, row.Fence(), r.TTL)
+	if err != nil || !held {
+		r.Log.Warn("job not adopted", "id", row.ID, "kind", row.Kind, "held", held, "error", err)
+		return
+	}
+	r.attempt(row, asked, true)
+}
+
+// Run works until ctx ends, then drains: it claims nothing more, lets the running handlers go on for the
+// drain time, cancels the others and hands their jobs back. It returns when no handler runs any more, or
+// an error when one ignored its cancelled context; its job is left to the lease.
+func (r *Runner) Run(ctx context.Context) error {
+	var loops sync.WaitGroup
+	if !r.AdoptOnly {
+		r.announce(ctx)
+		loops.Go(func() { r.claimLoop(ctx) })
+		loops.Go(func() { r.repeat(ctx, r.TTL/3, r.announce) })
+		loops.Go(func() { r.repeat(ctx, r.TTL/4, r.reap) })
+		for _, p := range r.periodic {
+			loops.Go(func() { r.periodicLoop(ctx, p) })
+		}
+	}
+	<-ctx.Done()
+	loops.Wait()
+	return r.drain()
+}
+
+// claimGrace is how long a cancelled handler may take to return, and a bookkeeping call to answer.
+const claimGrace = 3 * time.Second
+
+func (r *Runner) drain() error {
+	r.mu.Lock()
+	r.draining = true
+	r.mu.Unlock()
+
+	if !r.AdoptOnly {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), claimGrace)
+		defer cancel()
+		if err := r.Queue.Announce(ctx, r.owner, r.kinds(), 0); err != nil {
+			r.Log.Warn("worker not signed off", "owner", r.owner, "error", err)
+		}
+	}
+
+	done := make(chan struct{})
+	go func() { r.attempts.Wait(); close(done) }()
+	if waitFor(done, r.Drain) {
+		r.stop(ErrShutdown)
+		return nil
+	}
+	r.stop(ErrShutdown)
+	// Twice the grace: once for the handler to return, once to hand its job back.
+	if !waitFor(done, 2*claimGrace) {
+		return errors.New("drain jobs: a handler ignored its cancelled context")
+	}
+	return nil
+}
+
+func waitFor(done <-chan struct{}, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// claimLoop claims no more than there are free slots. After a full batch there is likely more, so it
+// goes on as soon as a slot is free; otherwise it waits for a wake-up or the next poll.
+func (r *Runner) claimLoop(ctx context.Context) {
+	kinds := r.kinds()
+	if len(kinds) == 0 {
+		return
+	}
+	wake := r.Queue.Wake(ctx)
+	for ctx.Err() == nil {
+		backlog := true
+		if free := r.free(); free > 0 {
+			backlog = r.claim(kinds, free) == free
+		}
+		awake := wake
+		freed := r.freed
+		if backlog {
+			awake = nil // a wake-up says nothing new, and there is no slot for it
+		} else {
+			freed = nil
+		}
+		timer := time.NewTimer(r.Poll/2 + rand.N(r.Poll/2+1) + r.Poll/4)
+		select {
+		case <-ctx.Done():
+		case <-awake:
+		case <-freed:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// claim runs on after a stop: a claim cut off half-way would leave its rows leased to nobody.
+func (r *Runner) claim(kinds []Kind, limit int) int {
+	asked := r.Now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), r.TTL/2)
+	defer cancel()
+	rows, err := r.Queue.Claim(ctx, r.owner, kinds, limit, r.TTL)
+	if err != nil {
+		r.Log.Error("jobs not claimed", "error", err)
+		return 0
+	}
+	for _, row := range rows {
+		if !r.begin(true) {
+			continue // only after drain began, which waits for this loop first
+		}
+		go func() {
+			defer r.end(true)
+			r.attempt(row, asked, false)
+		}()
+	}
+	return len(rows)
+}
+
+func (r *Runner) announce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, r.TTL/3)
+	defer cancel()
+	if err := r.Queue.Announce(ctx, r.owner, r.kinds(), r.TTL); err != nil && ctx.Err() == nil {
+		r.Log.Warn("worker not announced", "owner", r.owner, "error", err)
+	}
+}
+
+const reapBatch = 100
+
+func (r *Runner) reap(ctx context.Context) {
+	for ctx.Err() == nil {
+		n, err := r.Queue.Reap(ctx, reapBatch)
+		if err != nil && ctx.Err() == nil {
+			r.Log.Error("expired jobs not reaped", "error", err)
+		}
+		if n > 0 {
+			r.Log.Warn("expired jobs reaped", "count", n)
+		}
+		if err != nil || n < reapBatch {
+			return
+		}
+	}
+}
+
+func (r *Runner) repeat(ctx context.Context, period time.Duration, do func(context.Context)) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do(ctx)
+		}
+	}
+}
+
+func (r *Runner) kinds() []Kind {
+	kinds := make([]Kind, 0, len(r.handlers))
+	for kind := range r.handlers {
+		kinds = append(kinds, kind)
+	}
+	return kinds
+}
+
+func (r *Runner) free() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Slots - r.claimed
+}
+
+// begin books an attempt, unless the runner has begun to drain.
+func (r *Runner) begin(claimed bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.draining {
+		return false
+	}
+	if claimed {
+		r.claimed++
+	}
+	r.attempts.Add(1)
+	return true
+}
+
+func (r *Runner) end(claimed bool) {
+	if claimed {
+		r.mu.Lock()
+		r.claimed--
+		r.mu.Unlock()
+		select {
+		case r.freed <- struct{}{}:
+		default:
+		}
+	}
+	r.attempts.Done()
+}
