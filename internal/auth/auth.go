@@ -1,0 +1,115 @@
+package auth
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// The lifetimes when the configuration names none.
+const (
+	DefaultSessionTTL = time.Hour
+	DefaultSignInTTL  = 5 * time.Minute
+	DefaultRevealTTL  = 300 * time.Second
+)
+
+// Config is everything Auth needs.
+type Config struct {
+	Challenges Challenges
+	Sessions   Sessions
+	// Domain is the host of the base URL, with its port when it names one.
+	Domain string
+	// URI is the base URL.
+	URI     string
+	ChainID uint64
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+	// ActivityWallets also get ScopeActivity.
+	ActivityWallets []x402.Address
+	Operators       []Operator
+	// Lifetimes; zero means the default.
+	SessionTTL time.Duration
+	SignInTTL  time.Duration
+	RevealTTL  time.Duration
+}
+
+// Auth signs wallets in and knows callers again. It is safe for concurrent use.
+type Auth struct {
+	challenges      Challenges
+	sessions        Sessions
+	site            site
+	now             func() time.Time
+	activityWallets []x402.Address
+	operators       []Operator
+	sessionTTL      time.Duration
+	signInTTL       time.Duration
+	revealTTL       time.Duration
+}
+
+// New checks the configuration, all of it, and builds an Auth.
+func New(cfg Config) (*Auth, error) {
+	if err := cfg.check(); err != nil {
+		return nil, fmt.Errorf("configure auth: %w", err)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Auth{
+		challenges: cfg.Challenges, sessions: cfg.Sessions,
+		site:            site{cfg.Domain, cfg.URI, cfg.ChainID},
+		now:             cfg.Now,
+		activityWallets: slices.Clone(cfg.ActivityWallets),
+		operators:       slices.Clone(cfg.Operators),
+		sessionTTL:      orDefault(cfg.SessionTTL, DefaultSessionTTL),
+		signInTTL:       orDefault(cfg.SignInTTL, DefaultSignInTTL),
+		revealTTL:       orDefault(cfg.RevealTTL, DefaultRevealTTL),
+	}, nil
+}
+
+func (cfg Config) check() error {
+	var errs []error
+	if cfg.Challenges == nil || cfg.Sessions == nil {
+		errs = append(errs, errors.New("a store is missing"))
+	}
+	if !isAuthority(cfg.Domain) {
+		errs = append(errs, fmt.Errorf("domain %q is not a host", cfg.Domain))
+	}
+	if !isURI(cfg.URI) {
+		errs = append(errs, fmt.Errorf("URI %q is not absolute", cfg.URI))
+	}
+	const exactInJSON = 1 << 53
+	if cfg.ChainID == 0 || cfg.ChainID >= exactInJSON {
+		errs = append(errs, fmt.Errorf("chain id %d is out of range", cfg.ChainID))
+	}
+	if cfg.SessionTTL < 0 || cfg.SignInTTL < 0 || cfg.RevealTTL < 0 {
+		errs = append(errs, errors.New("a lifetime is negative"))
+	}
+	return errors.Join(append(errs, checkOperators(cfg.Operators)...)...)
+}
+
+// checkOperators wants every name and every token to be one operator's own: the audit trail must
+// be able to tell them apart.
+func checkOperators(operators []Operator) []error {
+	var errs []error
+	names, hashes := map[string]bool{}, map[[32]byte]bool{}
+	for _, o := range operators {
+		if o.Name == "" || o.Hash == [32]byte{} {
+			errs = append(errs, errors.New("an operator has no name or no token hash"))
+		}
+		if names[o.Name] || hashes[o.Hash] {
+			errs = append(errs, fmt.Errorf("operator %q has the name or token of another", o.Name))
+		}
+		names[o.Name], hashes[o.Hash] = true, true
+	}
+	return errs
+}
+
+func orDefault(d, standard time.Duration) time.Duration {
+	if d == 0 {
+		return standard
+	}
+	return d
+}

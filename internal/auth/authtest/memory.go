@@ -1,0 +1,157 @@
+// Package authtest helps to test with package auth: stores in memory, wallets that sign, and the rules every store keeps.
+package authtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+var errTwice = errors.New("stored twice")
+
+// Challenges keeps challenges in memory. The zero value is empty and ready.
+type Challenges struct {
+	mu   sync.Mutex
+	rows map[uuid.UUID]auth.Challenge
+}
+
+var _ auth.Challenges = (*Challenges)(nil)
+
+// Create implements auth.Challenges.
+func (s *Challenges) Create(_ context.Context, c auth.Challenge) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, twice := s.rows[c.ID]; twice {
+		return errTwice
+	}
+	if s.rows == nil {
+		s.rows = map[uuid.UUID]auth.Challenge{}
+	}
+	s.rows[c.ID] = copyChallenge(c)
+	return nil
+}
+
+// Find implements auth.Challenges.
+func (s *Challenges) Find(_ context.Context, id uuid.UUID) (auth.Challenge, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.rows[id]
+	if !ok {
+		return auth.Challenge{}, auth.ErrNotFound
+	}
+	return copyChallenge(c), nil
+}
+
+// Latest implements auth.Challenges.
+func (s *Challenges) Latest(_ context.Context, wallet x402.Address, purpose auth.Purpose) (auth.Challenge, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var latest auth.Challenge
+	found := false
+	for _, c := range s.rows {
+		open := c.Wallet == wallet && c.Purpose == purpose && c.ConsumedAt == nil
+		if open && (!found || c.IssuedAt.After(latest.IssuedAt)) {
+			latest, found = c, true
+		}
+	}
+	if !found {
+		return auth.Challenge{}, auth.ErrNotFound
+	}
+	return copyChallenge(latest), nil
+}
+
+// Consume implements auth.Challenges.
+func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time) (bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c, ok := s.rows[id]
+	if !ok || c.ConsumedAt != nil || !c.ExpiresAt.After(now) {
+		return false, nil
+	}
+	c.ConsumedAt = &now
+	s.rows[id] = c
+	return true, nil
+}
+
+// Put stores a challenge as it is, over an old one, to play a store that was tampered with.
+func (s *Challenges) Put(c auth.Challenge) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.rows == nil {
+		s.rows = map[uuid.UUID]auth.Challenge{}
+	}
+	s.rows[c.ID] = copyChallenge(c)
+}
+
+func copyChallenge(c auth.Challenge) auth.Challenge {
+	c.RecipientKey = bytes.Clone(c.RecipientKey)
+	c.ConsumedAt = copyTime(c.ConsumedAt)
+	return c
+}
+
+// Sessions keeps sessions in memory. The zero value is empty and ready.
+type Sessions struct {
+	mu   sync.Mutex
+	rows []auth.Session
+}
+
+var _ auth.Sessions = (*Sessions)(nil)
+
+// Create implements auth.Sessions.
+func (s *Sessions) Create(_ context.Context, row auth.Session) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.rows {
+		if other.ID == row.ID || other.TokenHash == row.TokenHash {
+			return errTwice
+		}
+	}
+	s.rows = append(s.rows, copySession(row))
+	return nil
+}
+
+// FindByHash implements auth.Sessions.
+func (s *Sessions) FindByHash(_ context.Context, hash [32]byte) (auth.Session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, row := range s.rows {
+		if row.TokenHash == hash {
+			return copySession(row), nil
+		}
+	}
+	return auth.Session{}, auth.ErrNotFound
+}
+
+// Revoke implements auth.Sessions.
+func (s *Sessions) Revoke(_ context.Context, id uuid.UUID, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.rows {
+		if s.rows[i].ID == id && s.rows[i].RevokedAt == nil {
+			s.rows[i].RevokedAt = &now
+		}
+	}
+	return nil
+}
+
+func copySession(row auth.Session) auth.Session {
+	row.Scopes = slices.Clone(row.Scopes)
+	row.RevokedAt = copyTime(row.RevokedAt)
+	return row
+}
+
+func copyTime(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	c := *t
+	return &c
+}

@@ -1,0 +1,14 @@
+package authtest_test
+
+import (
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/auth/authtest"
+)
+
+func TestMemoryKeepsTheRules(t *testing.T) {
+	authtest.RunStore(t, func(*testing.T) (auth.Challenges, auth.Sessions) {
+		return new(authtest.Challenges), new(authtest.Sessions)
+	})
+}

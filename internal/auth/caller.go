@@ -1,0 +1,63 @@
+package auth
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Scope is one thing a session may do.
+type Scope string
+
+// The scopes. Every wallet gets the first three; ScopeActivity is for the wallets in
+// Config.ActivityWallets.
+const (
+	ScopeOrders   Scope = "orders"
+	ScopeCards    Scope = "cards"
+	ScopeReveal   Scope = "reveal"
+	ScopeActivity Scope = "activity"
+)
+
+// CallerKind says how a caller proved itself.
+type CallerKind string
+
+// The kinds of caller. The zero kind is a caller that proved nothing.
+const (
+	KindAnonymous CallerKind = ""
+	KindWallet    CallerKind = "wallet"
+	KindOperator  CallerKind = "operator"
+)
+
+// Caller is who a request comes from. The zero Caller is anonymous and may do nothing that needs
+// a scope.
+type Caller struct {
+	Kind CallerKind
+	// Wallet, SessionID, Scopes and ExpiresAt are those of a wallet's session.
+	Wallet    x402.Address
+	SessionID uuid.UUID
+	Scopes    []Scope
+	ExpiresAt time.Time
+	// Name is an operator's name, fit for the audit trail.
+	Name string
+}
+
+// Has reports whether the caller was granted a scope. Operators have none: their routes ask for
+// KindOperator.
+func (c Caller) Has(scope Scope) bool { return slices.Contains(c.Scopes, scope) }
+
+type callerKey struct{}
+
+// WithCaller puts the caller into the context.
+func WithCaller(ctx context.Context, c Caller) context.Context {
+	return context.WithValue(ctx, callerKey{}, c)
+}
+
+// CallerFrom is the caller in the context, or false and the anonymous caller.
+func CallerFrom(ctx context.Context) (Caller, bool) {
+	c, ok := ctx.Value(callerKey{}).(Caller)
+	return c, ok
+}

@@ -1,0 +1,90 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// RevealRequest is a signed reveal challenge.
+type RevealRequest struct {
+	CardID   uuid.UUID
+	IntentID uuid.UUID
+	// Signature is 0x and the hex of 65 bytes.
+	Signature string
+	// Scheme, when not empty, must be the challenge's.
+	Scheme Scheme
+	// RecipientKey, when not nil, must be the one the challenge names.
+	RecipientKey []byte
+}
+
+// RevealChallenge makes the message whose signature reveals a card once, to the caller's session
+// and, when recipientKey is not nil, sealed to that X25519 key. Whether the card is the caller's
+// is for the card to say, before. The typed data is nil unless the chosen scheme is EIP712.
+func (a *Auth) RevealChallenge(ctx context.Context, caller Caller, cardID uuid.UUID, schemes []Scheme, recipientKey []byte) (Challenge, TypedData, error) {
+	if caller.Kind != KindWallet || !caller.Has(ScopeReveal) {
+		return Challenge{}, nil, sessionInvalid()
+	}
+	scheme, err := chooseScheme(schemes)
+	if err != nil {
+		return Challenge{}, nil, err
+	}
+	if recipientKey != nil && checkRecipientKey(recipientKey) != nil {
+		return Challenge{}, nil, recipientKeyFault()
+	}
+	c := a.site.issue(Challenge{
+		Purpose: PurposeReveal, Wallet: caller.Wallet, Scheme: scheme,
+		CardID: cardID, SessionID: caller.SessionID, RecipientKey: bytes.Clone(recipientKey),
+	}, a.now(), a.revealTTL)
+	if err := a.challenges.Create(ctx, c); err != nil {
+		return Challenge{}, nil, fmt.Errorf("store reveal challenge: %w", err)
+	}
+	return c, a.site.document(c), nil
+}
+
+// Reveal spends a challenge and then judges it: right or wrong, it never opens anything again. On
+// success it returns the key that the card must be sealed to, or nil when the owner signed for
+// the open. The request cannot change that: the key is the one that was signed. Whatever is
+// wrong, the fault challenge_invalid is the same.
+func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (recipientKey []byte, err error) {
+	if caller.Kind != KindWallet || !caller.Has(ScopeReveal) {
+		return nil, sessionInvalid()
+	}
+	now := a.now().UTC()
+	spent, err := a.challenges.Consume(ctx, r.IntentID, now)
+	if err != nil {
+		return nil, fmt.Errorf("consume reveal challenge: %w", err)
+	}
+	if !spent {
+		return nil, challengeInvalid()
+	}
+	c, err := a.challenges.Find(ctx, r.IntentID)
+	if err != nil {
+		return nil, fmt.Errorf("find reveal challenge: %w", err)
+	}
+	if !a.opens(c, caller, r, now) {
+		return nil, challengeInvalid()
+	}
+	if len(c.RecipientKey) == 0 {
+		return nil, nil
+	}
+	return c.RecipientKey, nil
+}
+
+// opens judges a challenge that this very call has spent.
+func (a *Auth) opens(c Challenge, caller Caller, r RevealRequest, now time.Time) bool {
+	return c.Purpose == PurposeReveal && c.live(now) &&
+		c.CardID == r.CardID && c.Wallet == caller.Wallet && c.SessionID == caller.SessionID &&
+		(r.Scheme == "" || r.Scheme == c.Scheme) &&
+		(r.RecipientKey == nil || bytes.Equal(r.RecipientKey, c.RecipientKey)) &&
+		a.site.provenBy(c, r.Signature)
+}
+
+func challengeInvalid() error {
+	return fault.New(fault.ChallengeInvalid, "Ask for a new challenge: this one is unknown, expired, used, or not signed by its wallet.")
+}
