@@ -1,0 +1,99 @@
+// Package card is the card product and the cards sold: price, delivery, balance, reveal and platform fee.
+//
+// A paid order becomes a card in three steps, each stored before the next begins:
+//
+//	settled ─► row PENDING, our reference kept ─► Open at the issuer ─► ACTIVE + fee job
+//	                                                                       │
+//	                                          10.00 withdrawn by the fee job, 15.00 stays
+package card
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// The economics of a card (spec section 2.3).
+const (
+	// Price is what the wallet pays; all of it is loaded.
+	Price money.Cents = 2500
+	// Fee is withdrawn once the card is ACTIVE.
+	Fee money.Cents = 1000
+	// Remaining is expected on the card after that.
+	Remaining = Price - Fee
+
+	MinOrder     money.Cents = 2500
+	DefaultOrder money.Cents = 2500
+	MaxOrder     money.Cents = 25_000
+	// LoadFeeBPS is the top-up fee in hundredths of a percent.
+	LoadFeeBPS = 200
+)
+
+// Status is how a card stands.
+type Status string
+
+// The statuses.
+const (
+	Pending Status = "PENDING"
+	Active  Status = "ACTIVE"
+	Frozen  Status = "FROZEN"
+	Closed  Status = "CLOSED"
+	Failed  Status = "FAILED"
+)
+
+// Live reports that a card in this status counts as its owner's one card.
+func (s Status) Live() bool { return s == Pending || s == Active || s == Frozen }
+
+// Card is a card sold to a wallet.
+type Card struct {
+	ID     uuid.UUID
+	Order  order.ID
+	Owner  x402.Address
+	Status Status
+	// Ref is our reference for the opening, kept before the issuer is first called.
+	Ref Ref
+	// Account is the issuer's name for the card; empty until the issuer told it.
+	Account   string
+	Last4     string
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
+// ErrNotFound says that there is no such card for this owner.
+var ErrNotFound = errors.New("no such card")
+
+// Store keeps the cards sold. A write made for a job carries its fence and does nothing, with
+// job.ErrLeaseLost, once another worker has the job.
+type Store interface {
+	// Live finds an owner's live card. ErrNotFound when there is none.
+	Live(ctx context.Context, owner x402.Address) (Card, error)
+	// Cards lists an owner's cards, newest first.
+	Cards(ctx context.Context, owner x402.Address) ([]Card, error)
+	// Card finds one card of an owner; another owner's is ErrNotFound.
+	Card(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error)
+	// Issued finds the cards of orders; an order without one is left out.
+	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
+	// Reserve stores c unless its order has a card already, and returns the order's card.
+	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
+	// Activate makes a pending card ACTIVE and enqueues its fee job in the same transaction. An
+	// active card stays as it is.
+	Activate(ctx context.Context, f job.Fence, c Card, fee job.New) error
+	// Fail makes a pending card FAILED, which frees its owner to buy another.
+	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
+	// Held is how much of a resource live orders hold.
+	Held(ctx context.Context, resource string, asOf time.Time) (int64, error)
+}
+
+// references are derived, so that a lost row could not change them.
+var references = uuid.MustParse("6f1b5a52-8f0e-5c3e-9a57-0d1b7c5b2f10")
+
+func openingRef(id order.ID) Ref {
+	return Ref(uuid.NewSHA1(references, []byte("open/"+string(id))))
+}

@@ -1,0 +1,104 @@
+package card
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// Deliver implements checkout.Product: one look at how far the card of a paid order has come, and one
+// step further where that is possible. It may be called any number of times.
+func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
+	now := c.Now()
+	card, err := c.Store.Reserve(ctx, l.Fence(), Card{
+		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Owner: o.Owner, Status: Pending, Ref: openingRef(o.ID),
+		CreatedAt: now, UpdatedAt: now,
+	})
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("reserve the card: %w", err)
+	}
+	switch card.Status {
+	case Active, Frozen, Closed:
+		return delivered(card), nil
+	case Failed:
+		return order.Progress{State: order.Refused, Reason: "the issuer refused the card"}, nil
+	case Pending:
+	}
+	opened, err := mutate(ctx, c, l, mutation[Account]{
+		step: "open",
+		send: func(ctx context.Context) (Account, error) {
+			return c.Issuer.Open(ctx, Opening{Ref: card.Ref, Load: o.Price, Scenario: o.Scenario})
+		},
+		read: func(ctx context.Context) (Account, error) { return c.Issuer.Account(ctx, card.Ref) },
+	})
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("open the card: %w", err)
+	}
+	switch opened.knowledge {
+	case recorded:
+		return c.opened(ctx, l, o, card, opened.record)
+	case refused:
+		return c.refuse(ctx, l, card, opened.refusal)
+	case untraceable:
+		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the opening", Evidence: evidence(card)}, nil
+	case unknown:
+	}
+	return c.wait(o, card), nil
+}
+
+// opened acts on the issuer's record of the card.
+func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Card, a Account) (order.Progress, error) {
+	card.Account, card.Last4 = a.ID, a.Last4
+	switch a.State {
+	case AccountActive, AccountFrozen:
+		if err := c.Store.Activate(ctx, l.Fence(), card, feeJob(card, o.Scenario)); err != nil {
+			return order.Progress{}, fmt.Errorf("activate the card: %w", err)
+		}
+		return delivered(card), nil
+	case AccountRejected:
+		return c.refuse(ctx, l, card, a.Refusal)
+	case AccountClosed:
+		// Opened and closed again before anyone saw it active: only a person can say what was lost.
+		return order.Progress{State: order.Doubtful, Reason: "the issuer closed the card before it was active", Evidence: evidence(card)}, nil
+	case AccountPending:
+	}
+	return c.wait(o, card), nil
+}
+
+// wait goes on looking until the issuer's time is up.
+func (c *Cards) wait(o order.Order, card Card) order.Progress {
+	if c.Now().Sub(card.CreatedAt) > c.Patience {
+		return order.Progress{State: order.Doubtful, Reason: "the issuer left the card pending for too long", Evidence: evidence(card)}
+	}
+	return order.Progress{State: order.Waiting, After: c.pollAfter(o)}
+}
+
+// pollAfter looks often at first and then less, down to a twentieth of the time gone by.
+func (c *Cards) pollAfter(o order.Order) time.Duration {
+	return max(c.Poll, c.Now().Sub(o.UpdatedAt)/20)
+}
+
+func (c *Cards) refuse(ctx context.Context, l *job.Lease, card Card, no *Refusal) (order.Progress, error) {
+	if err := c.Store.Fail(ctx, l.Fence(), card.ID); err != nil {
+		return order.Progress{}, fmt.Errorf("fail the card: %w", err)
+	}
+	if no == nil {
+		no = &Refusal{Code: RefusedUnstated}
+	}
+	ev := evidence(card)
+	ev["refusal"], ev["issuer_message"] = no.Code, no.Message
+	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: ev}, nil
+}
+
+func delivered(card Card) order.Progress {
+	return order.Progress{State: order.Delivered, Reason: "card active", Evidence: evidence(card)}
+}
+
+func evidence(card Card) map[string]string {
+	return map[string]string{"card": card.ID.String(), "reference": card.Ref.String()}
+}

@@ -1,0 +1,85 @@
+package card
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// FeeJob is the kind of the job that withdraws the platform fee from an ACTIVE card.
+const FeeJob job.Kind = "card_issue_fee"
+
+// FeeArgs is what a fee job remembers. Version is the retry version, not the row's lock version: each
+// version has its own reference at the issuer.
+type FeeArgs struct {
+	Card     uuid.UUID   `json:"card"`
+	Order    string      `json:"order"`
+	Account  string      `json:"account"`
+	Amount   money.Cents `json:"amountUsdCents"`
+	Version  int         `json:"version"`
+	Scenario string      `json:"scenario,omitempty"`
+}
+
+// Kind implements job.Args.
+func (FeeArgs) Kind() job.Kind { return FeeJob }
+
+// Ref is the reference of this version's withdrawal.
+func (a FeeArgs) Ref() Ref {
+	return Ref(uuid.NewSHA1(references, fmt.Appendf(nil, "fee/%s/%d", a.Card, a.Version)))
+}
+
+func feeJob(c Card, scenario string) job.New {
+	return job.New{
+		Args: FeeArgs{
+			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1, Scenario: scenario,
+		},
+		UniqueKey: c.ID.String(),
+	}
+}
+
+// WithdrawFee handles a fee job: it asks the issuer once for the withdrawal of this version, and reads
+// it back until the issuer says what became of it.
+func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[FeeArgs](l.Row())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the fee job: %w", err)
+	}
+	took, err := mutate(ctx, c, l, mutation[Moved]{
+		step: fmt.Sprintf("withdraw/%d", a.Version),
+		send: func(ctx context.Context) (Moved, error) {
+			return c.Issuer.Move(ctx, Movement{
+				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Amount, Scenario: a.Scenario,
+			})
+		},
+		read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Ref()) },
+	})
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)
+	}
+	switch took.knowledge {
+	case refused:
+		return job.Fail(took.refusal.Code), nil
+	case untraceable:
+		return job.Review("the issuer shows no trace of the withdrawal"), nil
+	case recorded:
+		switch m := took.record; m.State {
+		case MoveSucceeded:
+			return job.Done(), nil
+		case MoveFailed:
+			if m.Refusal == nil {
+				return job.Fail(RefusedUnstated), nil
+			}
+			return job.Fail(m.Refusal.Code), nil
+		case MovePending:
+		}
+	case unknown:
+	}
+	if c.Now().Sub(l.Row().CreatedAt) > c.Patience {
+		return job.Review("the issuer left the withdrawal undecided for too long"), nil
+	}
+	return job.Snooze(max(c.Poll, c.Now().Sub(l.Row().CreatedAt)/20)), nil
+}

@@ -1,0 +1,180 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// Ref is our own reference for one mutation at the issuer. It is stored before the first call, stays
+// the same across attempts, and is how an unknown outcome is read back.
+type Ref uuid.UUID
+
+// String is the 36-character form that is sent.
+func (r Ref) String() string { return uuid.UUID(r).String() }
+
+// ErrNoRef says that the issuer knows no mutation by a reference: authoritative, but only after the
+// issuer's horizon has passed since the last send.
+var ErrNoRef = errors.New("the issuer knows no such reference")
+
+// Refusal is an issuer's definite no: the mutation did not happen and never will under this
+// reference. Every other error of a mutation means that its outcome is unknown.
+type Refusal struct {
+	// Code is the neutral reason, see the Refused constants.
+	Code string
+	// Message is the issuer's own text, for evidence and operators, not for buyers.
+	Message string
+}
+
+// The neutral refusal codes.
+const (
+	RefusedFloat    = "insufficient_float"
+	RefusedBIN      = "bin_unavailable"
+	RefusedHolder   = "holder_rejected"
+	RefusedFunds    = "card_funds_insufficient"
+	RefusedState    = "card_state"
+	RefusedRequest  = "request_rejected"
+	RefusedUnstated = "rejected"
+)
+
+// Error implements error.
+func (r *Refusal) Error() string { return "the issuer refused: " + r.Code + ": " + r.Message }
+
+// Issuer makes cards and moves money onto and off them. Every mutation carries our reference; the
+// issuer may be asked again with the same reference only if it deduplicates, which Traits tells.
+type Issuer interface {
+	// Open asks for a card with money on it. The card becomes active later.
+	Open(ctx context.Context, o Opening) (Account, error)
+	// Account reads a card back by the reference of its opening. ErrNoRef when there is none.
+	Account(ctx context.Context, ref Ref) (Account, error)
+	// Move asks for a load or a withdrawal. It may complete later.
+	Move(ctx context.Context, m Movement) (Moved, error)
+	// Moved reads a load or withdrawal back by its reference. ErrNoRef when there is none.
+	Moved(ctx context.Context, ref Ref) (Moved, error)
+}
+
+// Vault reads one card. Nothing it returns is ever stored, logged or cached.
+type Vault interface {
+	// Balance reads what is on the card now.
+	Balance(ctx context.Context, account string) (Balance, error)
+	// Credentials reads the number and the code.
+	Credentials(ctx context.Context, account string) (Credentials, error)
+}
+
+// Stock tells what the issuer can issue from.
+type Stock interface {
+	Stock(ctx context.Context) (Inventory, error)
+}
+
+// Traits are an issuer's habits that decide what may be done after an unknown outcome.
+type Traits struct {
+	// Deduplicates: the same reference sent twice takes effect once.
+	Deduplicates bool
+	// Horizon is how long after the last send a reference may still appear. Until it has passed,
+	// "no such reference" means unknown.
+	Horizon time.Duration
+}
+
+// Opening asks for a card.
+type Opening struct {
+	Ref Ref
+	// Load is what is put on the card from our float.
+	Load money.Cents
+	// Scenario makes a sandbox issuer misbehave; empty in production.
+	Scenario string
+}
+
+// Account is a card as its issuer sees it.
+type Account struct {
+	// ID is the issuer's own name for the card; it never leaves the service.
+	ID     string
+	Ref    Ref
+	State  AccountState
+	Last4  string
+	Loaded money.Cents
+	// Refusal is set when the state is AccountRejected.
+	Refusal *Refusal
+}
+
+// AccountState is how a card stands at its issuer.
+type AccountState string
+
+// The account states. A state an adapter does not recognise is AccountPending: unknown, not failed.
+const (
+	AccountPending  AccountState = "pending"
+	AccountActive   AccountState = "active"
+	AccountFrozen   AccountState = "frozen"
+	AccountClosed   AccountState = "closed"
+	AccountRejected AccountState = "rejected"
+)
+
+// Direction is where a movement takes money.
+type Direction string
+
+// The directions.
+const (
+	Load       Direction = "load"
+	Withdrawal Direction = "withdrawal"
+)
+
+// Movement asks to move money between our float and a card.
+type Movement struct {
+	Ref       Ref
+	Account   string
+	Direction Direction
+	Amount    money.Cents
+	Scenario  string
+}
+
+// Moved is a movement as the issuer sees it.
+type Moved struct {
+	Ref       Ref
+	Account   string
+	Direction Direction
+	Amount    money.Cents
+	State     MovedState
+	// Refusal is set when the state is MoveFailed.
+	Refusal *Refusal
+}
+
+// MovedState is how a movement stands.
+type MovedState string
+
+// The movement states. An unrecognised one is MovePending.
+const (
+	MovePending   MovedState = "pending"
+	MoveSucceeded MovedState = "succeeded"
+	MoveFailed    MovedState = "failed"
+)
+
+// Balance is what is on a card.
+type Balance struct {
+	Available money.Cents
+	AsOf      time.Time
+}
+
+// Credentials are what a merchant asks for.
+type Credentials struct {
+	Number, SecurityCode    telemetry.Secret
+	ExpiryMonth, ExpiryYear int
+}
+
+// Inventory is what the issuer can issue from.
+type Inventory struct {
+	// Float is the money cards are loaded from.
+	Float money.Cents
+	// BINs are the card ranges, each open or not.
+	BINs []BIN
+	AsOf time.Time
+}
+
+// BIN is a range of card numbers.
+type BIN struct {
+	Prefix string
+	Open   bool
+}

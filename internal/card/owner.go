@@ -1,0 +1,80 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// List shows an owner's cards, newest first.
+func (c *Cards) List(ctx context.Context, owner x402.Address) ([]Card, error) {
+	return c.Store.Cards(ctx, owner)
+}
+
+// Ensure shows the owner's live card. It never issues one.
+func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
+	card, err := c.Store.Live(ctx, owner)
+	switch {
+	case err == nil:
+		return card, nil
+	case !errors.Is(err, ErrNotFound):
+		return Card{}, fmt.Errorf("look for the owner's card: %w", err)
+	case c.Paused:
+		return Card{}, fault.New(fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment.")
+	}
+	return Card{}, fault.New(fault.PaidIssueRequired, "This wallet has no card. Buy one at POST /api/card/purchase.")
+}
+
+// Own finds an owner's card that can be used now.
+func (c *Cards) Own(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
+	card, err := c.Store.Card(ctx, id, owner)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return Card{}, fault.New(fault.CardNotFound, "This wallet has no card with this id.")
+	case err != nil:
+		return Card{}, fmt.Errorf("find the card: %w", err)
+	case card.Status != Active:
+		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
+	}
+	return card, nil
+}
+
+// Balance reads what is on an owner's card, directly from the issuer.
+func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (Balance, error) {
+	card, err := c.Own(ctx, id, owner)
+	if err != nil {
+		return Balance{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Budget)
+	defer cancel()
+	b, err := c.Vault.Balance(ctx, card.Account)
+	if err != nil {
+		return Balance{}, fmt.Errorf("read the balance: %w", errors.Join(err, issuerDown()))
+	}
+	return b, nil
+}
+
+// Credentials reads the number and the code of an owner's card. The caller has proven, just now, to be
+// the owner; nothing here is kept.
+func (c *Cards) Credentials(ctx context.Context, id uuid.UUID, owner x402.Address) (Credentials, error) {
+	card, err := c.Own(ctx, id, owner)
+	if err != nil {
+		return Credentials{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Budget)
+	defer cancel()
+	s, err := c.Vault.Credentials(ctx, card.Account)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("read the credentials: %w", errors.Join(err, issuerDown()))
+	}
+	return s, nil
+}
+
+func issuerDown() *fault.Fault {
+	return fault.New(fault.DependencyDown, "The card issuer does not answer.")
+}

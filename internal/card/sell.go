@@ -1,0 +1,150 @@
+package card
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config is what Cards is made of.
+type Config struct {
+	Store  Store
+	Issuer Issuer
+	Vault  Vault
+	Stock  Stock
+	Traits Traits
+	Now    func() time.Time
+	// Paused closes the sale of cards.
+	Paused bool
+	// Workers reports whether a live worker delivers cards.
+	Workers func(ctx context.Context) (bool, error)
+	// Poll is how often a pending card or movement is read at the issuer.
+	Poll time.Duration
+	// Budget bounds one call to the issuer.
+	Budget time.Duration
+	// Patience is how long the issuer may leave a card pending before an operator looks at it.
+	Patience time.Duration
+}
+
+// Cards sells cards and serves their owners.
+type Cards struct {
+	Config
+	stock inventory
+}
+
+// New makes Cards.
+func New(c Config) *Cards { return &Cards{Config: c, stock: inventory{ttl: time.Second}} }
+
+// Kind implements checkout.Product.
+func (c *Cards) Kind() order.Kind { return order.CardIssue }
+
+// item is what a card order remembers; the fixed price leaves nothing to choose.
+type item struct{}
+
+const floatResource = "float/card"
+
+// Offer implements checkout.Product: the fixed price, while cards can be issued.
+func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, _ *order.Offer) (order.Offer, error) {
+	if c.Paused {
+		return order.Offer{}, fault.New(fault.IssuePaused, "No cards are sold at the moment.")
+	}
+	inv, err := c.stock.read(ctx, c.Now, c.Stock)
+	if err != nil {
+		return order.Offer{}, fmt.Errorf("read the issuer's stock: %w",
+			errors.Join(err, issuerDown()))
+	}
+	if !inv.open() {
+		return order.Offer{}, fault.New(fault.BINUnavailable, "The issuer has no open card range.")
+	}
+	alive, err := c.Workers(ctx)
+	if err != nil {
+		return order.Offer{}, fmt.Errorf("look for workers: %w", err)
+	}
+	if !alive {
+		return order.Offer{}, fault.New(fault.WorkersUnavailable, "No worker is there to issue the card.")
+	}
+	held, err := c.Store.Held(ctx, floatResource, inv.AsOf)
+	if err != nil {
+		return order.Offer{}, fmt.Errorf("sum the held float: %w", err)
+	}
+	if inv.Float-money.Cents(held) < Price {
+		return order.Offer{}, fault.New(fault.FloatUnavailable, noFloat)
+	}
+	return order.Offer{Price: Price, Item: marshal(item{}), Description: "Virtual card, 25.00 USD: 15.00 to spend after the 10.00 issue fee"}, nil
+}
+
+const noFloat = "The issuer's float does not cover another card."
+
+// Admit implements checkout.Product: one live card per owner, and 25.00 of the issuer's float.
+func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) ([]order.Hold, error) {
+	asOf := c.Now()
+	switch _, err := c.Store.Live(ctx, owner); {
+	case err == nil:
+		return nil, fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
+	case !errors.Is(err, ErrNotFound):
+		return nil, fmt.Errorf("look for the owner's card: %w", err)
+	}
+	inv, err := c.stock.read(ctx, c.Now, c.Stock)
+	if err != nil {
+		return nil, fmt.Errorf("read the issuer's stock: %w",
+			errors.Join(err, issuerDown()))
+	}
+	return []order.Hold{
+		{
+			Resource: "card/" + owner.Lower(), Units: 1, Limit: 1, AsOf: asOf,
+			Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
+		},
+		{
+			Resource: floatResource, Units: int64(o.Price), Limit: int64(inv.Float), AsOf: inv.AsOf,
+			Refusal: fault.FloatUnavailable, Detail: noFloat,
+		},
+	}, nil
+}
+
+// inventory remembers the issuer's stock for a moment, so that unpaid requests cost no call each.
+type inventory struct {
+	ttl  time.Duration
+	mu   sync.Mutex
+	last Inventory
+	at   time.Time
+}
+
+func (i *inventory) read(ctx context.Context, now func() time.Time, s Stock) (Inventory, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if t := now(); i.at.IsZero() || t.Sub(i.at) >= i.ttl || t.Before(i.at) {
+		got, err := s.Stock(ctx)
+		if err != nil {
+			return Inventory{}, err
+		}
+		// AsOf is our clock before the call: what we released after it may not show in the float.
+		got.AsOf = t
+		i.last, i.at = got, t
+	}
+	return i.last, nil
+}
+
+func (i Inventory) open() bool {
+	for _, b := range i.BINs {
+		if b.Open {
+			return true
+		}
+	}
+	return false
+}
+
+func marshal(v any) json.RawMessage {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("card: marshal %T: %v", v, err))
+	}
+	return b
+}
