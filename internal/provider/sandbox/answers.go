@@ -1,0 +1,294 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// unclear is an answer that settles nothing. Its text is ours: a decoder's error would quote the
+// answer, and with it a card number.
+type unclear string
+
+func (u unclear) Error() string { return string(u) }
+
+// refusals are the vendor's codes that say definitely no, with our names for them. A code that is
+// not here leaves the outcome unknown, above all reference_conflict: something did happen under that
+// reference.
+func refusals(code string) (neutral string, definite bool) {
+	switch code {
+	case codeMasterBalanceLow:
+		return card.RefusedFloat, true
+	case codeBINOffline:
+		return card.RefusedBIN, true
+	case codeHolderDeclined:
+		return card.RefusedHolder, true
+	case codeBalanceTooLow, codeRetentionQuota:
+		return card.RefusedFunds, true
+	case codeCardNotUsable:
+		return card.RefusedState, true
+	case codeInvalidRequest, codeNotFound:
+		return card.RefusedRequest, true
+	case codeDeclined:
+		return card.RefusedUnstated, true
+	default:
+		return "", false
+	}
+}
+
+// declinedFor is the refusal of a row that the vendor itself calls declined or reversed: definite
+// whatever the reason is.
+func declinedFor(reason string) *card.Refusal {
+	code, known := refusals(reason)
+	if !known {
+		code = card.RefusedUnstated
+	}
+	return &card.Refusal{Code: code, Message: quote(reason)}
+}
+
+// understand sorts an answer into accepted, refused and unknown.
+func understand(status int, answer []byte, confidential bool, into any) error {
+	var e struct {
+		OK    *bool           `json:"ok"`
+		Data  json.RawMessage `json:"data"`
+		Error *struct {
+			Code    string `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	readable := decode(answer, &e) == nil && e.OK != nil
+	switch {
+	case status == http.StatusOK && readable && *e.OK && e.Error == nil:
+		if decode(e.Data, into) != nil {
+			return unclear("the answer does not match the documentation")
+		}
+		return nil
+	case !readable || *e.OK || e.Error == nil:
+		return unclear(fmt.Sprintf("status %d with an answer that does not match the documentation", status))
+	}
+	neutral, definite := refusals(e.Error.Code)
+	switch {
+	case definite && slices.Contains([]int{400, 404, 409, 422}, status) && confidential:
+		return &card.Refusal{Code: neutral}
+	case definite && slices.Contains([]int{400, 404, 409, 422}, status):
+		return &card.Refusal{Code: neutral, Message: quote(e.Error.Message)}
+	case confidential:
+		return unclear(fmt.Sprintf("status %d", status))
+	default:
+		return unclear(fmt.Sprintf("status %d: %s: %s", status, quote(e.Error.Code), quote(e.Error.Message)))
+	}
+}
+
+// decode reads one whole JSON value. Members that are not asked for are the vendor's to add.
+func decode(raw []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return unclear("there is something behind the answer")
+	}
+	return nil
+}
+
+// manyDigits could be a card number, however it is grouped.
+var manyDigits = regexp.MustCompile(`\d(?:[ -]?\d){10,}`)
+
+// quote makes a vendor's text fit for an error and a log: short, on one line, without card numbers.
+func quote(s string) string {
+	s = manyDigits.ReplaceAllString(s, telemetry.Redacted)
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?"))
+	const most = 160
+	if runes := []rune(s); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return s
+}
+
+// The answers hold pointers where a missing member must not pass for a zero.
+
+type cardAnswer struct {
+	ID        string `json:"id"`
+	Reference string `json:"reference"`
+	Status    string `json:"status"`
+	Reason    string `json:"reason"`
+	Last4     string `json:"last4"`
+	Load      *int64 `json:"loadCents"`
+	Currency  string `json:"currency"`
+}
+
+func (a cardAnswer) account(ref card.Ref) (card.Account, error) {
+	if !isID(a.ID) || a.Status == "" || a.Load == nil || *a.Load < 0 || a.Currency != currencyUSD || !isLast4(a.Last4) {
+		return card.Account{}, unclear("the card in the answer does not match the documentation")
+	}
+	if a.Reference != ref.String() {
+		return card.Account{}, unclear("the answer is about another reference")
+	}
+	account := card.Account{ID: a.ID, Ref: ref, Last4: a.Last4, Loaded: money.Cents(*a.Load)}
+	switch cardStatus(a.Status) {
+	case cardLive:
+		account.State = card.AccountActive
+	case cardLocked:
+		account.State = card.AccountFrozen
+	case cardTerminated:
+		account.State = card.AccountClosed
+	case cardDeclined:
+		account.State, account.Refusal = card.AccountRejected, declinedFor(a.Reason)
+	default:
+		account.State = card.AccountPending
+	}
+	return account, nil
+}
+
+type movementAnswer struct {
+	Reference string `json:"reference"`
+	Card      string `json:"cardId"`
+	Direction string `json:"direction"`
+	Amount    *int64 `json:"amountCents"`
+	Currency  string `json:"currency"`
+	Status    string `json:"status"`
+	Reason    string `json:"reason"`
+}
+
+func (a movementAnswer) moved(ref card.Ref) (card.Moved, error) {
+	if !isID(a.Card) || a.Status == "" || a.Amount == nil || *a.Amount <= 0 || a.Currency != currencyUSD ||
+		(a.Direction != intoCard && a.Direction != outOfCard) {
+		return card.Moved{}, unclear("the movement in the answer does not match the documentation")
+	}
+	if a.Reference != ref.String() {
+		return card.Moved{}, unclear("the answer is about another reference")
+	}
+	moved := card.Moved{Ref: ref, Account: a.Card, Direction: card.Load, Amount: money.Cents(*a.Amount)}
+	if a.Direction == outOfCard {
+		moved.Direction = card.Withdrawal
+	}
+	switch moveStatus(a.Status) {
+	case moveDone:
+		moved.State = card.MoveSucceeded
+	case moveDeclined, moveReversed:
+		moved.State, moved.Refusal = card.MoveFailed, declinedFor(a.Reason)
+	default:
+		moved.State = card.MovePending
+	}
+	return moved, nil
+}
+
+type listAnswer[T any] struct {
+	Items *[]T `json:"items"`
+}
+
+// only is the one thing a look-up found. The same report twice is one; two different ones settle
+// nothing.
+func only[A, T any](list listAnswer[A], read func(A) (T, error), same func(a, b T) bool) (T, error) {
+	var found, none T
+	if list.Items == nil {
+		return none, unclear("the list in the answer does not match the documentation")
+	}
+	if len(*list.Items) == 0 {
+		return none, card.ErrNoRef
+	}
+	for n, item := range *list.Items {
+		one, err := read(item)
+		if err != nil {
+			return none, err
+		}
+		if n > 0 && !same(found, one) {
+			return none, unclear("the answer holds two different reports")
+		}
+		found = one
+	}
+	return found, nil
+}
+
+func sameAccount(a, b card.Account) bool {
+	return a.ID == b.ID && a.State == b.State && a.Loaded == b.Loaded
+}
+
+func sameMoved(a, b card.Moved) bool {
+	return a.Account == b.Account && a.State == b.State && a.Amount == b.Amount && a.Direction == b.Direction
+}
+
+type balanceAnswer struct {
+	Card      string    `json:"cardId"`
+	Available *int64    `json:"availableCents"`
+	Currency  string    `json:"currency"`
+	AsOf      time.Time `json:"asOf"`
+}
+
+func (a balanceAnswer) balance(account string) (card.Balance, error) {
+	if a.Card != account || a.Available == nil || *a.Available < 0 || a.Currency != currencyUSD || a.AsOf.IsZero() {
+		return card.Balance{}, unclear("the balance in the answer does not match the documentation")
+	}
+	return card.Balance{Available: money.Cents(*a.Available), AsOf: a.AsOf.UTC()}, nil
+}
+
+type sensitiveAnswer struct {
+	Card         string `json:"cardId"`
+	Number       string `json:"number"`
+	SecurityCode string `json:"cvv"`
+	ExpiryMonth  int    `json:"expiryMonth"`
+	ExpiryYear   int    `json:"expiryYear"`
+}
+
+func (a sensitiveAnswer) credentials(account string) (card.Credentials, error) {
+	if a.Card != account || !isDigits(a.Number, 12, 19) || luhnSum(a.Number)%10 != 0 || !isDigits(a.SecurityCode, 3, 4) ||
+		a.ExpiryMonth < 1 || a.ExpiryMonth > 12 || a.ExpiryYear < 2000 || a.ExpiryYear > 9999 {
+		return card.Credentials{}, unclear("the credentials in the answer do not match the documentation")
+	}
+	return card.Credentials{
+		Number: telemetry.NewSecret(a.Number), SecurityCode: telemetry.NewSecret(a.SecurityCode),
+		ExpiryMonth: a.ExpiryMonth, ExpiryYear: a.ExpiryYear,
+	}, nil
+}
+
+type accountAnswer struct {
+	Available *int64 `json:"availableCents"`
+	Currency  string `json:"currency"`
+}
+
+type binAnswer struct {
+	Prefix string `json:"prefix"`
+	Status string `json:"status"`
+}
+
+func inventoryOf(float accountAnswer, bins listAnswer[binAnswer]) (card.Inventory, error) {
+	if float.Available == nil || float.Currency != currencyUSD || bins.Items == nil {
+		return card.Inventory{}, unclear("the answer does not match the documentation")
+	}
+	inventory := card.Inventory{Float: money.Cents(*float.Available)}
+	for _, bin := range *bins.Items {
+		if !isPrefix(bin.Prefix) {
+			return card.Inventory{}, unclear("a card range in the answer does not match the documentation")
+		}
+		// Anything but the one good word is a range that cannot be counted on.
+		inventory.BINs = append(inventory.BINs, card.BIN{Prefix: bin.Prefix, Open: bin.Status == "online"})
+	}
+	return inventory, nil
+}
+
+// isID keeps a name that the vendor chose from meaning anything in a path.
+func isID(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+}
+
+func isLast4(s string) bool { return s == "" || isDigits(s, 4, 4) }
+
+func isDigits(s string, least, most int) bool {
+	return len(s) >= least && len(s) <= most && strings.Trim(s, "0123456789") == ""
+}

@@ -1,0 +1,236 @@
+package sandbox
+
+import (
+	"cmp"
+	"encoding/json"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// controlRoutes is the face for tests and developers. It asks for no key, so it answers the own
+// machine only.
+func (s *Server) controlRoutes() {
+	s.mux.HandleFunc("GET /control/books", s.control(s.showBooks))
+	s.mux.HandleFunc("GET /control/faults", s.control(s.showFaults))
+	s.mux.HandleFunc("POST /control/faults", s.control(s.addFault))
+	s.mux.HandleFunc("DELETE /control/faults", s.control(s.clearFaults))
+	s.mux.HandleFunc("POST /control/float", s.control(s.setFloat))
+	s.mux.HandleFunc("POST /control/bins", s.control(s.setBIN))
+	s.mux.HandleFunc("POST /control/settle", s.control(s.settle))
+	s.mux.HandleFunc("POST /control/cards/{id}", s.control(s.setCard))
+}
+
+// control decodes and encodes; nothing under it sees HTTP.
+func (s *Server) control(do func(call) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.RemoteAddr)
+		if err != nil || !net.ParseIP(host).IsLoopback() {
+			writeJSON(w, http.StatusForbidden, errorBody{"forbidden", "the control face answers its own machine only"})
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
+		if err != nil {
+			writeJSON(w, http.StatusBadRequest, errorBody{codeInvalidRequest, "the body cannot be read"})
+			return
+		}
+		data, err := do(call{request: r, body: body})
+		rep := answered(data, err)
+		if rep.body.Error != nil {
+			writeJSON(w, rep.status, rep.body.Error)
+			return
+		}
+		writeJSON(w, rep.status, data)
+	}
+}
+
+// booksBody is all the issuer knows, without card numbers.
+type booksBody struct {
+	Float     money.Cents `json:"floatCents"`
+	BINs      []binRow    `json:"bins"`
+	Cards     []cardShown `json:"cards"`
+	Movements []moveRow   `json:"movements"`
+	// Executed counts, by reference, the mutations that were really carried out.
+	Executed map[string]int `json:"executed"`
+	// Requests counts what arrived since the start, by operation.
+	Requests map[string]int `json:"requests"`
+	// Sent counts the mutating requests that arrived since the start, by reference.
+	Sent map[string]int `json:"sent"`
+}
+
+type cardShown struct {
+	cardRow
+	Number string `json:"number"`
+}
+
+func (s *Server) showBooks(call) (any, error) {
+	b := s.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.advance(b.clock()); err != nil {
+		return nil, err
+	}
+	shown := booksBody{
+		Float: b.float, BINs: slices.Clone(b.bins), Cards: []cardShown{}, Movements: []moveRow{},
+		Executed: maps.Clone(b.executed),
+	}
+	for _, row := range b.cards {
+		shown.Cards = append(shown.Cards, cardShown{row, b.masked(row)})
+	}
+	for _, row := range b.movements {
+		shown.Movements = append(shown.Movements, row)
+	}
+	slices.SortFunc(shown.Cards, func(a, b cardShown) int { return cmp.Compare(a.Seq, b.Seq) })
+	slices.SortFunc(shown.Movements, func(a, b moveRow) int { return cmp.Compare(a.Seq, b.Seq) })
+	shown.Requests, shown.Sent = s.seen.shown()
+	return shown, nil
+}
+
+func (s *Server) showFaults(call) (any, error) {
+	return map[string]any{"faults": s.faults.standing()}, nil
+}
+
+func (s *Server) addFault(c call) (any, error) {
+	var asked fault
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(faultOps, asked.Op) || !slices.Contains(faultModes, asked.Mode) || asked.Times < 0 || asked.DelayMS < 0 {
+		return nil, invalid("there is no such fault")
+	}
+	s.faults.add(asked)
+	return asked, nil
+}
+
+func (s *Server) clearFaults(call) (any, error) {
+	s.faults.clear()
+	return struct{}{}, nil
+}
+
+func (s *Server) setFloat(c call) (any, error) {
+	var asked struct {
+		Cents *money.Cents `json:"cents"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if asked.Cents == nil || *asked.Cents < 0 {
+		return nil, invalid("cents is an amount")
+	}
+	return struct{}{}, s.books.edit(func(ch *change) error {
+		ch.float = *asked.Cents
+		return nil
+	})
+}
+
+func (s *Server) setBIN(c call) (any, error) {
+	var asked struct {
+		Prefix string `json:"prefix"`
+		Open   *bool  `json:"open"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if !isPrefix(asked.Prefix) || asked.Open == nil {
+		return nil, invalid("prefix is 4 to 8 digits, open is true or false")
+	}
+	return struct{}{}, s.books.edit(func(ch *change) error {
+		ch.bins = append(ch.bins, binRow{asked.Prefix, *asked.Open})
+		return nil
+	})
+}
+
+// settle takes everything that has a change due one step on, without waiting for the clock. What
+// stays pending by its scenario has none.
+func (s *Server) settle(call) (any, error) {
+	steps := 0
+	err := s.books.edit(func(ch *change) error {
+		for _, w := range ch.waiters(farFuture) {
+			if err := ch.step(w.id, ch.at); err != nil {
+				return err
+			}
+			steps++
+		}
+		return nil
+	})
+	return map[string]int{"settled": steps}, err
+}
+
+// setCard changes a card as the issuer's staff or its owner would: its state, or money spent with it.
+func (s *Server) setCard(c call) (any, error) {
+	var asked struct {
+		State cardStatus  `json:"state"`
+		Spend money.Cents `json:"spendCents"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	id := c.request.PathValue("id")
+	return struct{}{}, s.books.edit(func(ch *change) error {
+		row, ok := ch.card(id)
+		if !ok {
+			return errNoCard
+		}
+		if asked.Spend < 0 || asked.Spend > row.Balance {
+			return invalid("spendCents is at most the balance")
+		}
+		row.Balance -= asked.Spend
+		ch.cards[id] = row
+		switch asked.State {
+		case "":
+			return nil
+		case cardLive, cardLocked, cardTerminated, cardDeclined:
+			return ch.become(row, asked.State, "")
+		default:
+			return invalid("state is live, locked, terminated or declined")
+		}
+	})
+}
+
+// edit makes a change from the control face.
+func (b *books) edit(do func(*change) error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.clock()
+	if err := b.advance(now); err != nil {
+		return err
+	}
+	ch := b.begin(now)
+	if err := do(ch); err != nil {
+		return err
+	}
+	return ch.commit()
+}
+
+// tally counts what arrived, whether it was answered well or not.
+type tally struct {
+	mu    sync.Mutex
+	byOp  map[string]int
+	byRef map[string]int
+}
+
+func newTally() *tally { return &tally{byOp: map[string]int{}, byRef: map[string]int{}} }
+
+func (t *tally) count(op string, body []byte) {
+	var asked struct {
+		Reference string `json:"reference"`
+	}
+	_ = json.Unmarshal(body, &asked) // a look-up has no body
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.byOp[op]++
+	if asked.Reference != "" {
+		t.byRef[asked.Reference]++
+	}
+}
+
+func (t *tally) shown() (byOp, byRef map[string]int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.byOp), maps.Clone(t.byRef)
+}

@@ -1,0 +1,189 @@
+package sandbox_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+)
+
+func refusalOf(err error) *card.Refusal {
+	no, _ := errors.AsType[*card.Refusal](err)
+	return no
+}
+
+// TestEveryFaultModeIsClassified asks for a withdrawal under each mode: what the caller learns, and
+// what really happened.
+func TestEveryFaultModeIsClassified(t *testing.T) {
+	const accepted, refusal, unknown = "accepted", "refused", "unknown"
+	for mode, want := range map[string]struct {
+		answer   string
+		executed int
+	}{
+		"error_before":   {unknown, 0},
+		"error_after":    {unknown, 1},
+		"timeout_before": {unknown, 0},
+		"timeout_after":  {unknown, 1},
+		"late":           {unknown, 1},
+		"refused":        {refusal, 0},
+		"slow":           {accepted, 1},
+		"hang":           {unknown, 0},
+		"malformed":      {unknown, 1},
+		"truncated":      {unknown, 1},
+		"huge":           {unknown, 1},
+		"not_found":      {refusal, 0},
+		"rate_limited":   {unknown, 0},
+		"unauthorized":   {unknown, 0},
+		"unknown_state":  {accepted, 1},
+		"wrong_amount":   {unknown, 1},
+		"inexact_amount": {unknown, 1},
+		"wrong_currency": {unknown, 1},
+		"wrong_owner":    {unknown, 1},
+		"duplicate":      {accepted, 1},
+		"early":          {accepted, 1},
+		"stale":          {accepted, 1},
+	} {
+		t.Run(mode, func(t *testing.T) {
+			b := start(t, sandbox.Config{})
+			account := b.active("")
+			b.fault("move", mode, 5*time.Millisecond)
+			ref := cardtest.NewRef()
+			moved, err := b.Move(t.Context(), card.Movement{
+				Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: 1000,
+			})
+			got := accepted
+			if err != nil {
+				got = unknown
+			}
+			if refusalOf(err) != nil {
+				got = refusal
+			}
+			if got != want.answer {
+				t.Errorf("%s is %s: %+v, %v; want %s", mode, got, moved, err, want.answer)
+			}
+			if errors.Is(err, card.ErrNoRef) {
+				t.Errorf("%s: the answer to a mutation says that the reference is unknown", mode)
+			}
+			if n := b.books().Executed[ref.String()]; n != want.executed {
+				t.Errorf("%s was executed %d times, want %d", mode, n, want.executed)
+			}
+			// One fault spoils one request.
+			b.clock.pass(time.Second)
+			if want.executed == 1 {
+				b.wantMoved(ref, card.MoveSucceeded, "")
+			}
+		})
+	}
+}
+
+func TestCallsEndWithTheirBudget(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	for _, mode := range []string{"timeout_before", "timeout_after", "hang", "slow"} {
+		b.fault("open", mode, time.Minute)
+		begun := time.Now()
+		_, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500})
+		if !errors.Is(err, context.DeadlineExceeded) || refusalOf(err) != nil {
+			t.Errorf("%s: Open = %v, want the deadline", mode, err)
+		}
+		if took := time.Since(begun); took > 10*time.Second {
+			t.Errorf("%s: the call took %v", mode, took)
+		}
+	}
+}
+
+func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	b.fault("open", "late", 10*time.Second)
+	ref := cardtest.NewRef()
+	if _, err := b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err == nil || refusalOf(err) != nil {
+		t.Fatalf("Open = %v, want an unknown outcome", err)
+	}
+	if _, err := b.Account(t.Context(), ref); !errors.Is(err, card.ErrNoRef) {
+		t.Errorf("Account = %v, want ErrNoRef", err)
+	}
+	b.clock.pass(10 * time.Second)
+	b.want(ref, card.AccountActive)
+	if horizon := b.Traits().Horizon; horizon <= 10*time.Second {
+		t.Errorf("the horizon of %v ends before the effect is seen", horizon)
+	}
+}
+
+func TestReportsOutOfOrderAreTakenAsTheyAre(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	account := b.open("")
+	b.fault("account", "early", 0)
+	b.want(account.Ref, card.AccountActive)
+	b.want(account.Ref, card.AccountPending)
+	b.clock.pass(time.Second)
+	b.fault("account", "stale", 0)
+	b.want(account.Ref, card.AccountPending)
+	b.want(account.Ref, card.AccountActive)
+}
+
+func TestLookUpThatFindsNothingSaysSo(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	account := b.active("")
+	b.fault("account", "not_found", 0)
+	if _, err := b.Account(t.Context(), account.Ref); !errors.Is(err, card.ErrNoRef) {
+		t.Errorf("Account = %v, want ErrNoRef", err)
+	}
+}
+
+func TestBalanceIsRightOrAnError(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	account := b.active("")
+	for _, mode := range []string{"inexact_amount", "wrong_currency", "wrong_owner", "malformed", "truncated", "huge", "unauthorized"} {
+		b.fault("balance", mode, 0)
+		if balance, err := b.Balance(t.Context(), account.ID); err == nil || balance != (card.Balance{}) {
+			t.Errorf("%s: Balance = %+v, %v", mode, balance, err)
+		}
+	}
+	b.wantBalance(account, 2500)
+}
+
+func TestStockIsRightOrAnError(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	for _, mode := range []string{"inexact_amount", "wrong_currency", "malformed", "rate_limited", "error_before"} {
+		b.fault("stock", mode, 0)
+		if stock, err := b.Stock(t.Context()); err == nil {
+			t.Errorf("%s: Stock = %+v", mode, stock)
+		}
+	}
+}
+
+func TestFaultsLastAsLongAsOrdered(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	order := func(times int) {
+		b.control(http.MethodPost, "faults", map[string]any{"op": "*", "mode": "error_before", "times": times}, nil)
+	}
+	failures := func() (n int) {
+		for range 4 {
+			if _, err := b.Account(t.Context(), cardtest.NewRef()); !errors.Is(err, card.ErrNoRef) {
+				n++
+			}
+		}
+		return n
+	}
+	order(2)
+	if n := failures(); n != 2 {
+		t.Errorf("a fault ordered twice happened %d times", n)
+	}
+	order(0)
+	if n := failures(); n != 4 {
+		t.Errorf("a standing fault happened %d times of 4", n)
+	}
+	var standing struct{ Faults []map[string]any }
+	b.control(http.MethodGet, "faults", nil, &standing)
+	if len(standing.Faults) != 1 {
+		t.Errorf("standing faults are %v", standing.Faults)
+	}
+	b.control(http.MethodDelete, "faults", nil, nil)
+	if n := failures(); n != 0 {
+		t.Errorf("a cleared fault happened %d times", n)
+	}
+}

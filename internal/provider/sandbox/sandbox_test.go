@@ -1,0 +1,281 @@
+package sandbox_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+)
+
+// clock is a time that moves when a test says so.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func newClock() *clock { return &clock{at: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)} }
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) pass(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// bench is a running server and a client of it.
+type bench struct {
+	*sandbox.Issuer
+	t      *testing.T
+	url    string
+	clock  *clock
+	server *sandbox.Server
+	web    *httptest.Server
+}
+
+// start runs a server on a clock of its own; the client's budget is short, as some tests use it up.
+func start(t *testing.T, cfg sandbox.Config) *bench {
+	t.Helper()
+	b := &bench{t: t, clock: newClock()}
+	if cfg.Now == nil {
+		cfg.Now = b.clock.now
+	}
+	server, err := sandbox.NewServer(cfg)
+	if err != nil {
+		t.Fatalf("start: %v", err)
+	}
+	b.server, b.web = server, httptest.NewServer(server)
+	b.url = b.web.URL
+	t.Cleanup(b.stop)
+	b.Issuer, err = sandbox.Dial(sandbox.ClientConfig{
+		URL: b.url, APIKey: cfg.APIKey, HTTP: b.web.Client(), Timeout: 300 * time.Millisecond, Now: cfg.Now,
+	})
+	if err != nil {
+		t.Fatalf("dial: %v", err)
+	}
+	return b
+}
+
+func (b *bench) stop() {
+	if err := b.server.Close(); err != nil {
+		b.t.Errorf("close: %v", err)
+	}
+	b.web.Close()
+}
+
+// control calls the control face.
+func (b *bench) control(method, path string, body, into any) {
+	b.t.Helper()
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(context.Background(), method, b.url+"/control/"+path, bytes.NewReader(encoded))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	resp, err := b.web.Client().Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		b.t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, answer, err)
+	}
+	if into != nil {
+		if err := json.Unmarshal(answer, into); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) fault(op, mode string, delay time.Duration) {
+	b.t.Helper()
+	b.control(http.MethodPost, "faults", map[string]any{
+		"op": op, "mode": mode, "delayMs": delay.Milliseconds(), "times": 1,
+	}, nil)
+}
+
+// shownBooks is what the tests read of the books.
+type shownBooks struct {
+	Float money.Cents `json:"floatCents"`
+	Cards []struct {
+		ID, Reference, Status, Number string
+		Balance                       money.Cents `json:"balanceCents"`
+	}
+	Movements      []struct{ Reference, Status, Reason string }
+	Executed, Sent map[string]int
+	Requests       map[string]int
+}
+
+func (b *bench) books() shownBooks {
+	b.t.Helper()
+	var shown shownBooks
+	b.control(http.MethodGet, "books", nil, &shown)
+	return shown
+}
+
+func (b *bench) open(scenario string) card.Account {
+	b.t.Helper()
+	account, err := b.Open(b.t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 2500, Scenario: scenario})
+	if err != nil {
+		b.t.Fatalf("open: %v", err)
+	}
+	return account
+}
+
+// active is a card that has come to life.
+func (b *bench) active(scenario string) card.Account {
+	b.t.Helper()
+	account := b.open(scenario)
+	b.clock.pass(time.Second)
+	return b.want(account.Ref, card.AccountActive)
+}
+
+func (b *bench) want(ref card.Ref, state card.AccountState) card.Account {
+	b.t.Helper()
+	account, err := b.Account(b.t.Context(), ref)
+	if err != nil || account.State != state {
+		b.t.Fatalf("the card is %+v, %v; want %s", account, err, state)
+	}
+	return account
+}
+
+func (b *bench) withdraw(account card.Account, amount money.Cents, scenario string) card.Ref {
+	b.t.Helper()
+	ref := cardtest.NewRef()
+	_, err := b.Move(b.t.Context(), card.Movement{
+		Ref: ref, Account: account.ID, Direction: card.Withdrawal, Amount: amount, Scenario: scenario,
+	})
+	if err != nil {
+		b.t.Fatalf("withdraw: %v", err)
+	}
+	return ref
+}
+
+func (b *bench) wantMoved(ref card.Ref, state card.MovedState, refusal string) {
+	b.t.Helper()
+	moved, err := b.Moved(b.t.Context(), ref)
+	if err != nil || moved.State != state {
+		b.t.Fatalf("the movement is %+v, %v; want %s", moved, err, state)
+	}
+	if code := refusalCode(moved.Refusal); code != refusal {
+		b.t.Errorf("the movement failed for %q, want %q", code, refusal)
+	}
+}
+
+func refusalCode(r *card.Refusal) string {
+	if r == nil {
+		return ""
+	}
+	return r.Code
+}
+
+func (b *bench) wantBalance(account card.Account, want money.Cents) {
+	b.t.Helper()
+	balance, err := b.Balance(b.t.Context(), account.ID)
+	if err != nil || balance.Available != want {
+		b.t.Errorf("the balance is %v, %v; want %v", balance.Available, err, want)
+	}
+}
+
+func (b *bench) wantFloat(want money.Cents) {
+	b.t.Helper()
+	stock, err := b.Stock(b.t.Context())
+	if err != nil || stock.Float != want {
+		b.t.Errorf("the float is %v, %v; want %v", stock.Float, err, want)
+	}
+}
+
+func TestSandboxKeepsToTheSuite(t *testing.T) {
+	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
+	cardtest.Run(t, cardtest.Harness{
+		Issuer: b, Vault: b, Stock: b, Traits: b.Traits(),
+		Settle: func() { b.control(http.MethodPost, "settle", nil, nil) },
+		Fault: func(op cardtest.Op, mode cardtest.Mode) bool {
+			b.fault(string(op), string(mode), time.Millisecond)
+			return true
+		},
+		Executed: func(ref card.Ref) int { return b.books().Executed[ref.String()] },
+	})
+}
+
+func TestControlFaceAnswersItsOwnMachineOnly(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	r := httptest.NewRequest(http.MethodGet, "/control/books", nil)
+	r.RemoteAddr = "192.0.2.7:4000"
+	w := httptest.NewRecorder()
+	b.server.ServeHTTP(w, r)
+	if w.Code != http.StatusForbidden {
+		t.Errorf("a stranger got status %d", w.Code)
+	}
+}
+
+func TestBooksCountWhatWasSentAndWhatWasDone(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	opening := card.Opening{Ref: card.Ref(uuid.New()), Load: 2500}
+	for range 3 {
+		if _, err := b.Open(t.Context(), opening); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shown := b.books()
+	ref := opening.Ref.String()
+	if shown.Sent[ref] != 3 || shown.Executed[ref] != 1 || shown.Requests["open"] != 3 {
+		t.Errorf("sent %d, executed %d, requests %v", shown.Sent[ref], shown.Executed[ref], shown.Requests)
+	}
+}
+
+func TestControlFaceSetsFloatRangesAndCards(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	account := b.active("")
+	b.control(http.MethodPost, "cards/"+account.ID, map[string]any{"spendCents": 600}, nil)
+	b.wantBalance(account, 1900)
+	b.control(http.MethodPost, "cards/"+account.ID, map[string]any{"state": "locked"}, nil)
+	b.want(account.Ref, card.AccountFrozen)
+
+	b.control(http.MethodPost, "float", map[string]any{"cents": 2499}, nil)
+	refused(t, b, card.RefusedFloat)
+	b.control(http.MethodPost, "float", map[string]any{"cents": 5000}, nil)
+	b.control(http.MethodPost, "bins", map[string]any{"prefix": "400000", "open": false}, nil)
+	refused(t, b, card.RefusedBIN)
+	b.control(http.MethodPost, "bins", map[string]any{"prefix": "511111", "open": true}, nil)
+	b.active("")
+
+	b.control(http.MethodPost, "cards/"+account.ID, map[string]any{"state": "terminated"}, nil)
+	b.want(account.Ref, card.AccountClosed)
+	b.wantFloat(2500 + 1900)
+}
+
+// refused opens a card that the issuer will not make, and asks again: a no stays a no.
+func refused(t *testing.T, b *bench, code string) {
+	t.Helper()
+	opening := card.Opening{Ref: cardtest.NewRef(), Load: 2500}
+	for range 2 {
+		_, err := b.Open(t.Context(), opening)
+		if got := refusalOf(err); refusalCode(got) != code {
+			t.Errorf("Open = %v, want the refusal %s", err, code)
+		}
+	}
+	read, err := b.Account(t.Context(), opening.Ref)
+	if err != nil || read.State != card.AccountRejected || refusalCode(read.Refusal) != code {
+		t.Errorf("the refused card reads back as %+v, %v", read, err)
+	}
+}

@@ -1,0 +1,292 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+const currencyUSD = "USD"
+
+func (s *Server) vendorRoutes() {
+	s.mux.HandleFunc("POST /v1/cards", s.vendor("open", s.postCard))
+	s.mux.HandleFunc("GET /v1/cards", s.vendor("account", s.getCards))
+	s.mux.HandleFunc("GET /v1/cards/{id}", s.vendor("account", s.getCard))
+	s.mux.HandleFunc("POST /v1/cards/{id}/movements", s.vendor("move", s.postMovement))
+	s.mux.HandleFunc("GET /v1/movements", s.vendor("moved", s.getMovements))
+	s.mux.HandleFunc("GET /v1/cards/{id}/balance", s.vendor("balance", s.getBalance))
+	s.mux.HandleFunc("POST /v1/cards/{id}/sensitive", s.vendor("sensitive", s.postSensitive))
+	s.mux.HandleFunc("GET /v1/account", s.vendor("stock", s.getAccount))
+	s.mux.HandleFunc("GET /v1/bins", s.vendor("stock", s.getBINs))
+}
+
+// cardBody is a card on the wire.
+type cardBody struct {
+	ID        string      `json:"id"`
+	Reference string      `json:"reference"`
+	Status    cardStatus  `json:"status"`
+	Reason    string      `json:"reason,omitempty"`
+	Last4     string      `json:"last4,omitempty"`
+	Load      money.Cents `json:"loadCents"`
+	Currency  string      `json:"currency"`
+	CreatedAt time.Time   `json:"createdAt"`
+}
+
+// movementBody is a movement on the wire.
+type movementBody struct {
+	ID        string      `json:"id"`
+	Reference string      `json:"reference"`
+	Card      string      `json:"cardId"`
+	Direction string      `json:"direction"`
+	Amount    money.Cents `json:"amountCents"`
+	Currency  string      `json:"currency"`
+	Status    moveStatus  `json:"status"`
+	Reason    string      `json:"reason,omitempty"`
+	CreatedAt time.Time   `json:"createdAt"`
+}
+
+type balanceBody struct {
+	Card      string      `json:"cardId"`
+	Available money.Cents `json:"availableCents"`
+	Currency  string      `json:"currency"`
+	AsOf      time.Time   `json:"asOf"`
+}
+
+type sensitiveBody struct {
+	Card         string `json:"cardId"`
+	Number       string `json:"number"`
+	SecurityCode string `json:"cvv"`
+	ExpiryMonth  int    `json:"expiryMonth"`
+	ExpiryYear   int    `json:"expiryYear"`
+}
+
+type accountBody struct {
+	Available money.Cents `json:"availableCents"`
+	Currency  string      `json:"currency"`
+}
+
+type binBody struct {
+	Prefix string `json:"prefix"`
+	Status string `json:"status"`
+}
+
+type listBody[T any] struct {
+	Items []T `json:"items"`
+}
+
+func (s *Server) cardBody(row cardRow) cardBody {
+	return cardBody{row.ID, row.Reference, row.Status, row.Reason, s.books.last4(row), row.Load, currencyUSD, row.CreatedAt}
+}
+
+func movementBodyOf(row moveRow) movementBody {
+	return movementBody{
+		row.ID, row.Reference, row.Card, row.Direction, row.Amount, currencyUSD, row.Status, row.Reason, row.CreatedAt,
+	}
+}
+
+func (s *Server) postCard(c call) (any, error) {
+	var asked struct {
+		Reference string      `json:"reference"`
+		Load      money.Cents `json:"loadCents"`
+		Currency  string      `json:"currency"`
+		Scenario  string      `json:"scenario"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if err := validate(asked.Reference, asked.Load, asked.Currency, asked.Scenario); err != nil {
+		return nil, err
+	}
+	row, err := s.books.openCard(opening{asked.Reference, asked.Load, asked.Scenario}, c.hide)
+	if err != nil {
+		return nil, err
+	}
+	if row.AtOnce {
+		return nil, &problem{http.StatusUnprocessableEntity, row.Reason, "the card is declined"}
+	}
+	return s.cardBody(row), nil
+}
+
+func (s *Server) getCards(c call) (any, error) {
+	reference, err := reference(c.request)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.books.findCards(reference)
+	if err != nil {
+		return nil, err
+	}
+	list := listBody[cardBody]{Items: []cardBody{}}
+	for _, row := range rows {
+		list.Items = append(list.Items, s.cardBody(row))
+	}
+	return list, nil
+}
+
+func (s *Server) getCard(c call) (any, error) {
+	row, err := s.books.card(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return s.cardBody(row), nil
+}
+
+func (s *Server) postMovement(c call) (any, error) {
+	var asked struct {
+		Reference string      `json:"reference"`
+		Direction string      `json:"direction"`
+		Amount    money.Cents `json:"amountCents"`
+		Currency  string      `json:"currency"`
+		Scenario  string      `json:"scenario"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if err := validate(asked.Reference, asked.Amount, asked.Currency, asked.Scenario); err != nil {
+		return nil, err
+	}
+	if asked.Direction != intoCard && asked.Direction != outOfCard {
+		return nil, invalid("direction is in or out")
+	}
+	row, err := s.books.move(moving{
+		asked.Reference, c.request.PathValue("id"), asked.Direction, asked.Amount, asked.Scenario,
+	}, c.hide)
+	if err != nil {
+		return nil, err
+	}
+	if row.AtOnce {
+		return nil, &problem{http.StatusUnprocessableEntity, row.Reason, "the movement is declined"}
+	}
+	return movementBodyOf(row), nil
+}
+
+func (s *Server) getMovements(c call) (any, error) {
+	reference, err := reference(c.request)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.books.findMovements(reference)
+	if err != nil {
+		return nil, err
+	}
+	list := listBody[movementBody]{Items: []movementBody{}}
+	for _, row := range rows {
+		list.Items = append(list.Items, movementBodyOf(row))
+	}
+	return list, nil
+}
+
+func (s *Server) getBalance(c call) (any, error) {
+	row, err := s.books.card(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	return balanceBody{row.ID, row.Balance, currencyUSD, s.books.clock()}, nil
+}
+
+func (s *Server) postSensitive(c call) (any, error) {
+	row, err := s.books.card(c.request.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	if row.Status != cardLive && row.Status != cardLocked {
+		return nil, &problem{http.StatusConflict, codeCardNotUsable, "the card is " + string(row.Status)}
+	}
+	return sensitiveBody{
+		Card: row.ID, Number: s.books.number(row), SecurityCode: s.books.securityCode(row),
+		ExpiryMonth: int(row.CreatedAt.Month()), ExpiryYear: row.CreatedAt.Year() + validYears,
+	}, nil
+}
+
+func (s *Server) getAccount(call) (any, error) {
+	float, _, err := s.books.stock()
+	if err != nil {
+		return nil, err
+	}
+	return accountBody{float, currencyUSD}, nil
+}
+
+func (s *Server) getBINs(call) (any, error) {
+	_, rows, err := s.books.stock()
+	if err != nil {
+		return nil, err
+	}
+	list := listBody[binBody]{Items: []binBody{}}
+	for _, row := range rows {
+		status := "offline"
+		if row.Open {
+			status = "online"
+		}
+		list.Items = append(list.Items, binBody{row.Prefix, status})
+	}
+	return list, nil
+}
+
+func invalid(message string) error {
+	return &problem{http.StatusBadRequest, codeInvalidRequest, message}
+}
+
+// maxAmount is more than any card takes, and small enough that sums never overflow.
+const maxAmount money.Cents = 100_000_000
+
+func validate(reference string, amount money.Cents, currency, scenario string) error {
+	if _, err := uuid.Parse(reference); err != nil || len(reference) != 36 {
+		return invalid("reference is a uuid")
+	}
+	if amount <= 0 || amount > maxAmount {
+		return invalid("the amount is out of range")
+	}
+	if currency != currencyUSD {
+		return invalid("currency is USD")
+	}
+	if scenario != "" && (len(scenario) != 3 || strings.Trim(scenario, "0123456789") != "") {
+		return invalid("scenario is three digits")
+	}
+	return nil
+}
+
+func reference(r *http.Request) (string, error) {
+	ref := r.URL.Query().Get("reference")
+	if _, err := uuid.Parse(ref); err != nil || len(ref) != 36 {
+		return "", invalid("reference is a uuid")
+	}
+	return ref, nil
+}
+
+// read decodes a whole body and nothing but the documented members.
+func read(body []byte, into any) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return invalid("the body does not match the documentation")
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return invalid("there is something behind the body")
+	}
+	return nil
+}
+
+// writeJSON answers. An answer that cannot be encoded is a mistake of this package.
+func writeJSON(w http.ResponseWriter, status int, body any) {
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		panic("sandbox: encode an answer: " + err.Error())
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(encoded) // a client that has left is its own business
+}
+
+// isPrefix says whether a text can begin a card number.
+func isPrefix(s string) bool {
+	return len(s) >= 4 && len(s) <= 8 && strings.Trim(s, "0123456789") == ""
+}
