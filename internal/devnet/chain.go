@@ -1,0 +1,189 @@
+// Package devnet runs the managed children of development and tests: an EVM chain that looks like Base with USDC on
+// it, and a PostgreSQL in a folder of its own.
+package devnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+// Chain is a running development chain on loopback: anvil with Base's id and, at Base's address, a token that behaves
+// as USDC. What is signed for it is valid on Base too, so only the keys of Wallets may be used.
+type Chain struct {
+	RPCURL  string
+	ChainID int64
+	USDC    string
+
+	child *child
+	keep  *stateKeeper
+	lock  *os.File
+}
+
+// ChainConfig says where the chain lives and how it makes blocks.
+type ChainConfig struct {
+	// Dir keeps the chain's state: the chain goes on where it was when it is started there again. Empty means a fresh
+	// chain in memory. A second start in the same Dir waits for the first to end and then gives up.
+	Dir string
+	// Port to listen on; 0 picks a free one.
+	Port int
+	// BlockEvery also makes a block at this interval, in whole seconds, as Base does every 2 s. Zero makes blocks only
+	// for transactions: then an idle chain's latest block stays in the past, and nothing after it becomes safe or final.
+	BlockEvery time.Duration
+	Log        *slog.Logger // nil discards
+}
+
+// startTimeout bounds a child's start; the slowest is a database that recovers from a crash.
+const startTimeout = time.Minute
+
+// StartChain starts the chain and returns when it answers and the token is in place. ctx bounds the start only; the
+// chain runs until Close or until this process dies.
+//
+// Blocks carry wall-clock time, several may share one second. `safe` is one block behind `latest`, `finalized` two.
+func StartChain(ctx context.Context, cfg ChainConfig) (*Chain, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	cfg.Log = orDiscard(cfg.Log)
+	anvil, err := FindAnvil()
+	if err != nil {
+		return nil, err
+	}
+	c := &Chain{ChainID: ChainID, USDC: USDCAddress}
+	if cfg.Dir != "" {
+		if c.lock, err = lockChain(ctx, cfg.Dir); err != nil {
+			return nil, err
+		}
+		if c.keep, err = newStateKeeper(cfg.Dir, cfg.Log); err != nil {
+			return nil, errors.Join(err, c.lock.Close())
+		}
+	}
+	for attempt := 1; ; attempt++ {
+		err = c.launch(ctx, anvil, cfg)
+		// Between finding a free port and anvil's binding it another process may take it.
+		if err == nil || cfg.Port != 0 || attempt == 3 || !strings.Contains(err.Error(), "in use") {
+			break
+		}
+	}
+	if err != nil {
+		c.Close() // it failed already, and err says why
+		return nil, fmt.Errorf("start development chain: %w", err)
+	}
+	if c.keep != nil {
+		c.keep.run()
+	}
+	return c, nil
+}
+
+// Done is closed when the chain's process has ended, asked to or not.
+func (c *Chain) Done() <-chan struct{} { return c.child.done }
+
+// Close stops the chain and waits until its state is written. A second call does nothing more.
+func (c *Chain) Close() error {
+	var err error
+	if c.child != nil {
+		err = c.child.stop()
+	}
+	if c.keep != nil {
+		c.keep.close()
+	}
+	if c.lock != nil {
+		c.lock.Close()
+	}
+	return err
+}
+
+func (c *Chain) launch(ctx context.Context, anvil string, cfg ChainConfig) error {
+	port, err := freePort(ctx, cfg.Port)
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command(anvil, anvilArgs(port, cfg)...)
+	if c.lock != nil {
+		// The child holds the lock as well: a start after a kill waits until the old chain has written its state.
+		cmd.ExtraFiles = []*os.File{c.lock}
+	}
+	c.RPCURL = fmt.Sprintf("http://127.0.0.1:%d", port)
+	if c.child, err = startChild("anvil", cmd, cfg.Log); err != nil {
+		return err
+	}
+	client, err := rpc.DialContext(ctx, c.RPCURL)
+	if err == nil {
+		defer client.Close()
+		err = c.child.until(ctx, func(ctx context.Context) error { return answersAsBase(ctx, client) })
+	}
+	if err == nil {
+		err = c.prepare(ctx, client)
+	}
+	if err != nil {
+		c.child.stop() // it failed already, and err says why
+	}
+	return err
+}
+
+// prepare puts everything in place and makes one block, so that the latest block is of now and holds it all.
+func (c *Chain) prepare(ctx context.Context, client *rpc.Client) error {
+	if err := placeToken(ctx, client); err != nil {
+		return err
+	}
+	if err := callAll(ctx, client, []rpc.BatchElem{call("anvil_mine", "0x1")}); err != nil {
+		return fmt.Errorf("make the first block: %w", err)
+	}
+	return checkToken(ctx, client)
+}
+
+func anvilArgs(port int, cfg ChainConfig) []string {
+	args := []string{
+		"--host", "127.0.0.1", "--port", strconv.Itoa(port), "--quiet",
+		"--chain-id", strconv.Itoa(ChainID), "--hardfork", "osaka",
+		"--accounts", "0", // ours are placed, and none is unlocked in the node
+		"--gas-limit", "150000000", "--slots-in-an-epoch", "1",
+	}
+	if seconds := int(cfg.BlockEvery / time.Second); seconds > 0 {
+		args = append(args, "--block-time", strconv.Itoa(seconds), "--mixed-mining")
+	}
+	if cfg.Dir != "" {
+		args = append(args, "--state", filepath.Join(cfg.Dir, stateFile), "--state-interval", "1")
+	}
+	return args
+}
+
+func answersAsBase(ctx context.Context, client *rpc.Client) error {
+	var id hexutil.Uint64
+	if err := client.CallContext(ctx, &id, "eth_chainId"); err != nil {
+		return fmt.Errorf("read chain id: %w", err)
+	}
+	if id != ChainID {
+		return fmt.Errorf("chain id is %d, want %d", id, ChainID)
+	}
+	return nil
+}
+
+// freePort returns port if it can be bound, or some free one for 0. It keeps a foreign chain on a wanted port from
+// being taken for ours.
+func freePort(ctx context.Context, port int) (int, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if err != nil {
+		return 0, fmt.Errorf("find a port: %w", err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+func orDiscard(log *slog.Logger) *slog.Logger {
+	if log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return log
+}

@@ -1,0 +1,26 @@
+//go:build unix && !linux
+
+package devnet
+
+import (
+	"os/exec"
+	"syscall"
+)
+
+// dieWithParent cannot be kept here: only Linux has a parent-death signal. A child orphaned by a kill is dealt with
+// by the next start in the same folder.
+func dieWithParent(cmd *exec.Cmd) { attributes(cmd).Setpgid = true }
+
+func attributes(cmd *exec.Cmd) *syscall.SysProcAttr {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	return cmd.SysProcAttr
+}
+
+// runAs makes cmd run as the account.
+func runAs(cmd *exec.Cmd, who account) {
+	if who.mode == asUser {
+		attributes(cmd).Credential = &syscall.Credential{Uid: who.uid, Gid: who.gid}
+	}
+}
