@@ -1,0 +1,8 @@
+package migrate
+
+import "embed"
+
+// Files are the migrations, applied by internal/store in the order of their names.
+//
+//go:embed migrations/*.sql
+var Files embed.FS

@@ -1,0 +1,46 @@
+package schema
+
+import (
+	"encoding/json"
+
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+)
+
+// Audit is one act of an operator: who, what, why, and what it changed. Append-only by trigger.
+type Audit struct{ ent.Schema }
+
+// Fields of an audit row.
+func (Audit) Fields() []ent.Field {
+	return []ent.Field{
+		id(),
+		field.Time("at").Immutable(),
+		field.String("actor").Immutable(),
+		field.String("action").Immutable(),
+		field.String("subject").Immutable(),
+		field.Text("reason").Default("").Immutable(),
+		field.String("idempotency_key").Default("").Immutable(),
+		field.JSON("before", json.RawMessage{}).Optional().Immutable(),
+		field.JSON("after", json.RawMessage{}).Optional().Immutable(),
+	}
+}
+
+// Indexes of an audit row.
+func (Audit) Indexes() []ent.Index {
+	return []ent.Index{
+		index.Fields("subject", "at"),
+		// An act with a key happens once, however often it is asked for.
+		index.Fields("actor", "action", "subject", "idempotency_key").
+			Unique().
+			StorageKey("audit_once").
+			Annotations(entsql.IndexWhere("((idempotency_key)::text <> ''::text)")),
+	}
+}
+
+// Annotations of an audit row.
+func (Audit) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Table("audit")}
+}

@@ -1,0 +1,49 @@
+package schema
+
+import (
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+	"github.com/google/uuid"
+)
+
+// Card is a card sold to a wallet. Its number and code are never here.
+type Card struct{ ent.Schema }
+
+var cardStatuses = []string{"PENDING", "ACTIVE", "FROZEN", "CLOSED", "FAILED"}
+
+// Fields of a card.
+func (Card) Fields() []ent.Field {
+	return []ent.Field{
+		id(),
+		field.String("order_id").Immutable(),
+		field.String("owner").Immutable(),
+		field.Enum("status").Values(cardStatuses...),
+		// Our reference for the opening, stored before the issuer is first called.
+		field.UUID("reference", uuid.UUID{}).Immutable(),
+		field.String("account").Default(""),
+		field.String("last4").Default(""),
+		field.Time("created_at").Immutable(),
+		field.Time("updated_at"),
+	}
+}
+
+// Indexes of a card.
+func (Card) Indexes() []ent.Index {
+	return []ent.Index{
+		index.Fields("order_id").Unique().StorageKey("cards_order"),
+		index.Fields("reference").Unique().StorageKey("cards_reference"),
+		// One live card per owner.
+		index.Fields("owner").Unique().
+			StorageKey("cards_live").
+			Annotations(entsql.IndexWhere("(((status)::text <> 'CLOSED'::text) AND ((status)::text <> 'FAILED'::text))")),
+		index.Fields("owner", "created_at"),
+	}
+}
+
+// Annotations of a card.
+func (Card) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Checks(map[string]string{"cards_status": oneOf("status", cardStatuses)})}
+}

@@ -1,0 +1,53 @@
+package schema
+
+import (
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+)
+
+// Hold is a share of something scarce that an order has taken.
+type Hold struct{ ent.Schema }
+
+// Fields of a hold.
+func (Hold) Fields() []ent.Field {
+	return []ent.Field{
+		id(),
+		field.String("order_id").Immutable(),
+		field.String("resource").Immutable(),
+		field.Int64("units").Immutable(),
+		field.Time("created_at").Immutable(),
+		field.Time("released_at").Optional().Nillable(),
+	}
+}
+
+// Indexes of a hold.
+func (Hold) Indexes() []ent.Index {
+	return []ent.Index{
+		index.Fields("order_id", "resource").Unique().
+			StorageKey("holds_live").
+			Annotations(entsql.IndexWhere("(released_at IS NULL)")),
+		index.Fields("resource", "released_at"),
+	}
+}
+
+// Annotations of a hold.
+func (Hold) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Checks(map[string]string{"holds_units": "units > 0"})}
+}
+
+// Mutex is a row to lock: whoever counts what is held of a resource, or takes a relayer's next account
+// nonce, holds its row until the transaction ends.
+type Mutex struct{ ent.Schema }
+
+// Fields of a mutex.
+func (Mutex) Fields() []ent.Field {
+	return []ent.Field{field.String("id").Immutable()}
+}
+
+// Annotations of a mutex.
+func (Mutex) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Table("mutexes")}
+}

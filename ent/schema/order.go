@@ -1,0 +1,64 @@
+package schema
+
+import (
+	"encoding/json"
+
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+)
+
+// Order is one thing asked for by one wallet.
+type Order struct{ ent.Schema }
+
+var (
+	orderKinds    = []string{"card_issue", "card_topup", "esim"}
+	orderStatuses = []string{
+		"payment_required", "settling", "settled", "provisioning", "fulfilled",
+		"expired", "refund_pending", "refunded", "operator_review",
+	}
+)
+
+// Fields of an order.
+func (Order) Fields() []ent.Field {
+	return []ent.Field{
+		field.String("id").Immutable(),
+		operation(),
+		field.Enum("kind").Values(orderKinds...).Immutable(),
+		field.Enum("status").Values(orderStatuses...),
+		// Lower-case hex; the wallet that pays.
+		field.String("owner").Immutable(),
+		field.String("idempotency_key").Immutable(),
+		field.Bytes("fingerprint").Immutable(),
+		field.Int64("price_usd_cents").Immutable(),
+		field.JSON("item", json.RawMessage{}).Immutable(),
+		field.String("scenario").Default("").Immutable(),
+		field.Int("version"),
+		field.Time("created_at").Immutable(),
+		field.Time("updated_at"),
+		field.Time("expires_at").Optional().Nillable(),
+	}
+}
+
+// Indexes of an order.
+func (Order) Indexes() []ent.Index {
+	return []ent.Index{
+		// The identity of a purchase: what makes a repeat a repeat.
+		index.Fields("kind", "owner", "idempotency_key").Unique().StorageKey("orders_purchase"),
+		index.Fields("owner", "id"),
+		index.Fields("status", "updated_at").
+			StorageKey("orders_open").
+			Annotations(entsql.IndexWhere("((status)::text <> 'fulfilled'::text)")),
+	}
+}
+
+// Annotations of an order.
+func (Order) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Checks(map[string]string{
+		"orders_kind":   oneOf("kind", orderKinds),
+		"orders_status": oneOf("status", orderStatuses),
+		"orders_price":  "price_usd_cents > 0",
+	})}
+}

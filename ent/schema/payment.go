@@ -1,0 +1,65 @@
+package schema
+
+import (
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+)
+
+// Payment is one authorization claimed for one order.
+type Payment struct{ ent.Schema }
+
+var paymentStatuses = []string{"claimed", "paid", "dead"}
+
+// Fields of a payment.
+func (Payment) Fields() []ent.Field {
+	return []ent.Field{
+		id(),
+		field.String("order_id").Immutable(),
+		field.Enum("status").Values(paymentStatuses...),
+		field.String("network").Immutable(),
+		// Addresses and the nonce are lower-case hex.
+		field.String("asset").Immutable(),
+		field.String("payer").Immutable(),
+		field.String("pay_to").Immutable(),
+		field.Int64("value").Immutable(),
+		// Unix seconds. A time past the year 292 billion does not fit and was refused.
+		field.Int64("valid_after").Immutable(),
+		field.Int64("valid_before").Immutable(),
+		field.String("nonce").Immutable(),
+		field.Bytes("signature").Sensitive().Immutable(),
+		field.String("transaction").Optional().Nillable(),
+		field.Int64("block").Optional().Nillable(),
+		field.String("block_hash").Optional().Nillable(),
+		field.Int64("log_index").Optional().Nillable(),
+		field.Time("settled_at").Optional().Nillable(),
+		field.String("dead_reason").Default(""),
+		field.Time("created_at").Immutable(),
+	}
+}
+
+// Indexes of a payment.
+func (Payment) Indexes() []ent.Index {
+	return []ent.Index{
+		// One authorization buys one thing, whatever the key.
+		index.Fields("network", "asset", "payer", "nonce").Unique().StorageKey("payments_authorization"),
+		// An order has at most one payment that is or may become paid.
+		index.Fields("order_id").Unique().
+			StorageKey("payments_live").
+			Annotations(entsql.IndexWhere("((status)::text <> 'dead'::text)")),
+		// One transfer on chain counts once.
+		index.Fields("transaction", "log_index").Unique().StorageKey("payments_transfer"),
+		index.Fields("order_id", "created_at"),
+	}
+}
+
+// Annotations of a payment.
+func (Payment) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Checks(map[string]string{
+		"payments_status": oneOf("status", paymentStatuses),
+		"payments_value":  "value > 0",
+		"payments_proof":  "(status = 'paid') = (transaction IS NOT NULL AND log_index IS NOT NULL AND settled_at IS NOT NULL)",
+	})}
+}

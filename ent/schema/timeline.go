@@ -1,0 +1,41 @@
+package schema
+
+import (
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+)
+
+// Timeline is one move of an order: who took it, why, and on what evidence. Append-only by trigger.
+type Timeline struct{ ent.Schema }
+
+// Fields of a timeline row.
+func (Timeline) Fields() []ent.Field {
+	return []ent.Field{
+		id(),
+		field.String("order_id").Immutable(),
+		// The order's version after the move.
+		field.Int("version").Immutable(),
+		field.Time("at").Immutable(),
+		field.String("from_status").Immutable(),
+		field.String("to_status").Immutable(),
+		field.String("actor").Immutable(),
+		field.Text("reason").Immutable(),
+		field.JSON("evidence", map[string]string{}).Optional().Immutable(),
+	}
+}
+
+// Indexes of a timeline row.
+func (Timeline) Indexes() []ent.Index {
+	return []ent.Index{
+		// No move is doubled and none goes unrecorded.
+		index.Fields("order_id", "version").Unique().StorageKey("timeline_move"),
+	}
+}
+
+// Annotations of a timeline row.
+func (Timeline) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Table("timeline")}
+}

@@ -1,0 +1,249 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
+// repeat of a paid purchase gets the same order again and is never charged again.
+func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
+	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
+	defer span.End()
+	if p.Payment == "" {
+		return c.reject(ctx, p, nil)
+	}
+	pay, err := x402.DecodePayment(p.Payment)
+	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
+		return Sold{}, fault.New(fault.PaymentMalformed, bad.Detail)
+	}
+	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
+		return c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
+	}
+	if err != nil {
+		return Sold{}, fmt.Errorf("decode the payment: %w", err)
+	}
+	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
+	if err := c.Terms.Authentic(pay); err != nil {
+		return c.rejected(ctx, p, err)
+	}
+	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
+	switch {
+	case err == nil && known.Status != order.PaymentRequired:
+		return c.repeat(ctx, p, known)
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return Sold{}, fmt.Errorf("look the purchase up: %w", err)
+	case err != nil:
+		return c.claim(ctx, p, pay, nil)
+	}
+	return c.claim(ctx, p, pay, &known)
+}
+
+// claim verifies a payment, places the order and waits for the settlement. known is the order when its
+// earlier authorization is dead.
+func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, known *order.Order) (Sold, error) {
+	if known != nil && known.Fingerprint != order.FingerprintOf(p.Kind, p.Request) {
+		return Sold{}, keyReused(known.ID)
+	}
+	offer, err := c.offer(ctx, p, c.promised(p, pay, known))
+	if err != nil {
+		return Sold{}, err
+	}
+	if err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now()); err != nil {
+		return c.unverified(ctx, p, pay, offer, err)
+	}
+	holds, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
+	if err != nil {
+		return c.unlessKnown(ctx, p, pay, err)
+	}
+	placed, err := c.Store.Place(ctx, c.placement(p, pay, offer, holds, known))
+	if short, ok := errors.AsType[*order.Shortage](err); ok {
+		return c.unlessKnown(ctx, p, pay, short.Fault())
+	}
+	if err != nil {
+		// The commit may have happened: only the same request again is safe.
+		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
+	}
+	switch placed.Claim {
+	case Repeated:
+		return c.repeat(ctx, p, placed.Order)
+	case Reused:
+		return Sold{}, fault.New(fault.AuthorizationAlreadyUsed, "This authorization pays for another request. Sign a new one for this key.")
+	case Fresh:
+	}
+	c.Runner.Adopt(placed.Job)
+	return c.await(ctx, p, placed.Order, false)
+}
+
+// promised is the offer that a payment was made for: that of the order it is another attempt of, or of
+// the live quote it echoes; nil when there is none.
+func (c *Checkout) promised(p Purchase, pay x402.Payment, known *order.Order) *order.Offer {
+	if known != nil {
+		return &order.Offer{Price: known.Price, Item: known.Item}
+	}
+	id, _ := pay.Accepted.Extra["quoteId"].(string)
+	quoted, err := c.quotes.open(id, p.Kind, order.FingerprintOf(p.Kind, p.Request))
+	if err != nil {
+		return nil
+	}
+	return &quoted
+}
+
+// offer asks the product for its offer.
+func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer) (order.Offer, error) {
+	if c.Sandbox && scenario(p.Key) == "007" {
+		return order.Offer{}, fault.New(fault.FloatUnavailable, "The sandbox was asked to be out of float.")
+	}
+	return c.products[p.Kind].Offer(ctx, p.Request, promised)
+}
+
+func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, holds []order.Hold, known *order.Order) Placement {
+	now := c.Now()
+	o := order.Order{
+		ID: order.NewID(), Operation: newID(), Kind: p.Kind, Status: order.Settling, Owner: pay.Authorization.From, Key: p.Key,
+		Fingerprint: order.FingerprintOf(p.Kind, p.Request), Price: offer.Price, Item: offer.Item, CreatedAt: now, UpdatedAt: now,
+	}
+	if c.Sandbox {
+		o.Scenario = scenario(p.Key)
+	}
+	if known != nil {
+		o = *known
+	}
+	id := newID()
+	return Placement{
+		Order: o,
+		Payment: payment.Payment{
+			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
+			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: now,
+		},
+		Holds: holds,
+		Job:   c.Runner.Own(CarryJob(o.ID, id.String())),
+		Again: known != nil,
+	}
+}
+
+// repeat answers a purchase that exists from its record, once its payment is decided.
+func (c *Checkout) repeat(ctx context.Context, p Purchase, o order.Order) (Sold, error) {
+	if o.Fingerprint != order.FingerprintOf(p.Kind, p.Request) {
+		return Sold{}, keyReused(o.ID)
+	}
+	return c.await(ctx, p, o, true)
+}
+
+// await waits until the order's payment is decided, for as long as the configuration allows. The
+// payment goes on without it.
+func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, replayed bool) (Sold, error) {
+	wake, stop := c.Store.Watch(o.ID)
+	defer stop()
+	patience := time.NewTimer(c.Wait)
+	defer patience.Stop()
+	look := time.NewTicker(500 * time.Millisecond)
+	defer look.Stop()
+	for {
+		got, err := c.Store.Find(ctx, o.ID)
+		if err != nil {
+			return Sold{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(o.ID)))
+		}
+		if got.Status != order.Settling {
+			return c.decided(ctx, p, got, replayed)
+		}
+		select {
+		case <-wake:
+		case <-look.C:
+		case <-patience.C:
+			return Sold{}, unknownYet(o.ID)
+		case <-ctx.Done():
+			return Sold{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(o.ID)))
+		}
+	}
+}
+
+// decided answers an order whose payment is proven, one way or the other.
+func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, replayed bool) (Sold, error) {
+	if o.Status == order.Expired {
+		return Sold{}, fault.New(fault.OrderNotPayable, "The order expired unpaid.").About(string(o.ID))
+	}
+	pay, err := c.payment(ctx, o.ID)
+	if err != nil {
+		return Sold{}, fmt.Errorf("read the payment: %w", errors.Join(err, unknownYet(o.ID)))
+	}
+	if o.Status.Paid() {
+		return Sold{Order: o, Payment: pay, Replayed: replayed}, nil
+	}
+	offer, err := c.offer(ctx, p, nil)
+	if err != nil {
+		return Sold{}, err
+	}
+	return Sold{}, c.died(p, offer, pay)
+}
+
+// unverified answers a payment that does not verify: perhaps because a copy of this very request has
+// just spent it.
+func (c *Checkout) unverified(ctx context.Context, p Purchase, pay x402.Payment, offer order.Offer, err error) (Sold, error) {
+	no, ok := errors.AsType[*payment.Rejection](err)
+	if !ok {
+		return Sold{}, fmt.Errorf("verify the payment: %w",
+			errors.Join(err, fault.New(fault.DependencyDown, "The chain does not answer. Nothing was claimed; repeat the same request.")))
+	}
+	return c.unlessKnown(ctx, p, pay, c.challenge(p, offer, no))
+}
+
+// unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.
+func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay x402.Payment, err error) (Sold, error) {
+	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
+	switch {
+	case lookup == nil && known.Status != order.PaymentRequired:
+		return c.repeat(ctx, p, known)
+	case lookup != nil && !errors.Is(lookup, ErrNotFound):
+		return Sold{}, fmt.Errorf("look the purchase up again: %w", lookup)
+	}
+	return Sold{}, err
+}
+
+func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) (Sold, error) {
+	no, ok := errors.AsType[*payment.Rejection](err)
+	if !ok {
+		return Sold{}, fmt.Errorf("check the signature: %w", err)
+	}
+	return c.reject(ctx, p, no)
+}
+
+// reject challenges, saying why the payment at hand did not do, if there was one.
+func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection) (Sold, error) {
+	offer, err := c.offer(ctx, p, nil)
+	if err != nil {
+		return Sold{}, err
+	}
+	return Sold{}, c.challenge(p, offer, no)
+}
+
+func unknownYet(id order.ID) *fault.Fault {
+	return fault.New(fault.SettlementUnknown, "The payment is on its way.").About(string(id)).After(2 * time.Second)
+}
+
+func keyReused(id order.ID) *fault.Fault {
+	return fault.New(fault.IdempotencyKeyReused, "This idempotencyKey was used with another body.").About(string(id))
+}
+
+// scenario is the sandbox trigger at the end of a key: "~" and three digits.
+func scenario(key string) string {
+	if len(key) < 4 || key[len(key)-4] != '~' {
+		return ""
+	}
+	digits := key[len(key)-3:]
+	for _, d := range []byte(digits) {
+		if d < '0' || d > '9' {
+			return ""
+		}
+	}
+	return digits
+}

@@ -1,0 +1,189 @@
+// Package checkout sells: it prices, takes the payment, and sees an order through to delivery or refund.
+//
+//	Buy:   known key? answer from the record
+//	       offer ─► verify ─► admit ─► place (order, payment, job, holds: one transaction) ─► wait
+//	Carry: settling ─ collect ─► settled ─► provisioning ─ deliver ─► fulfilled
+//
+// Buy never moves money itself. It places the order with a job that this process already holds, and the
+// job carries the order, here or, after a crash, in any other process, by the same loop.
+package checkout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Product is one thing checkout sells.
+type Product interface {
+	Kind() order.Kind
+	// Offer prices a request, or refuses with a fault while it cannot be sold. With a quoted offer it
+	// returns that offer as long as it can be honoured, and terms_changed when it no longer can.
+	Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error)
+	// Admit judges the buyer, once known, before anything is claimed, and names what the order holds.
+	Admit(ctx context.Context, owner x402.Address, o order.Offer) ([]order.Hold, error)
+	// Deliver takes one step. It is called again until it says Delivered, Refused or Doubtful, also
+	// after a crash at any point of it.
+	Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error)
+}
+
+// ErrNotFound says that there is no such order for this owner.
+var ErrNotFound = errors.New("no such order")
+
+// Store keeps orders and their payments. A write made for a job carries its fence and does nothing,
+// with job.ErrLeaseLost, once another worker has the job.
+type Store interface {
+	// Find finds an order by id; FindByKey by the identity of its purchase. ErrNotFound when there is none.
+	Find(ctx context.Context, id order.ID) (order.Order, error)
+	FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error)
+	// Orders lists an owner's orders, newest first: limit of them, older than before when that is set.
+	Orders(ctx context.Context, owner x402.Address, q Query) ([]order.Order, error)
+	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
+	// the last dead one. An order without a claim is left out.
+	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
+	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
+	Place(ctx context.Context, p Placement) (Placed, error)
+	// Settle records a proven payment and moves its order to settled.
+	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error
+	// Bury records that a payment can never arrive, gives its order's holds back, and makes the order
+	// payable again.
+	Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error
+	// Move takes a step of an order. When it ends the order, its holds are given back.
+	Move(ctx context.Context, f job.Fence, m order.Move) error
+	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
+	Watch(id order.ID) (wake <-chan struct{}, stop func())
+}
+
+// Query asks for a page of orders.
+type Query struct {
+	// Active leaves out orders that are final.
+	Active bool
+	// Before is the last order of the page before.
+	Before order.ID
+	Limit  int
+}
+
+// Placement is everything that is claimed at once.
+type Placement struct {
+	Order   order.Order
+	Payment payment.Payment
+	Holds   []order.Hold
+	// Job carries the order; it is born leased to this process.
+	Job job.New
+	// Again is set when Order exists and its last authorization is dead: the payment becomes its next
+	// attempt.
+	Again bool
+}
+
+// Placed is what Place did.
+type Placed struct {
+	Claim Claim
+	Order order.Order
+	// Job is the leased row, for a fresh claim.
+	Job job.Row
+}
+
+// Claim is how a placement ended.
+type Claim int
+
+// The claims. A shortage of something held is an *order.Shortage error instead.
+const (
+	// Fresh: all of it is ours.
+	Fresh Claim = iota
+	// Repeated: the purchase exists; Placed.Order is it.
+	Repeated
+	// Reused: the authorization belongs to another order.
+	Reused
+)
+
+// Collector brings a claimed payment to a verdict.
+type Collector interface {
+	// Collect never fails: while the chain does not decide, or does not answer, the verdict is Unknown.
+	Collect(ctx context.Context, p payment.Payment) payment.Verdict
+}
+
+// Runner runs jobs that are born in the hands of this process.
+type Runner interface {
+	// Own makes a job to be born leased to this process.
+	Own(n job.New) job.New
+	// Adopt runs such a job once it is committed.
+	Adopt(row job.Row)
+}
+
+// Config is what Checkout is made of.
+type Config struct {
+	Store    Store
+	Products []Product
+	Terms    payment.Terms
+	Chain    payment.Chain
+	Collect  Collector
+	Runner   Runner
+	Log      *slog.Logger
+	Now      func() time.Time
+	// QuoteKey signs quotes; every process of a deployment has the same. At least 32 bytes.
+	QuoteKey []byte
+	// Sandbox lets an idempotency key ending in ~NNN make the sandbox misbehave.
+	Sandbox bool
+	// Wait bounds how long Buy waits for a settlement. 20 s.
+	Wait time.Duration
+}
+
+// Checkout sells products.
+type Checkout struct {
+	Config
+	products map[order.Kind]Product
+	quotes   quotes
+}
+
+// New makes a Checkout.
+func New(c Config) *Checkout {
+	co := &Checkout{Config: c, products: map[order.Kind]Product{}, quotes: quotes{key: c.QuoteKey, now: c.Now}}
+	for _, p := range c.Products {
+		co.products[p.Kind()] = p
+	}
+	return co
+}
+
+// Purchase is a request to buy.
+type Purchase struct {
+	Kind order.Kind
+	// Key is the caller's idempotency key; empty for a preview.
+	Key string
+	// Request is the product's part of the request in canonical JSON: a marshalled struct.
+	Request json.RawMessage
+	// Payment is the PAYMENT-SIGNATURE header; empty when the caller has not paid.
+	Payment  string
+	Resource x402.Resource
+}
+
+// Sold is an order with a proven payment.
+type Sold struct {
+	Order    order.Order
+	Payment  payment.Payment
+	Replayed bool
+}
+
+// Receipt is the content of PAYMENT-RESPONSE for a payment: the same at every repeat.
+func Receipt(p payment.Payment) x402.Settlement {
+	s := x402.Settlement{
+		Network: p.Network, Payer: p.Authorization.From.String(), Amount: p.Authorization.Value.String(),
+		Success: p.Receipt != nil,
+	}
+	if p.Receipt != nil {
+		s.Transaction = p.Receipt.Transaction.String()
+	} else {
+		s.ErrorReason = p.DeadReason
+	}
+	return s
+}
+
+func newID() uuid.UUID { return uuid.Must(uuid.NewV7()) }

@@ -1,0 +1,72 @@
+package checkout
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// quoteLife is how long an offer is honoured: the payment window and a minute for the way.
+const quoteLife = 5 * time.Minute
+
+var errQuote = errors.New("not a live quote of ours")
+
+// quotes freezes offers in signed texts, so that an unpaid request stores nothing.
+type quotes struct {
+	key []byte
+	now func() time.Time
+}
+
+// quote is what a quote id carries. It is signed, not secret.
+type quote struct {
+	Kind        order.Kind      `json:"k"`
+	Price       money.Cents     `json:"p"`
+	Item        json.RawMessage `json:"i"`
+	Description string          `json:"d"`
+	// Request is the fingerprint of the request that was quoted.
+	Request []byte `json:"r"`
+	Expires int64  `json:"e"`
+}
+
+func (q quotes) sign(kind order.Kind, request order.Fingerprint, o order.Offer) string {
+	body, err := json.Marshal(quote{
+		Kind: kind, Price: o.Price, Item: o.Item, Description: o.Description, Request: request[:], Expires: q.now().Add(quoteLife).Unix(),
+	})
+	if err != nil {
+		panic(fmt.Sprintf("checkout: marshal quote: %v", err))
+	}
+	return base64.RawURLEncoding.EncodeToString(append(q.mac(body), body...))
+}
+
+// open returns the offer behind a quote id, if it is ours, alive, and for this request.
+func (q quotes) open(id string, kind order.Kind, request order.Fingerprint) (order.Offer, error) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
+	if err != nil || len(raw) <= macSize || !hmac.Equal(raw[:macSize], q.mac(raw[macSize:])) {
+		return order.Offer{}, errQuote
+	}
+	var got quote
+	if err := json.Unmarshal(raw[macSize:], &got); err != nil {
+		return order.Offer{}, errQuote
+	}
+	if got.Kind != kind || q.now().Unix() > got.Expires || !hmac.Equal(got.Request, request[:]) {
+		return order.Offer{}, errQuote
+	}
+	return order.Offer{Price: got.Price, Item: got.Item, Description: got.Description}, nil
+}
+
+// macSize keeps 128 bits: a forged quote still has to pass every check of a payment.
+const macSize = 16
+
+func (q quotes) mac(body []byte) []byte {
+	h := hmac.New(sha256.New, q.key)
+	h.Write([]byte("roamcard quote v1\n"))
+	h.Write(body)
+	return h.Sum(nil)[:macSize]
+}

@@ -1,0 +1,73 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Order shows one order of a wallet. Another wallet's order does not exist.
+func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (Sold, error) {
+	o, err := c.Store.Find(ctx, id)
+	if errors.Is(err, ErrNotFound) || (err == nil && o.Owner != owner) {
+		return Sold{}, fault.New(fault.OrderNotFound, "This wallet has no order with this id.")
+	}
+	if err != nil {
+		return Sold{}, fmt.Errorf("read the order: %w", err)
+	}
+	all, err := c.withPayments(ctx, o)
+	if err != nil {
+		return Sold{}, err
+	}
+	return all[0], nil
+}
+
+// Orders lists a wallet's orders, newest first, and where the next page begins, if there is one.
+func (c *Checkout) Orders(ctx context.Context, owner x402.Address, q Query) (page []Sold, next order.ID, err error) {
+	limit := q.Limit
+	q.Limit++
+	orders, err := c.Store.Orders(ctx, owner, q)
+	if err != nil {
+		return nil, "", fmt.Errorf("list the orders: %w", err)
+	}
+	if len(orders) > limit {
+		orders = orders[:limit]
+		next = orders[limit-1].ID
+	}
+	page, err = c.withPayments(ctx, orders...)
+	return page, next, err
+}
+
+func (c *Checkout) withPayments(ctx context.Context, orders ...order.Order) ([]Sold, error) {
+	ids := make([]order.ID, len(orders))
+	for i, o := range orders {
+		ids[i] = o.ID
+	}
+	payments, err := c.Store.Payments(ctx, ids...)
+	if err != nil {
+		return nil, fmt.Errorf("read the payments: %w", err)
+	}
+	sold := make([]Sold, len(orders))
+	for i, o := range orders {
+		sold[i] = Sold{Order: o, Payment: payments[o.ID]}
+	}
+	return sold, nil
+}
+
+// payment is the one that decides an order.
+func (c *Checkout) payment(ctx context.Context, id order.ID) (payment.Payment, error) {
+	found, err := c.Store.Payments(ctx, id)
+	if err != nil {
+		return payment.Payment{}, err
+	}
+	p, ok := found[id]
+	if !ok {
+		return payment.Payment{}, fmt.Errorf("order %s: %w", id, ErrNotFound)
+	}
+	return p, nil
+}

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"fmt"
+
+	"entgo.io/ent/dialect/sql"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/ent"
+	entattempt "github.com/roamcard/roamcard/ent/attempt"
+	"github.com/roamcard/roamcard/ent/schema"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Attempts keeps the relayers' transactions. It implements payment.Attempts.
+type Attempts struct{ s *Store }
+
+// Attempts is the part of the store that the relayer uses.
+func (s *Store) Attempts() Attempts { return Attempts{s} }
+
+// Prepare implements payment.Attempts. The relayer's lock makes its account nonces contiguous.
+func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64,
+	sign func(nonce uint64) (payment.Transaction, error),
+) (payment.Attempt, error) {
+	var got payment.Attempt
+	err := a.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if err := lock(ctx, tx, "relayer/"+relayer.Lower()); err != nil {
+			return err
+		}
+		open, err := tx.Attempt.Query().Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
+		if err == nil {
+			got, err = attemptOf(open)
+			return err
+		}
+		if !ent.IsNotFound(err) {
+			return err
+		}
+		nonce := floor
+		last, err := tx.Attempt.Query().Where(entattempt.Relayer(relayer.Lower())).Order(entattempt.ByNonce(sql.OrderDesc())).First(ctx)
+		if err != nil && !ent.IsNotFound(err) {
+			return err
+		}
+		if err == nil {
+			nonce = max(nonce, uint64(last.Nonce)+1)
+		}
+		signed, err := sign(nonce)
+		if err != nil {
+			return fmt.Errorf("sign the transaction: %w", err)
+		}
+		got = payment.Attempt{
+			ID: uuid.Must(uuid.NewV7()), Payment: id, Relayer: relayer, Nonce: nonce,
+			Variants: []payment.Transaction{signed}, Status: payment.AttemptOpen, CreatedAt: a.s.stamp(),
+		}
+		return tx.Attempt.Create().SetID(got.ID).SetPaymentID(id).SetRelayer(relayer.Lower()).SetNonce(int64(nonce)).
+			SetVariants(variantRows(got.Variants)).SetStatus(entattempt.StatusOpen).SetCreatedAt(got.CreatedAt).Exec(ctx)
+	})
+	if violates(err, "attempts_open") {
+		// Another relayer's process made the payment's attempt at the same moment: it is the one.
+		row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
+		if err != nil {
+			return payment.Attempt{}, mapError(err)
+		}
+		return attemptOf(row)
+	}
+	return got, err
+}
+
+// Replace implements payment.Attempts.
+func (a Attempts) Replace(ctx context.Context, id uuid.UUID, t payment.Transaction) error {
+	return a.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		row, err := tx.Attempt.Query().Where(entattempt.ID(id)).ForUpdate().Only(ctx)
+		if err != nil {
+			return err
+		}
+		if row.Status != entattempt.StatusOpen {
+			return fmt.Errorf("attempt %s is %s: %w", id, row.Status, payment.ErrAttemptClosed)
+		}
+		return tx.Attempt.UpdateOneID(id).SetVariants(append(row.Variants, variantRows([]payment.Transaction{t})...)).Exec(ctx)
+	})
+}
+
+// Open implements payment.Attempts.
+func (a Attempts) Open(ctx context.Context, relayer x402.Address) ([]payment.Attempt, error) {
+	rows, err := a.s.ent.Attempt.Query().
+		Where(entattempt.Relayer(relayer.Lower()), entattempt.StatusEQ(entattempt.StatusOpen)).
+		Order(entattempt.ByNonce()).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	out := make([]payment.Attempt, len(rows))
+	for i, row := range rows {
+		if out[i], err = attemptOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Close implements payment.Attempts.
+func (a Attempts) Close(ctx context.Context, id uuid.UUID, status payment.AttemptStatus) error {
+	err := a.s.ent.Attempt.Update().
+		Where(entattempt.ID(id), entattempt.StatusEQ(entattempt.StatusOpen)).SetStatus(entattempt.Status(status)).Exec(ctx)
+	return mapError(err)
+}
+
+func variantRows(txs []payment.Transaction) []schema.Variant {
+	rows := make([]schema.Variant, len(txs))
+	for i, t := range txs {
+		rows[i] = schema.Variant{Hash: t.Hash.String(), Raw: t.Raw, SignedAt: t.SignedAt}
+	}
+	return rows
+}
+
+func attemptOf(row *ent.Attempt) (payment.Attempt, error) {
+	relayer, err := x402.ParseAddress(row.Relayer)
+	if err != nil {
+		return payment.Attempt{}, fmt.Errorf("attempt %s: relayer: %w", row.ID, err)
+	}
+	a := payment.Attempt{
+		ID: row.ID, Payment: row.PaymentID, Relayer: relayer, Nonce: uint64(row.Nonce),
+		Status: payment.AttemptStatus(row.Status), CreatedAt: row.CreatedAt.UTC(),
+	}
+	for _, v := range row.Variants {
+		hash, err := x402.ParseHash(v.Hash)
+		if err != nil {
+			return payment.Attempt{}, fmt.Errorf("attempt %s: hash: %w", row.ID, err)
+		}
+		a.Variants = append(a.Variants, payment.Transaction{Hash: hash, Raw: v.Raw, SignedAt: v.SignedAt})
+	}
+	return a, nil
+}

@@ -1,0 +1,155 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"entgo.io/ent/dialect/sql"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/ent"
+	entcard "github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Cards keeps the cards sold. It implements card.Store.
+type Cards struct{ s *Store }
+
+// Cards is the part of the store that the card product uses.
+func (s *Store) Cards() Cards { return Cards{s} }
+
+// Live implements card.Store.
+func (c Cards) Live(ctx context.Context, owner x402.Address) (card.Card, error) {
+	return oneCard(c.s.ent.Card.Query().Where(
+		entcard.Owner(owner.Lower()), entcard.StatusNotIn(entcard.StatusCLOSED, entcard.StatusFAILED)).Only(ctx))
+}
+
+// Cards implements card.Store.
+func (c Cards) Cards(ctx context.Context, owner x402.Address) ([]card.Card, error) {
+	rows, err := c.s.ent.Card.Query().Where(entcard.Owner(owner.Lower())).Order(entcard.ByCreatedAt(sql.OrderDesc())).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	out := make([]card.Card, len(rows))
+	for i, row := range rows {
+		if out[i], err = cardOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Card implements card.Store.
+func (c Cards) Card(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Card, error) {
+	return oneCard(c.s.ent.Card.Query().Where(entcard.ID(id), entcard.Owner(owner.Lower())).Only(ctx))
+}
+
+// Issued implements card.Store.
+func (c Cards) Issued(ctx context.Context, orders ...order.ID) (map[order.ID]card.Card, error) {
+	if len(orders) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(orders))
+	for i, id := range orders {
+		names[i] = string(id)
+	}
+	rows, err := c.s.ent.Card.Query().Where(entcard.OrderIDIn(names...)).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found := make(map[order.ID]card.Card, len(rows))
+	for _, row := range rows {
+		got, err := cardOf(row)
+		if err != nil {
+			return nil, err
+		}
+		found[got.Order] = got
+	}
+	return found, nil
+}
+
+// Held implements card.Store.
+func (c Cards) Held(ctx context.Context, resource string, asOf time.Time) (int64, error) {
+	held, err := sumHolds(ctx, c.s.ent.Hold, resource, asOf)
+	if err != nil {
+		return 0, mapError(err)
+	}
+	return held, nil
+}
+
+// Reserve implements card.Store.
+func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card, error) {
+	var got card.Card
+	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if err := fence(ctx, tx, f); err != nil {
+			return err
+		}
+		// The fence holds the order's job: nobody else can make its card meanwhile.
+		row, err := tx.Card.Query().Where(entcard.OrderID(string(n.Order))).Only(ctx)
+		if err == nil {
+			got, err = cardOf(row)
+			return err
+		}
+		if !ent.IsNotFound(err) {
+			return err
+		}
+		got = n
+		return tx.Card.Create().SetID(n.ID).SetOrderID(string(n.Order)).SetOwner(n.Owner.Lower()).
+			SetStatus(entcard.Status(n.Status)).SetReference(uuid.UUID(n.Ref)).
+			SetCreatedAt(n.CreatedAt).SetUpdatedAt(n.UpdatedAt).Exec(ctx)
+	})
+	return got, err
+}
+
+// Activate implements card.Store.
+func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, fee job.New) error {
+	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if err := fence(ctx, tx, f); err != nil {
+			return err
+		}
+		n, err := tx.Card.Update().
+			Where(entcard.ID(a.ID), entcard.StatusEQ(entcard.StatusPENDING)).
+			SetStatus(entcard.StatusACTIVE).SetAccount(a.Account).SetLast4(a.Last4).SetUpdatedAt(c.s.stamp()).Save(ctx)
+		if err != nil || n == 0 {
+			return err
+		}
+		_, _, err = insertJob(ctx, tx, fee)
+		return err
+	})
+}
+
+// Fail implements card.Store.
+func (c Cards) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
+	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if err := fence(ctx, tx, f); err != nil {
+			return err
+		}
+		return tx.Card.Update().Where(entcard.ID(id), entcard.StatusEQ(entcard.StatusPENDING)).
+			SetStatus(entcard.StatusFAILED).SetUpdatedAt(c.s.stamp()).Exec(ctx)
+	})
+}
+
+func oneCard(row *ent.Card, err error) (card.Card, error) {
+	if ent.IsNotFound(err) {
+		return card.Card{}, card.ErrNotFound
+	}
+	if err != nil {
+		return card.Card{}, mapError(err)
+	}
+	return cardOf(row)
+}
+
+func cardOf(row *ent.Card) (card.Card, error) {
+	owner, err := x402.ParseAddress(row.Owner)
+	if err != nil {
+		return card.Card{}, fmt.Errorf("card %s: owner: %w", row.ID, err)
+	}
+	return card.Card{
+		ID: row.ID, Order: order.ID(row.OrderID), Owner: owner, Status: card.Status(row.Status), Ref: card.Ref(row.Reference),
+		Account: row.Account, Last4: row.Last4, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+	}, nil
+}

@@ -1,0 +1,35 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/job"
+)
+
+// What tests of other packages must not reach but this one's must: the store's inner face.
+
+const MaxReruns = maxReruns
+
+func (s *Store) Tx(ctx context.Context, fn func(context.Context, *ent.Tx) error) error {
+	return s.tx(ctx, fn)
+}
+
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+func Raw(tx *ent.Tx) pgx.Tx { return raw(tx) }
+
+func InsertJob(ctx context.Context, tx *ent.Tx, n job.New) (job.Row, bool, error) {
+	return insertJob(ctx, tx, n)
+}
+
+func Fence(ctx context.Context, tx *ent.Tx, f job.Fence) error { return fence(ctx, tx, f) }
+
+func FinishJob(ctx context.Context, tx *ent.Tx, f job.Fence, o job.Outcome) error {
+	return finishJob(ctx, tx, f, o)
+}
+
+func WakeOnCommit(tx *ent.Tx, topic, key string) { wakeOnCommit(tx, topic, key) }

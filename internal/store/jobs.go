@@ -1,0 +1,318 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/job"
+)
+
+// topicJobs wakes the workers; it has one key, the empty one.
+const topicJobs = "jobs"
+
+// jobColumns is what scanJob reads.
+const jobColumns = `id, kind, unique_key, payload, traceparent, status, attempt, forgiven, max_attempts, version,
+	step, step_at, run_at, created_at, finished_at, last_error, coalesce(lease_owner, ''), lease_until`
+
+// Statuses are literals in these statements: as parameters they could keep a generic plan off the
+// partial indexes. Leases are compared by the clock, not by the statement's start: it may have waited
+// for the row's lock.
+const (
+	insertJobSQL = `
+		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
+			created_at, lease_owner, lease_until)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, now()), now(), $10, now() + $11::interval)
+		ON CONFLICT (kind, unique_key) DO NOTHING
+		RETURNING ` + jobColumns
+
+	findJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
+
+	claimJobsSQL = `
+		WITH due AS (
+			SELECT id FROM jobs WHERE status = 'queued' AND run_at <= now() AND kind = ANY($2)
+			ORDER BY run_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+		UPDATE jobs SET status = 'processing', attempt = attempt + 1, version = version + 1,
+			lease_owner = $1, lease_until = now() + $4::interval
+		WHERE id IN (SELECT id FROM due)
+		RETURNING ` + jobColumns
+
+	beatJobSQL = `
+		UPDATE jobs SET lease_until = now() + $4::interval
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'
+			AND lease_until > clock_timestamp()`
+
+	markJobSQL = `
+		UPDATE jobs SET step = $4, step_at = clock_timestamp(), version = version + 1
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'
+			AND lease_until > clock_timestamp()`
+
+	finishJobSQL = `
+		UPDATE jobs SET status = $4, version = version + 1, forgiven = forgiven + $5, last_error = $6,
+			run_at = CASE WHEN $7 THEN now() + $8::interval ELSE run_at END,
+			finished_at = CASE WHEN $7 THEN NULL ELSE now() END,
+			lease_owner = NULL, lease_until = NULL
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'`
+
+	fenceJobSQL = `
+		SELECT FROM jobs
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'
+			AND lease_until > clock_timestamp()
+		FOR UPDATE`
+
+	// A job past its attempts has had one claim more, in which its runner was to park it.
+	reapJobsSQL = `
+		WITH passed AS (
+			SELECT id FROM jobs WHERE status = 'processing' AND lease_until < now()
+			ORDER BY lease_until LIMIT $1 FOR UPDATE SKIP LOCKED)
+		UPDATE jobs SET
+			status = CASE WHEN attempt - forgiven > max_attempts THEN 'operator_review' ELSE 'queued' END,
+			finished_at = CASE WHEN attempt - forgiven > max_attempts THEN now() END,
+			version = version + 1, run_at = now(), last_error = 'lease expired',
+			lease_owner = NULL, lease_until = NULL
+		WHERE id IN (SELECT id FROM passed)`
+
+	depthJobsSQL = `
+		SELECT kind, status, count(*), min(CASE WHEN status = 'queued' THEN run_at ELSE created_at END)
+		FROM jobs WHERE status <> 'succeeded' GROUP BY kind, status ORDER BY kind, status`
+
+	pruneJobsSQL = `
+		WITH old AS (
+			SELECT id FROM jobs WHERE kind = ANY($1) AND status = 'succeeded' AND finished_at < $2
+			LIMIT $3 FOR UPDATE SKIP LOCKED)
+		DELETE FROM jobs WHERE id IN (SELECT id FROM old)`
+)
+
+// Jobs is the job.Queue in the database.
+type Jobs struct{ s *Store }
+
+var _ job.Queue = Jobs{}
+
+// Jobs is the store's queue.
+func (s *Store) Jobs() Jobs { return Jobs{s} }
+
+// Enqueue implements job.Queue.
+func (j Jobs) Enqueue(ctx context.Context, n job.New) (bool, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	_, added, err := insertJobOn(ctx, j.s.pool, n)
+	if err != nil {
+		return false, err
+	}
+	if added && n.LeaseOwner == "" {
+		j.s.Notify(topicJobs, "")
+	}
+	return added, nil
+}
+
+// insertJob adds a job in a transaction, so that it is due exactly when the change that makes it due is
+// there; the workers are woken after the commit. When one of the kind and key is there already, that one
+// is returned, and added is false. A job of Runner.Own is born leased, to be adopted after the commit.
+func insertJob(ctx context.Context, tx *ent.Tx, n job.New) (row job.Row, added bool, err error) {
+	row, added, err = insertJobOn(ctx, raw(tx), n)
+	if err == nil && added && n.LeaseOwner == "" {
+		wakeOnCommit(tx, topicJobs, "")
+	}
+	return row, added, err
+}
+
+func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, error) {
+	row, err := n.Row()
+	if err != nil {
+		return job.Row{}, false, err
+	}
+	var runAt, owner, ttl any
+	if !row.RunAt.IsZero() {
+		runAt = row.RunAt
+	}
+	if row.LeaseOwner != "" {
+		owner, ttl = row.LeaseOwner, n.LeaseTTL
+	}
+	inserted, err := scanJob(on.QueryRow(ctx, insertJobSQL, row.ID, row.Kind, row.UniqueKey, row.Payload,
+		job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts, runAt, owner, ttl))
+	if errors.Is(err, pgx.ErrNoRows) {
+		found, err := scanJob(on.QueryRow(ctx, findJobSQL, row.Kind, row.UniqueKey))
+		if err != nil {
+			return job.Row{}, false, fmt.Errorf("find queued %s job: %w", row.Kind, mapError(err))
+		}
+		return found, false, nil
+	}
+	if err != nil {
+		return job.Row{}, false, fmt.Errorf("queue %s job: %w", row.Kind, mapError(err))
+	}
+	return inserted, true, nil
+}
+
+// fence locks a claim's row until the transaction ends, or is job.ErrLeaseLost. It comes first in every
+// transaction that writes for a job, so that all take their locks in one order.
+func fence(ctx context.Context, tx *ent.Tx, f job.Fence) error {
+	tag, err := raw(tx).Exec(ctx, fenceJobSQL, f.ID, f.Owner, f.Attempt)
+	return leaseHeld("fence job", tag.RowsAffected(), err)
+}
+
+// finishJob ends a claim in the transaction of its effect; the handler then returns job.Recorded.
+func finishJob(ctx context.Context, tx *ent.Tx, f job.Fence, o job.Outcome) error {
+	if err := finishJobOn(ctx, raw(tx), f, o); err != nil {
+		return err
+	}
+	if o.Status == job.Queued && o.Delay == 0 {
+		wakeOnCommit(tx, topicJobs, "")
+	}
+	return nil
+}
+
+func finishJobOn(ctx context.Context, on pgxRunner, f job.Fence, o job.Outcome) error {
+	if o.Status == "" || o.Status == job.Processing {
+		return fmt.Errorf("finish job: %q is no outcome", o.Status)
+	}
+	forgiven := 0
+	if o.Forgiven {
+		forgiven = 1
+	}
+	tag, err := on.Exec(ctx, finishJobSQL, f.ID, f.Owner, f.Attempt, o.Status, forgiven, o.Reason,
+		o.Status == job.Queued, o.Delay)
+	return leaseHeld("finish job", tag.RowsAffected(), err)
+}
+
+func leaseHeld(act string, rows int64, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", act, mapError(err))
+	}
+	if rows == 0 {
+		return fmt.Errorf("%s: %w", act, job.ErrLeaseLost)
+	}
+	return nil
+}
+
+// Find implements job.Queue.
+func (j Jobs) Find(ctx context.Context, kind job.Kind, uniqueKey string) (job.Row, bool, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	row, err := scanJob(j.s.pool.QueryRow(ctx, findJobSQL, kind, uniqueKey))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return job.Row{}, false, nil
+	}
+	if err != nil {
+		return job.Row{}, false, fmt.Errorf("find %s job: %w", kind, mapError(err))
+	}
+	return row, true, nil
+}
+
+// Claim implements job.Queue.
+func (j Jobs) Claim(ctx context.Context, owner string, kinds []job.Kind, limit int, ttl time.Duration) ([]job.Row, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := j.s.pool.Query(ctx, claimJobsSQL, owner, kindNames(kinds), limit, ttl)
+	if err != nil {
+		return nil, fmt.Errorf("claim jobs: %w", mapError(err))
+	}
+	claimed, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (job.Row, error) { return scanJob(row) })
+	if err != nil {
+		return nil, fmt.Errorf("claim jobs: %w", mapError(err))
+	}
+	slices.SortFunc(claimed, func(a, b job.Row) int { return a.RunAt.Compare(b.RunAt) })
+	return claimed, nil
+}
+
+// Beat implements job.Queue.
+func (j Jobs) Beat(ctx context.Context, f job.Fence, ttl time.Duration) (bool, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tag, err := j.s.pool.Exec(ctx, beatJobSQL, f.ID, f.Owner, f.Attempt, ttl)
+	if err != nil {
+		return false, fmt.Errorf("beat job: %w", mapError(err))
+	}
+	return tag.RowsAffected() == 1, nil
+}
+
+// Mark implements job.Queue.
+func (j Jobs) Mark(ctx context.Context, f job.Fence, step string) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tag, err := j.s.pool.Exec(ctx, markJobSQL, f.ID, f.Owner, f.Attempt, step)
+	return leaseHeld("mark job", tag.RowsAffected(), err)
+}
+
+// Finish implements job.Queue.
+func (j Jobs) Finish(ctx context.Context, f job.Fence, o job.Outcome) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	if err := finishJobOn(ctx, j.s.pool, f, o); err != nil {
+		return err
+	}
+	if o.Status == job.Queued && o.Delay == 0 {
+		j.s.Notify(topicJobs, "")
+	}
+	return nil
+}
+
+// Reap implements job.Queue.
+func (j Jobs) Reap(ctx context.Context, limit int) (int, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tag, err := j.s.pool.Exec(ctx, reapJobsSQL, limit)
+	if err != nil {
+		return 0, fmt.Errorf("reap jobs: %w", mapError(err))
+	}
+	if tag.RowsAffected() > 0 {
+		j.s.Notify(topicJobs, "")
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// Depth implements job.Queue.
+func (j Jobs) Depth(ctx context.Context) ([]job.Depth, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := j.s.pool.Query(ctx, depthJobsSQL)
+	if err != nil {
+		return nil, fmt.Errorf("count jobs: %w", mapError(err))
+	}
+	depths, err := pgx.CollectRows(rows, pgx.RowToStructByPos[job.Depth])
+	if err != nil {
+		return nil, fmt.Errorf("count jobs: %w", mapError(err))
+	}
+	return depths, nil
+}
+
+// Wake implements job.Queue.
+func (j Jobs) Wake(ctx context.Context) <-chan struct{} {
+	wake, cancel := j.s.Subscribe(topicJobs, "")
+	context.AfterFunc(ctx, cancel)
+	return wake
+}
+
+// Prune deletes up to limit jobs of the kinds that succeeded before a time. A pruned job's unique key is
+// free again: only kinds whose keys never come back may be pruned.
+func (j Jobs) Prune(ctx context.Context, kinds []job.Kind, before time.Time, limit int) (int, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tag, err := j.s.pool.Exec(ctx, pruneJobsSQL, kindNames(kinds), before, limit)
+	if err != nil {
+		return 0, fmt.Errorf("prune jobs: %w", mapError(err))
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+func kindNames(kinds []job.Kind) []string {
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
+		names[i] = string(kind)
+	}
+	slices.SortFunc(names, strings.Compare)
+	return names
+}
+
+func scanJob(row pgx.Row) (job.Row, error) {
+	var r job.Row
+	err := row.Scan(&r.ID, &r.Kind, &r.UniqueKey, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt, &r.Forgiven,
+		&r.MaxAttempts, &r.Version, &r.Step, &r.StepAt, &r.RunAt, &r.CreatedAt, &r.FinishedAt, &r.LastError,
+		&r.LeaseOwner, &r.LeaseUntil)
+	return r, err
+}

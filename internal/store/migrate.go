@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	sessionlock "github.com/pressly/goose/v3/lock"
+
+	"github.com/roamcard/roamcard/ent/migrate"
+)
+
+// Migrate applies what is missing at the database of url and says how many files that were. Any number of
+// processes may do it at once.
+func Migrate(ctx context.Context, url string, log *slog.Logger) (applied int, err error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return 0, fmt.Errorf("read database URL: %w", err)
+	}
+	config.RuntimeParams["application_name"] = "roamcard migrate"
+	db := stdlib.OpenDB(*config)
+	defer db.Close()
+	files, err := fs.Sub(migrate.Files, "migrations")
+	if err != nil {
+		return 0, fmt.Errorf("read migrations: %w", err)
+	}
+	locker, err := sessionlock.NewPostgresSessionLocker()
+	if err != nil {
+		return 0, fmt.Errorf("make migration lock: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithSessionLocker(locker))
+	if err != nil {
+		return 0, fmt.Errorf("read migrations: %w", err)
+	}
+	results, err := provider.Up(ctx)
+	for _, result := range results {
+		log.Info("migration applied", "file", path.Base(result.Source.Path), "took", result.Duration)
+	}
+	if err != nil {
+		return len(results), fmt.Errorf("migrate: %w", err)
+	}
+	return len(results), nil
+}
+
+// CheckSchema is ErrSchemaBehind while the database lacks a migration of this program. A database that is
+// ahead is fine: a newer program has begun to replace this one.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	want, err := schemaVersion()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	var have int64
+	err = s.pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied").Scan(&have)
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "42P01" {
+		have, err = 0, nil // undefined table: never migrated
+	}
+	if err != nil {
+		return fmt.Errorf("read schema version: %w", mapError(err))
+	}
+	if have < want {
+		return fmt.Errorf("%w: at %d, needs %d", ErrSchemaBehind, have, want)
+	}
+	return nil
+}
+
+// schemaVersion is that of the last migration.
+func schemaVersion() (int64, error) {
+	names, err := fs.Glob(migrate.Files, "migrations/*.sql")
+	if err != nil || len(names) == 0 {
+		return 0, fmt.Errorf("read migrations: %d files: %w", len(names), err)
+	}
+	number, _, _ := strings.Cut(path.Base(names[len(names)-1]), "_")
+	version, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("read migration version: %w", err)
+	}
+	return version, nil
+}

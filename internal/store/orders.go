@@ -1,0 +1,283 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"entgo.io/ent/dialect/sql"
+
+	"github.com/roamcard/roamcard/ent"
+	entorder "github.com/roamcard/roamcard/ent/order"
+	entpayment "github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Orders keeps orders, their payments and what they hold. It implements checkout.Store.
+type Orders struct{ s *Store }
+
+// Orders is the part of the store that checkout uses.
+func (s *Store) Orders() Orders { return Orders{s} }
+
+// topicOrder is the notification topic whose keys are order ids.
+const topicOrder = "order"
+
+// Find implements checkout.Store.
+func (o Orders) Find(ctx context.Context, id order.ID) (order.Order, error) {
+	row, err := o.s.ent.Order.Get(ctx, string(id))
+	if ent.IsNotFound(err) {
+		return order.Order{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return order.Order{}, mapError(err)
+	}
+	return orderOf(row)
+}
+
+// FindByKey implements checkout.Store.
+func (o Orders) FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error) {
+	return findByKey(ctx, o.s.ent.Order, kind, owner, key)
+}
+
+func findByKey(ctx context.Context, c *ent.OrderClient, kind order.Kind, owner x402.Address, key string) (order.Order, error) {
+	row, err := c.Query().Where(
+		entorder.KindEQ(entorder.Kind(kind)), entorder.Owner(owner.Lower()), entorder.IdempotencyKey(key)).Only(ctx)
+	if ent.IsNotFound(err) {
+		return order.Order{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return order.Order{}, mapError(err)
+	}
+	return orderOf(row)
+}
+
+// Orders implements checkout.Store. Ids are time-ordered, so newest first is by id.
+func (o Orders) Orders(ctx context.Context, owner x402.Address, q checkout.Query) ([]order.Order, error) {
+	query := o.s.ent.Order.Query().Where(entorder.Owner(owner.Lower()))
+	if q.Active {
+		var final []entorder.Status
+		for _, s := range order.Statuses() {
+			if s.Final() {
+				final = append(final, entorder.Status(s))
+			}
+		}
+		query = query.Where(entorder.StatusNotIn(final...))
+	}
+	if q.Before != "" {
+		query = query.Where(entorder.IDLT(string(q.Before)))
+	}
+	rows, err := query.Order(entorder.ByID(sql.OrderDesc())).Limit(q.Limit).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	out := make([]order.Order, len(rows))
+	for i, row := range rows {
+		if out[i], err = orderOf(row); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Payments implements checkout.Store.
+func (o Orders) Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	rows, err := o.s.ent.Payment.Query().Where(entpayment.OrderIDIn(names...)).Order(entpayment.ByCreatedAt()).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found := make(map[order.ID]payment.Payment, len(ids))
+	for _, row := range rows {
+		// The one that is not dead decides; there is at most one, and it is the latest.
+		p, err := paymentOf(row)
+		if err != nil {
+			return nil, err
+		}
+		found[p.Order] = p
+	}
+	return found, nil
+}
+
+// Watch implements checkout.Store.
+func (o Orders) Watch(id order.ID) (wake <-chan struct{}, stop func()) {
+	return o.s.Subscribe(topicOrder, string(id))
+}
+
+// errRepeated ends a placement that lost against another one for the same purchase.
+var errRepeated = errors.New("the purchase exists")
+
+// Place implements checkout.Store: order, payment, holds, timeline and job, or nothing.
+func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Placed, error) {
+	placed := checkout.Placed{Claim: checkout.Fresh, Order: p.Order}
+	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		var err error
+		if placed.Order, err = o.claim(ctx, tx, p); err != nil {
+			return err
+		}
+		if err := insertPayment(ctx, tx, p.Payment); err != nil {
+			return err
+		}
+		if err := takeHolds(ctx, tx, p.Order.ID, p.Holds, o.s.stamp()); err != nil {
+			return err
+		}
+		row, added, err := insertJob(ctx, tx, p.Job)
+		if err == nil && !added {
+			err = fmt.Errorf("the claim %s has a job already", p.Job.UniqueKey)
+		}
+		placed.Job = row
+		return err
+	})
+	switch {
+	case err == nil:
+		return placed, nil
+	case errors.Is(err, ErrUnknownCommit):
+		return o.whatBecameOf(ctx, placed, err)
+	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
+		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
+		return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
+	case violates(err, "payments_authorization"):
+		return o.reused(ctx, p)
+	}
+	return checkout.Placed{}, err
+}
+
+// whatBecameOf finds out by the purchase's key whether a placement was committed after all.
+func (o Orders) whatBecameOf(ctx context.Context, placed checkout.Placed, unknown error) (checkout.Placed, error) {
+	known, err := o.FindByKey(ctx, placed.Order.Kind, placed.Order.Owner, placed.Order.Key)
+	switch {
+	case err != nil || known.Status == order.PaymentRequired:
+		return checkout.Placed{}, unknown
+	case known.ID == placed.Order.ID && known.Version == placed.Order.Version:
+		return placed, nil
+	}
+	return checkout.Placed{Claim: checkout.Repeated, Order: known}, nil
+}
+
+// reused tells a copy of the very purchase apart from another purchase with the same authorization.
+func (o Orders) reused(ctx context.Context, p checkout.Placement) (checkout.Placed, error) {
+	known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
+	if errors.Is(err, checkout.ErrNotFound) || (err == nil && known.Status == order.PaymentRequired) {
+		return checkout.Placed{Claim: checkout.Reused}, nil
+	}
+	return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
+}
+
+// claim makes the order, or takes it up again after its last authorization died.
+func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (order.Order, error) {
+	ord := p.Order
+	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer", Reason: "payment claimed"}
+	if p.Again {
+		n, err := tx.Order.Update().
+			Where(entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version)).
+			SetStatus(entorder.StatusSettling).AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
+		if err == nil && n == 0 {
+			err = errRepeated
+		}
+		if err != nil {
+			return ord, err
+		}
+		ord.Status, ord.Version = order.Settling, ord.Version+1
+		return ord, recordMove(ctx, tx, move, ord.Version, o.s.stamp())
+	}
+	ord.Status, ord.Version = order.Settling, 1
+	if err := insertOrder(ctx, tx, ord); err != nil {
+		return ord, err
+	}
+	return ord, recordMove(ctx, tx, move, ord.Version, o.s.stamp())
+}
+
+// Settle implements checkout.Store.
+func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error {
+	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+		r := p.Receipt
+		n, err := tx.Payment.Update().
+			Where(entpayment.ID(p.ID), entpayment.StatusEQ(entpayment.StatusClaimed)).
+			SetStatus(entpayment.StatusPaid).SetTransaction(r.Transaction.String()).SetBlock(int64(r.Block)).
+			SetBlockHash(r.BlockHash.String()).SetLogIndex(int64(r.LogIndex)).SetSettledAt(r.SettledAt).Save(ctx)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("payment %s is not claimed any more", p.ID)
+		}
+		return err
+	})
+}
+
+// Bury implements checkout.Store.
+func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error {
+	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+		n, err := tx.Payment.Update().
+			Where(entpayment.ID(p.ID), entpayment.StatusEQ(entpayment.StatusClaimed)).
+			SetStatus(entpayment.StatusDead).SetDeadReason(p.DeadReason).Save(ctx)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("payment %s is not claimed any more", p.ID)
+		}
+		return err
+	})
+}
+
+// Move implements checkout.Store.
+func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) error {
+	return o.moving(ctx, f, m, func(context.Context, *ent.Tx) error { return nil })
+}
+
+// moving takes a step of an order together with what belongs to it, under the job's fence.
+func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func(context.Context, *ent.Tx) error) error {
+	if err := m.Check(); err != nil {
+		return err
+	}
+	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if err := fence(ctx, tx, f); err != nil {
+			return err
+		}
+		if err := also(ctx, tx); err != nil {
+			return err
+		}
+		return moveOrder(ctx, tx, m, o.s.stamp())
+	})
+	if err != nil {
+		return err
+	}
+	o.s.Notify(topicOrder, string(m.Order))
+	return nil
+}
+
+func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) error {
+	row, err := tx.Order.Query().Where(entorder.ID(string(m.Order))).ForUpdate().Only(ctx)
+	if err != nil {
+		return err
+	}
+	if row.Status != entorder.Status(m.From) {
+		return fmt.Errorf("order %s is %s, not %s", m.Order, row.Status, m.From)
+	}
+	n, err := tx.Order.Update().
+		Where(entorder.ID(row.ID), entorder.Version(row.Version)).
+		SetStatus(entorder.Status(m.To)).AddVersion(1).SetUpdatedAt(now).Save(ctx)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("order %s changed under its lock", m.Order)
+	}
+	if err != nil {
+		return err
+	}
+	if m.To.Final() || m.To == order.PaymentRequired {
+		if err := releaseHolds(ctx, tx, m.Order, now); err != nil {
+			return err
+		}
+	}
+	return recordMove(ctx, tx, m, row.Version+1, now)
+}
+
+func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, version int, now time.Time) error {
+	return tx.Timeline.Create().SetOrderID(string(m.Order)).SetVersion(version).SetAt(now).
+		SetFromStatus(string(m.From)).SetToStatus(string(m.To)).SetActor(m.Actor).SetReason(m.Reason).
+		SetEvidence(m.Evidence).Exec(ctx)
+}

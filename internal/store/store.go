@@ -1,0 +1,111 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/roamcard/roamcard/ent"
+)
+
+// Config says where the database is.
+type Config struct {
+	// URL is PostgreSQL's, in libpq's form.
+	URL string
+	// MaxConns bounds the pool; zero is pgx's default. Two to four for each of the server's cores is
+	// enough. One more connection listens.
+	MaxConns int
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Store is the service's state.
+type Store struct {
+	url  string
+	pool *pgxpool.Pool
+	ent  *ent.Client
+	bus  *bus
+	log  *slog.Logger
+	now  func() time.Time
+}
+
+// callTimeout bounds every call of the store, whatever its caller's context says.
+const callTimeout = 10 * time.Second
+
+// Open connects and checks that the database answers; CheckSchema tells whether it is migrated.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	config, err := pgxpool.ParseConfig(c.URL)
+	if err != nil {
+		return nil, fmt.Errorf("read database URL: %w", err)
+	}
+	if c.MaxConns > 0 {
+		config.MaxConns = int32(min(c.MaxConns, 10_000))
+	}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = "roamcard"
+	config.AfterConnect = func(_ context.Context, conn *pgx.Conn) error {
+		readTimesInUTC(conn.TypeMap())
+		return nil
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	s := &Store{
+		url:  c.URL,
+		pool: pool,
+		ent:  ent.NewClient(ent.Driver(&pgxDriver{pool: pool})),
+		bus:  newBus(pool, config.ConnConfig, c.Log),
+		log:  c.Log,
+		now:  c.Now,
+	}
+	if err := s.Ping(ctx); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("open database: %w", err)
+	}
+	s.bus.start()
+	return s, nil
+}
+
+// Close ends the store. Calls in flight are waited for.
+func (s *Store) Close() {
+	s.bus.stop()
+	s.pool.Close()
+}
+
+// Ping asks the database for an answer.
+func (s *Store) Ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return mapError(s.pool.Ping(ctx))
+}
+
+// detached is ctx without its cancellation: pgx closes the connection of a query that is cancelled, and
+// a client that hangs up must neither cost us one nor cut off half a change. A deadline still holds.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	bound := time.Now().Add(callTimeout)
+	if deadline, ok := ctx.Deadline(); ok && deadline.Before(bound) {
+		bound = deadline
+	}
+	return context.WithDeadline(context.WithoutCancel(ctx), bound)
+}
+
+func readTimesInUTC(types *pgtype.Map) {
+	types.RegisterType(&pgtype.Type{
+		Name: "timestamptz", OID: pgtype.TimestamptzOID,
+		Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
+	})
+}

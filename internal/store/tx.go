@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/roamcard/roamcard/ent"
+)
+
+// maxReruns bounds how often a transaction gives way to others before it is given up.
+const maxReruns = 10
+
+// tx runs fn in one transaction and commits it when fn returns nil. fn is pure database work: it runs
+// again after a serialization failure or a deadlock, and only then, so what it tells its caller it sets
+// anew each time. Neither fn nor the commit ends with ctx: what was begun is carried through.
+// ErrUnknownCommit says that the commit may have happened; look up by a key of one's own.
+func (s *Store) tx(ctx context.Context, fn func(ctx context.Context, tx *ent.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	for run := 0; ; run++ {
+		err := s.txOnce(ctx, fn)
+		if err == nil || !mustRerun(err) || run == maxReruns {
+			return mapError(err)
+		}
+		if err := giveWay(ctx, run); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Store) txOnce(ctx context.Context, fn func(ctx context.Context, tx *ent.Tx) error) error {
+	tx, err := s.ent.Tx(ctx)
+	if err != nil {
+		return fmt.Errorf("begin transaction: %w", err)
+	}
+	ended := false
+	defer func() {
+		if !ended { // fn failed or panicked; a rollback that fails has closed the connection, which rolls back too
+			_ = tx.Rollback()
+		}
+	}()
+	if err := fn(ctx, tx); err != nil {
+		return err
+	}
+	ended = true
+	err = tx.Commit()
+	if err == nil || errors.Is(err, ErrUnknownCommit) {
+		for _, wake := range pgxOf(tx).wakes {
+			s.Notify(wake.topic, wake.key)
+		}
+	}
+	return err
+}
+
+// mustRerun says that the server undid the transaction in favour of another one.
+func mustRerun(err error) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pgErr.Code == "40001" || pgErr.Code == "40P01") && !errors.Is(err, ErrUnknownCommit)
+}
+
+// giveWay waits from some milliseconds to a quarter of a second, never as long as the others.
+func giveWay(ctx context.Context, run int) error {
+	most := min(4*time.Millisecond<<run, 250*time.Millisecond)
+	timer := time.NewTimer(most/4 + rand.N(most))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("rerun transaction: %w", ctx.Err())
+	}
+}
+
+func pgxOf(tx *ent.Tx) *pgxTx { return tx.RawTx().(*pgxTx) }
+
+// raw is pgx's transaction under tx, for the statements ent cannot write.
+func raw(tx *ent.Tx) pgx.Tx { return pgxOf(tx).Tx }
+
+// wakeOnCommit wakes the subscribers of topic and key once tx is committed: inside of a transaction
+// NOTIFY would make all commits wait for each other.
+func wakeOnCommit(tx *ent.Tx, topic, key string) {
+	t := pgxOf(tx)
+	t.wakes = append(t.wakes, subject{topic, key})
+}

@@ -1,0 +1,278 @@
+package store_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/job/jobtest"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+)
+
+const bake job.Kind = "bake"
+
+func bakeJob(key string) job.New {
+	return job.New{Args: jobtest.Args{Name: bake}, UniqueKey: key}
+}
+
+// insert makes a transaction's change: a job of a key.
+func insert(key string) func(context.Context, *ent.Tx) error {
+	return func(ctx context.Context, tx *ent.Tx) error {
+		_, _, err := store.InsertJob(ctx, tx, bakeJob(key))
+		return err
+	}
+}
+
+func exists(t *testing.T, s *store.Store, key string) bool {
+	t.Helper()
+	_, found, err := s.Jobs().Find(t.Context(), bake, key)
+	if err != nil {
+		t.Fatalf("Find: %v", err)
+	}
+	return found
+}
+
+func TestTransactionsThatDeadlockBothCommit(t *testing.T) {
+	s := storetest.New(t)
+	for _, key := range []string{"a", "b"} {
+		if err := s.Tx(t.Context(), insert(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var runs atomic.Int32
+	var met sync.WaitGroup
+	met.Add(2)
+	lockBoth := func(first, second string) error {
+		meet := sync.OnceFunc(func() { met.Done(); met.Wait() })
+		return s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
+			runs.Add(1)
+			const lock = "UPDATE jobs SET version = version + 1 WHERE unique_key = $1"
+			if _, err := store.Raw(tx).Exec(ctx, "SET LOCAL deadlock_timeout = '10ms'"); err != nil {
+				return err
+			}
+			if _, err := store.Raw(tx).Exec(ctx, lock, first); err != nil {
+				return err
+			}
+			meet()
+			_, err := store.Raw(tx).Exec(ctx, lock, second)
+			return err
+		})
+	}
+	var errs [2]error
+	var wg sync.WaitGroup
+	wg.Go(func() { errs[0] = lockBoth("a", "b") })
+	wg.Go(func() { errs[1] = lockBoth("b", "a") })
+	wg.Wait()
+	if err := errors.Join(errs[:]...); err != nil || runs.Load() != 3 {
+		t.Errorf("after %d runs: %v", runs.Load(), err)
+	}
+	if row, _, _ := s.Jobs().Find(t.Context(), bake, "a"); row.Version != 2 {
+		t.Errorf("version %d after two changes", row.Version)
+	}
+}
+
+func TestOnlyGivingWayIsRunAgain(t *testing.T) {
+	s := storetest.New(t)
+	for code, want := range map[string]int{
+		"40001": store.MaxReruns + 1, "40P01": store.MaxReruns + 1, "23505": 1, "P0001": 1, "57014": 1,
+	} {
+		runs := 0
+		err := s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
+			runs++
+			_, err := store.Raw(tx).Exec(ctx, "DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '"+code+"'; END $$")
+			return err
+		})
+		if err == nil || runs != want {
+			t.Errorf("%s: %d runs, want %d: %v", code, runs, want, err)
+		}
+	}
+}
+
+func TestTransactionOutlivesItsCaller(t *testing.T) {
+	s := storetest.New(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := s.Tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		cancel() // the client hangs up
+		return insert("k")(ctx, tx)
+	})
+	if err != nil || !exists(t, s, "k") {
+		t.Errorf("the caller's end undid the change: %v", err)
+	}
+	if err := s.Tx(ctx, insert("later")); !errors.Is(err, context.Canceled) {
+		t.Errorf("begun for nobody: %v", err)
+	}
+}
+
+func TestErrorOrPanicUndoesAll(t *testing.T) {
+	s := storetest.New(t)
+	wake, cancel := s.Subscribe("jobs", "")
+	defer cancel()
+	eventually(t, "the listener's start wakes everybody", func() bool { return woken(wake) })
+	mine := errors.New("mine")
+	err := s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
+		return errors.Join(insert("k")(ctx, tx), mine)
+	})
+	if !errors.Is(err, mine) || exists(t, s, "k") {
+		t.Errorf("after an error: %v", err)
+	}
+	func() {
+		defer func() { _ = recover() }()
+		_ = s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
+			if err := insert("k")(ctx, tx); err != nil {
+				return err
+			}
+			panic("mine")
+		})
+	}()
+	if exists(t, s, "k") || s.Pool().Stat().AcquiredConns() != 0 {
+		t.Error("a panic left its change or its connection")
+	}
+	select {
+	case <-wake:
+		t.Error("woken for a change that was undone")
+	default:
+	}
+}
+
+func TestKilledBackendUndoesAll(t *testing.T) {
+	s := storetest.New(t)
+	err := s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
+		if err := insert("k")(ctx, tx); err != nil {
+			return err
+		}
+		var pid int
+		if err := store.Raw(tx).QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&pid); err != nil {
+			return err
+		}
+		if _, err := s.Pool().Exec(ctx, "SELECT pg_terminate_backend($1, 5000)", pid); err != nil {
+			return err
+		}
+		_, err := store.Raw(tx).Exec(ctx, "SELECT 1")
+		return err
+	})
+	if err == nil || errors.Is(err, store.ErrUnknownCommit) || exists(t, s, "k") {
+		t.Errorf("after the kill: %v", err)
+	}
+	if err := s.Tx(t.Context(), insert("k")); err != nil || !exists(t, s, "k") {
+		t.Errorf("the next transaction: %v", err)
+	}
+}
+
+func TestLostCommitIsUnknown(t *testing.T) {
+	target := storetest.URL(t)
+	direct := storetest.Open(t, target)
+	for name, forward := range map[string]bool{"before the server": false, "after the server": true} {
+		t.Run(name, func(t *testing.T) {
+			cut := cutAtCommit(t, target, forward)
+			s := storetest.Open(t, cut)
+			key := uuid.NewString()
+			if err := s.Tx(t.Context(), insert(key)); !errors.Is(err, store.ErrUnknownCommit) {
+				t.Fatalf("tx: %v", err)
+			}
+			if !forward {
+				if exists(t, direct, key) {
+					t.Error("committed without a commit")
+				}
+				return
+			}
+			eventually(t, "the commit is carried out", func() bool { return exists(t, direct, key) })
+		})
+	}
+}
+
+// cutAtCommit is a way to the database that ends when a COMMIT passes, forwarded or not.
+func cutAtCommit(t *testing.T, target string, forward bool) string {
+	t.Helper()
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := u.Query()
+	server := filepath.Join(query.Get("host"), ".s.PGSQL."+query.Get("port"))
+	dir, err := os.MkdirTemp("", "cut-") // t.TempDir would be too long for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listener, err := net.Listen("unix", filepath.Join(dir, ".s.PGSQL.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() { relay(client, server, forward) })
+		}
+	})
+	t.Cleanup(func() { listener.Close(); open.Wait() })
+	query.Set("host", dir)
+	query.Set("port", "1")
+	u.RawQuery = query.Encode()
+	return u.String()
+}
+
+func relay(client net.Conn, server string, forward bool) {
+	defer client.Close()
+	back, err := net.Dial("unix", server)
+	if err != nil {
+		return
+	}
+	defer back.Close()
+	go func() { _, _ = io.Copy(client, back); client.Close() }()
+	buffer := make([]byte, 1<<16)
+	for {
+		n, err := client.Read(buffer)
+		if err != nil {
+			return
+		}
+		commit := bytes.Contains(buffer[:n], []byte("commit\x00"))
+		if commit {
+			client.Close()
+			if !forward {
+				return
+			}
+		}
+		if _, err := back.Write(buffer[:n]); err != nil {
+			return
+		}
+		if commit {
+			_ = back.(*net.UnixConn).CloseWrite() // the server does it and then finds us gone
+			_, _ = io.Copy(io.Discard, back)
+			return
+		}
+	}
+}
+
+// eventually polls a condition that another process brings about.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(20 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
