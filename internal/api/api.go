@@ -1,0 +1,53 @@
+// Package api is the Connect services: message to domain call, answer to message, and no rule of its own.
+package api
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config is what the services are made of.
+type Config struct {
+	Checkout *checkout.Checkout
+	Cards    *card.Cards
+	Issued   card.Store
+	Auth     *auth.Auth
+	Terms    payment.Terms
+	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.
+	BaseURL string
+	// Environment is production or sandbox.
+	Environment string
+	Version     string
+	// Health fails when the process cannot serve; Ready lists what purchases depend on.
+	Health func(ctx context.Context) error
+	Ready  func(ctx context.Context) []Check
+	Now    func() time.Time
+}
+
+// Check is one thing purchases depend on, and whether it is all right.
+type Check struct {
+	Name string
+	Err  error
+}
+
+// resource names what a call pays for: the URL of the route it came by.
+func (c Config) resource(ctx context.Context) x402.Resource {
+	return x402.Resource{URL: c.BaseURL + Resource(ctx), MimeType: "application/json", ServiceName: "roamcard"}
+}
+
+func timestamp(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }
+
+func optionalTimestamp(t *time.Time) *timestamppb.Timestamp {
+	if t == nil {
+		return nil
+	}
+	return timestamppb.New(*t)
+}

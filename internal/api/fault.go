@@ -1,0 +1,301 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// Errors answers with faults: every error that leaves a handler becomes a *connect.Error with a
+// Problem detail. Put it inside tracing and logging, which then see the code, and by Cause what was
+// behind it; and outside everything else.
+func Errors() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			res, err := next(ctx, req)
+			if err == nil {
+				return res, nil
+			}
+			var message protoreflect.MessageDescriptor
+			if m, ok := req.Any().(proto.Message); ok {
+				message = m.ProtoReflect().Descriptor()
+			}
+			return nil, toConnect(ctx, err, message)
+		}
+	}
+}
+
+// ToConnect is the one place that knows Connect codes: it turns an error into the *connect.Error
+// that the caller may see, with a Problem detail and the headers that the error carries (any error
+// of the chain with a method Headers() http.Header), and leaves the HTTP status for the edge. What
+// is not a fault is ours and shows as internal; Cause still finds it.
+func ToConnect(ctx context.Context, err error) *connect.Error { return toConnect(ctx, err, nil) }
+
+func toConnect(ctx context.Context, err error, message protoreflect.MessageDescriptor) *connect.Error {
+	if err == nil {
+		return nil
+	}
+	var already *connect.Error
+	if errors.As(err, &already) {
+		if problem := problemDetail(already); problem != nil {
+			SetStatus(ctx, int(problem.GetStatus()))
+			return already
+		}
+	}
+	f, code := asFault(err, message)
+	shown := connect.NewError(code, &shownError{text: sentence(f), cause: err})
+	if detail, detailErr := connect.NewErrorDetail(ProblemOf(ctx, f)); detailErr == nil {
+		shown.AddDetail(detail)
+	}
+	if f.RetryAfter > 0 {
+		shown.Meta().Set("Retry-After", RetryAfterSeconds(f.RetryAfter))
+	}
+	if carrier, ok := errors.AsType[interface {
+		error
+		Headers() http.Header
+	}](err); ok {
+		for name, values := range carrier.Headers() {
+			for _, value := range values {
+				shown.Meta().Add(name, value)
+			}
+		}
+	}
+	SetStatus(ctx, f.Status)
+	return shown
+}
+
+// Cause is what was behind an error made by ToConnect, for the log; other errors are their own cause.
+func Cause(err error) error {
+	if shown, ok := errors.AsType[*shownError](err); ok {
+		return shown.cause
+	}
+	return err
+}
+
+// shownError shows the caller's sentence and keeps the cause.
+type shownError struct {
+	text  string
+	cause error
+}
+
+func (e *shownError) Error() string { return e.text }
+
+func (e *shownError) Unwrap() error { return e.cause }
+
+// asFault decides what the caller is told, and with which code.
+func asFault(err error, message protoreflect.MessageDescriptor) (*fault.Fault, connect.Code) {
+	if f, ok := fault.As(err); ok {
+		return f, codeOf(f)
+	}
+	if connectErr, ok := errors.AsType[*connect.Error](err); ok {
+		if violations := violationsDetail(connectErr); violations != nil && connectErr.Code() == connect.CodeInvalidArgument {
+			return Malformed(ViolationFields(violations, message)...), connect.CodeInvalidArgument
+		}
+		return FaultOfCode(connectErr.Code()), connectErr.Code()
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return FaultOfCode(connect.CodeCanceled), connect.CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return FaultOfCode(connect.CodeDeadlineExceeded), connect.CodeDeadlineExceeded
+	}
+	return fault.New(fault.Internal, ""), connect.CodeInternal
+}
+
+// codeOf chooses the Connect code of a fault. FailedPrecondition says "do not retry until something
+// changes"; Unavailable and ResourceExhausted invite a retry.
+func codeOf(f *fault.Fault) connect.Code {
+	switch f.Status {
+	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
+		return connect.CodeInvalidArgument
+	case http.StatusUnauthorized:
+		return connect.CodeUnauthenticated
+	case http.StatusPaymentRequired:
+		return connect.CodeFailedPrecondition
+	case http.StatusNotFound:
+		if f.Code == fault.RouteNotFound {
+			return connect.CodeUnimplemented
+		}
+		return connect.CodeNotFound
+	case http.StatusMethodNotAllowed:
+		return connect.CodeUnimplemented
+	case http.StatusConflict:
+		if f.Retryable {
+			return connect.CodeAborted
+		}
+		return connect.CodeFailedPrecondition
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return connect.CodeResourceExhausted
+	case http.StatusServiceUnavailable:
+		return connect.CodeUnavailable
+	default:
+		return connect.CodeInternal
+	}
+}
+
+// FaultOfCode is the fault of an error that connect itself made, before or beside our handlers.
+func FaultOfCode(code connect.Code) *fault.Fault {
+	switch code {
+	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
+		return fault.New(fault.SchemaInvalid, "The request cannot be read.")
+	case connect.CodeUnauthenticated:
+		return fault.New(fault.SessionInvalid, "")
+	case connect.CodeNotFound, connect.CodeUnimplemented:
+		return fault.New(fault.RouteNotFound, "")
+	case connect.CodeResourceExhausted:
+		// Our own limits are faults; this one is the size limit of a message.
+		return fault.New(fault.BodyTooLarge, "")
+	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled:
+		return fault.New(fault.DependencyDown, "The request ended before it was answered; its outcome is not known.")
+	default:
+		return fault.New(fault.Internal, "")
+	}
+}
+
+// ProblemOf is the wire form of a fault.
+func ProblemOf(ctx context.Context, f *fault.Fault) *roamcardv1.Problem {
+	problem := &roamcardv1.Problem{
+		Type:           "/problems/" + string(f.Code),
+		Title:          f.Title,
+		Status:         uint32(f.Status),
+		Detail:         sentence(f),
+		Code:           string(f.Code),
+		Retryable:      f.Retryable,
+		SafeToPayAgain: f.SafeToPayAgain,
+		NextAction:     string(f.NextAction),
+		RequestId:      telemetry.RequestID(ctx),
+		Fields:         wireFields(f.Fields),
+	}
+	if f.OrderID != "" {
+		problem.OrderId = &f.OrderID
+	}
+	return problem
+}
+
+// RetryAfterSeconds is the value of a Retry-After header, rounded up: a caller must not come early.
+func RetryAfterSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+// sentence is what happened this time, or the title when the fault says no more.
+func sentence(f *fault.Fault) string {
+	if f.Detail == "" {
+		return f.Title
+	}
+	return f.Detail
+}
+
+// ViolationFields names the members that break a rule by their JSON path. Without the message's
+// descriptor the names are guessed from the proto names.
+func ViolationFields(violations *validate.Violations, message protoreflect.MessageDescriptor) []fault.Field {
+	fields := make([]fault.Field, 0, len(violations.GetViolations()))
+	for _, v := range violations.GetViolations() {
+		fields = append(fields, fault.Field{
+			Path:    jsonPath(v.GetField().GetElements(), message),
+			Rule:    v.GetRuleId(),
+			Message: v.GetMessage(),
+		})
+	}
+	return fields
+}
+
+func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) string {
+	var b strings.Builder
+	for _, element := range elements {
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(jsonName(element.GetFieldName(), message))
+		switch key := element.GetSubscript().(type) {
+		case *validate.FieldPathElement_Index:
+			fmt.Fprintf(&b, "[%d]", key.Index)
+		case *validate.FieldPathElement_StringKey:
+			b.WriteString("." + clip(key.StringKey))
+		}
+		message = below(element.GetFieldName(), message)
+	}
+	return b.String()
+}
+
+func jsonName(name string, message protoreflect.MessageDescriptor) string {
+	if message != nil {
+		if field := message.Fields().ByName(protoreflect.Name(name)); field != nil {
+			return field.JSONName()
+		}
+	}
+	head, tail, more := strings.Cut(name, "_")
+	for more {
+		var word string
+		word, tail, more = strings.Cut(tail, "_")
+		if word != "" {
+			head += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return head
+}
+
+// below is the message that a field holds, if any.
+func below(name string, message protoreflect.MessageDescriptor) protoreflect.MessageDescriptor {
+	if message == nil {
+		return nil
+	}
+	field := message.Fields().ByName(protoreflect.Name(name))
+	switch {
+	case field == nil:
+		return nil
+	case field.IsMap():
+		return field.MapValue().Message()
+	default:
+		return field.Message()
+	}
+}
+
+func problemDetail(err *connect.Error) *roamcardv1.Problem {
+	return detailOf[*roamcardv1.Problem](err)
+}
+
+func violationsDetail(err *connect.Error) *validate.Violations {
+	return detailOf[*validate.Violations](err)
+}
+
+func detailOf[M proto.Message](err *connect.Error) (none M) {
+	for _, detail := range err.Details() {
+		value, valueErr := detail.Value()
+		if valueErr != nil {
+			continue
+		}
+		if found, ok := value.(M); ok {
+			return found
+		}
+	}
+	return none
+}
+
+func wireFields(fields []fault.Field) []*roamcardv1.FieldProblem {
+	wire := make([]*roamcardv1.FieldProblem, 0, len(fields))
+	for _, f := range fields {
+		wire = append(wire, &roamcardv1.FieldProblem{Path: f.Path, Rule: f.Rule, Message: f.Message})
+	}
+	return wire
+}
+
+func faultFields(wire []*roamcardv1.FieldProblem) []fault.Field {
+	fields := make([]fault.Field, 0, len(wire))
+	for _, w := range wire {
+		fields = append(fields, fault.Field{Path: w.GetPath(), Rule: w.GetRule(), Message: w.GetMessage()})
+	}
+	return fields
+}

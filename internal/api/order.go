@@ -1,0 +1,110 @@
+package api
+
+import (
+	"context"
+
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// OrderService reads what a wallet has bought.
+type OrderService struct{ Config }
+
+const defaultPage = 50
+
+// ListOrders implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
+	q := checkout.Query{Active: req.GetStatus() == "active", Before: order.ID(req.GetPageToken()), Limit: defaultPage}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	page, next, err := s.Checkout.Orders(ctx, wallet(ctx), q)
+	if err != nil {
+		return nil, err
+	}
+	orders, err := s.orders(ctx, page...)
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListOrdersResponse{Orders: orders}
+	if next != "" {
+		res.NextPageToken = proto.String(string(next))
+	}
+	return res, nil
+}
+
+// GetOrder implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
+	sold, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	orders, err := s.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetOrderResponse{Order: orders[0]}, nil
+}
+
+// orders shows orders with their payments and with what they delivered.
+func (c Config) orders(ctx context.Context, sold ...checkout.Sold) ([]*roamcardv1.Order, error) {
+	var issues []order.ID
+	for _, s := range sold {
+		if s.Order.Kind == order.CardIssue {
+			issues = append(issues, s.Order.ID)
+		}
+	}
+	cards, err := c.Issued.Issued(ctx, issues...)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*roamcardv1.Order, len(sold))
+	for i, s := range sold {
+		out[i] = orderMessage(s)
+		if s.Order.Kind == order.CardIssue {
+			issued, ok := cards[s.Order.ID]
+			out[i].Issuance = issuance(s.Order, issued, ok)
+		}
+	}
+	return out, nil
+}
+
+func orderMessage(s checkout.Sold) *roamcardv1.Order {
+	o := s.Order
+	m := &roamcardv1.Order{
+		OrderId: string(o.ID), OperationId: o.Operation.String(), Kind: string(o.Kind), Status: string(o.Status),
+		AmountUsdCents: uint32(o.Price), CreatedAt: timestamp(o.CreatedAt), ExpiresAt: optionalTimestamp(o.ExpiresAt),
+	}
+	if s.Replayed {
+		m.Replayed = proto.Bool(true)
+	}
+	if r := s.Payment.Receipt; r != nil {
+		m.Payment = &roamcardv1.Payment{
+			Payer: r.Payer.String(), Network: s.Payment.Network, Asset: s.Payment.Asset.String(), Amount: r.Amount.String(),
+			Transaction: r.Transaction.String(), SettledAt: timestamp(r.SettledAt),
+		}
+	}
+	return m
+}
+
+// issuance tells how the card of an order stands, in the words of the spec's section 3.
+func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
+	m := &roamcardv1.Issuance{
+		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee), ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+	}
+	if exists {
+		m.Status = "pending"
+		m.CardId = proto.String(c.ID.String())
+	}
+	switch {
+	case o.Status == order.OperatorReview:
+		m.Status = "review"
+	case exists && c.Status == card.Active:
+		m.Status = "active"
+	}
+	return m
+}

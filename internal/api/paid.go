@@ -1,0 +1,37 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"connectrpc.com/connect"
+
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// buy is the paid part of every paid method: the payment header in, the receipt header out.
+func (c Config) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.Sold, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return checkout.Sold{}, fmt.Errorf("marshal the request: %w", err)
+	}
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok {
+		return checkout.Sold{}, fmt.Errorf("buy outside of a call")
+	}
+	sold, err := c.Checkout.Buy(ctx, checkout.Purchase{
+		Kind: kind, Key: key, Request: body, Payment: call.RequestHeader().Get(x402.HeaderSignature), Resource: c.resource(ctx),
+	})
+	if err != nil {
+		return checkout.Sold{}, err
+	}
+	receipt, err := x402.EncodeSettlement(checkout.Receipt(sold.Payment))
+	if err != nil {
+		return checkout.Sold{}, fmt.Errorf("encode the receipt: %w", err)
+	}
+	call.ResponseHeader().Set(x402.HeaderResponse, receipt)
+	return sold, nil
+}

@@ -1,0 +1,95 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// HeaderIdempotencyKey carries the key on the routes that take it as a header.
+const HeaderIdempotencyKey = "Idempotency-Key"
+
+// PolicyOf is what a method demands and promises. A method without one is not served.
+func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
+	p, ok := proto.GetExtension(m.Options(), roamcardv1.E_Policy).(*roamcardv1.Policy)
+	if !ok || p.GetAccess() == roamcardv1.Access_ACCESS_UNSPECIFIED {
+		return nil, fmt.Errorf("%s has no policy", m.FullName())
+	}
+	return p, nil
+}
+
+// Policies enforces the policy of every method before its handler runs: who may call, the idempotency
+// header, and no-store.
+func Policies(a *auth.Auth) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
+			if !ok {
+				return nil, fmt.Errorf("%s has no schema", req.Spec().Procedure)
+			}
+			p, err := PolicyOf(method)
+			if err != nil {
+				return nil, err
+			}
+			ctx, err = admit(ctx, a, p, req.Header())
+			if err != nil {
+				return nil, err
+			}
+			res, err := next(ctx, req)
+			if err == nil && p.GetNoStore() {
+				res.Header().Set("Cache-Control", "private, no-store")
+			}
+			return res, err
+		}
+	}
+}
+
+// admit lets a caller in, or says why not.
+func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
+	switch p.GetAccess() {
+	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
+	case roamcardv1.Access_ACCESS_SESSION:
+		who, err := a.Authenticate(ctx, h.Get("Authorization"))
+		if err != nil {
+			return ctx, err
+		}
+		if s := auth.Scope(p.GetScope()); s != "" && !who.Has(s) {
+			return ctx, fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", s)
+		}
+		ctx = auth.WithCaller(ctx, who)
+	case roamcardv1.Access_ACCESS_OPERATOR:
+		who, err := a.Operator(ctx, h.Get("Authorization"))
+		if err != nil {
+			return ctx, err
+		}
+		ctx = auth.WithCaller(ctx, who)
+	default:
+		return ctx, fmt.Errorf("access %s is not served", p.GetAccess())
+	}
+	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
+}
+
+const maxKey = 200
+
+func checkKey(rule roamcardv1.IdempotencyHeader, keys []string) error {
+	switch {
+	case rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_UNSPECIFIED:
+		return nil
+	case len(keys) == 0 && rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_REQUIRED:
+		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey, maxKey)
+	case len(keys) == 0:
+		return nil
+	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > maxKey:
+		return invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", maxKey))
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// RuntimeService tells whether the service runs, whether it can sell, and under which terms.
+type RuntimeService struct{ Config }
+
+// GetHealth implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetHealth(ctx context.Context, _ *roamcardv1.GetHealthRequest) (*roamcardv1.GetHealthResponse, error) {
+	if err := s.Health(ctx); err != nil {
+		return nil, fmt.Errorf("check the database: %w", errors.Join(err, fault.New(fault.DependencyDown, "The database does not answer.")))
+	}
+	return &roamcardv1.GetHealthResponse{Status: "ok"}, nil
+}
+
+// GetReadiness implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadinessRequest) (*roamcardv1.GetReadinessResponse, error) {
+	res := &roamcardv1.GetReadinessResponse{Status: "ready"}
+	var failing []string
+	var errs []error
+	for _, c := range s.Ready(ctx) {
+		status := "ok"
+		if c.Err != nil {
+			status = "failing"
+			failing = append(failing, c.Name)
+			errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
+		}
+		res.Checks = append(res.Checks, &roamcardv1.ReadinessCheck{Name: c.Name, Status: status})
+	}
+	if len(failing) > 0 {
+		errs = append(errs, fault.Newf(fault.NotReady, "Failing: %s.", strings.Join(failing, ", ")))
+		return nil, fmt.Errorf("check readiness: %w", errors.Join(errs...))
+	}
+	return res, nil
+}
+
+// GetConfig implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetConfig(context.Context, *roamcardv1.GetConfigRequest) (*roamcardv1.GetConfigResponse, error) {
+	return &roamcardv1.GetConfigResponse{
+		BaseUrl: s.BaseURL,
+		Network: &roamcardv1.NetworkConfig{
+			Network: s.Terms.Network, ChainId: uint32(s.Terms.Domain.ChainID), Asset: s.Terms.Asset.String(),
+			AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name, AssetVersion: s.Terms.Domain.Version,
+			PayTo: s.Terms.PayTo.String(), Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme,
+		},
+		Card: &roamcardv1.CardConfig{
+			WalletPaymentUsdCents: uint32(card.Price), CardIssueFeeUsdCents: uint32(card.Fee),
+			ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder), MaxOrderUsdCents: uint32(card.MaxOrder),
+			LoadFeeBps: card.LoadFeeBPS, IssuePaused: s.Cards.Paused,
+		},
+		Limits: &roamcardv1.LimitConfig{
+			IdempotencyKeyMaxLength: 200, PurchaseBodyMaxBytes: 4096, PaymentHeaderMaxBytes: 16384,
+			SessionSeconds:         uint32(auth.DefaultSessionTTL.Seconds()),
+			SignInChallengeSeconds: uint32(auth.DefaultSignInTTL.Seconds()),
+			RevealChallengeSeconds: uint32(auth.DefaultRevealTTL.Seconds()),
+		},
+		TreasuryMode: "manual", Environment: s.Environment, Version: s.Version,
+	}, nil
+}
