@@ -1,0 +1,163 @@
+package server
+
+import (
+	"maps"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	connectcors "connectrpc.com/cors"
+	"github.com/rs/cors"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+const (
+	headerRequestID        = "X-Request-Id"
+	headerPaymentSignature = "Payment-Signature"
+	maxPaymentSignature    = 16 << 10
+)
+
+// chain puts the layers around the routes, outermost first.
+func (s *Server) chain(routes http.Handler) http.Handler {
+	layers := []func(http.Handler) http.Handler{
+		s.identify, // gives every answer its id; refuses nothing
+		s.cors,     // outside all that can refuse, so that browsers may read refusals
+		s.observe,  // one span and one line per request
+		s.recover,  // a panic is a 500 and not a cut connection
+		s.harden,   // headers that keep browsers and caches from harm
+		s.limit,    // sizes; rate limits by caller belong right after it
+	}
+	h := routes
+	for _, layer := range slices.Backward(layers) {
+		h = layer(h)
+	}
+	return h
+}
+
+// identify gives the request an id, the caller's own when it is acceptable, and shows it.
+func (s *Server) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := telemetry.RequestIDFrom(r.Header.Get(headerRequestID))
+		w.Header().Set(headerRequestID, id)
+		next.ServeHTTP(w, r.WithContext(telemetry.WithRequestID(r.Context(), id)))
+	})
+}
+
+// cors lets browsers of other origins call us and read what x402 and Connect clients need. No
+// cookies exist, so credentials are never allowed.
+func (s *Server) cors(next http.Handler) http.Handler {
+	origins := s.cfg.Origins
+	if len(origins) == 0 {
+		origins = []string{"*"}
+	}
+	policy := cors.New(cors.Options{
+		AllowedOrigins: origins,
+		AllowedMethods: connectcors.AllowedMethods(),
+		AllowedHeaders: append(connectcors.AllowedHeaders(),
+			"Authorization", "Idempotency-Key", "Payment-Signature", "Sign-In-With-X", "X-Esim-Delivery-Token", headerRequestID,
+			// x402 clients send this response header with the paid request.
+			"Access-Control-Expose-Headers",
+			// MCP clients.
+			"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
+		),
+		ExposedHeaders: append(connectcors.ExposedHeaders(),
+			"Payment-Required", "Payment-Response", "Retry-After", "Location", "Www-Authenticate", headerRequestID,
+		),
+		MaxAge: 7200,
+	})
+	open := policy.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, prefix := range s.cfg.NoCORS {
+			if strings.HasPrefix(r.URL.Path, prefix) {
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		open.ServeHTTP(w, r)
+	})
+}
+
+// recover answers a panic with a fault, or cuts the connection when the answer had begun.
+func (s *Server) recover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			s.cfg.Log.ErrorContext(r.Context(), "panic",
+				"route", routeOf(s.router.Pattern(r)), "panic", panicText(v), "stack", string(debug.Stack()))
+			if answer, ok := w.(*recorder); ok && answer.status != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			maps.DeleteFunc(w.Header(), func(name string, _ []string) bool { return !outer(name) })
+			s.secure(w, r)
+			s.refuse(w, r, fault.New(fault.Internal, ""))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// outer says which headers were set before the handler began.
+func outer(name string) bool {
+	return name == headerRequestID || name == "Vary" || strings.HasPrefix(name, "Access-Control-")
+}
+
+// panicText is what may be logged of a panic: the runtime's and our own words, of other values only
+// the type, for they may hold what was being worked on.
+func panicText(v any) string {
+	switch v := v.(type) {
+	case runtime.Error:
+		return v.Error()
+	case string:
+		return v
+	default:
+		return "a value that is not shown"
+	}
+}
+
+// harden sets the headers of a safe answer; handlers that know better set their own.
+func (s *Server) harden(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.secure(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if s.isProcedure(r.URL.Path) {
+		h.Set("Cache-Control", "private, no-store")
+	}
+	if strings.HasPrefix(s.cfg.BaseURL, "https://") {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}
+
+// limit refuses payment headers that no wallet makes. A second one is refused because it is unclear
+// which of the two would be paid.
+func (s *Server) limit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		payments := r.Header.Values(headerPaymentSignature)
+		switch {
+		case len(payments) > 1:
+			s.refuse(w, r, fault.New(fault.PaymentMalformed, "Send one PAYMENT-SIGNATURE header."))
+		case len(payments) == 1 && len(payments[0]) > maxPaymentSignature:
+			s.refuse(w, r, fault.Newf(fault.PaymentMalformed, "The PAYMENT-SIGNATURE header may have %d bytes.", maxPaymentSignature))
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
+}

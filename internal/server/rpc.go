@@ -1,0 +1,98 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/rest"
+)
+
+// addService routes the procedures of a service one by one, so that each has a route of its own in
+// logs and traces, and refuses unknown ones in the caller's protocol.
+func (s *Server) addService(service Service) error {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service.name()))
+	if err != nil {
+		return fmt.Errorf("service %s: %w", service.name(), err)
+	}
+	descriptor, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return fmt.Errorf("service %s: not a service", service.name())
+	}
+	called := withStatus(service.Handler)
+	for i := range descriptor.Methods().Len() {
+		procedure := service.Path + string(descriptor.Methods().Get(i).Name())
+		if err := s.router.Handle(procedure, called); err != nil {
+			return err
+		}
+	}
+	return s.router.Handle(service.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.refuse(w, r, fault.New(fault.RouteNotFound, "There is no such procedure."))
+	}))
+}
+
+// withStatus lets a call choose the HTTP status of its failure, see api.Status.
+func withStatus(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var status api.Status
+		ctx := api.WithStatus(api.WithResource(r.Context(), r.URL.Path), &status)
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, status: &status}, r.WithContext(ctx))
+	})
+}
+
+// statusWriter applies the status a call has chosen to errors of the unary Connect protocol. gRPC and
+// gRPC-Web answer 200 whatever happened and are left alone.
+type statusWriter struct {
+	http.ResponseWriter
+	status *api.Status
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(code int) {
+	if chosen := w.status.Code(); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
+		code = chosen
+		if code == http.StatusUnauthorized {
+			// Not in the error's metadata, which would make it a trailer on gRPC.
+			w.Header().Set("Www-Authenticate", "Bearer")
+		}
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Flush implements http.Flusher, which connect asks for by its type.
+func (w *statusWriter) Flush() { flush(w.ResponseWriter) }
+
+// Unwrap serves http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func flush(w http.ResponseWriter) {
+	// What cannot flush does not hold back either.
+	_ = http.NewResponseController(w).Flush()
+}
+
+// refuse answers in the protocol of the call: as an RPC error below a service's path, as a problem
+// document elsewhere.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) {
+	if !s.isProcedure(r.URL.Path) || !s.refusal.IsSupported(r) {
+		rest.Problem(w, r, f)
+		return
+	}
+	var status api.Status
+	err := api.ToConnect(api.WithStatus(r.Context(), &status), f)
+	// A caller that has gone away is no failure of ours.
+	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, status: &status}, r, err)
+}
+
+func (s *Server) isProcedure(path string) bool {
+	for _, service := range s.cfg.Services {
+		if strings.HasPrefix(path, service.Path) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,185 @@
+// Package server is the HTTP edge: one port for Connect, gRPC, gRPC-Web, REST and documents, with limits, CORS, health and shutdown.
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/rest"
+)
+
+const (
+	maxHeaderBytes       = 32 << 10
+	maxConcurrentStreams = 100
+	readHeaderTimeout    = 5 * time.Second
+	readTimeout          = 15 * time.Second
+	// writeTimeout leaves room for the longest wait of a paid call, 20 s, and the calls around it.
+	writeTimeout        = 45 * time.Second
+	idleTimeout         = 60 * time.Second
+	defaultDrainTimeout = 30 * time.Second
+)
+
+// Service is a Connect service as the generated New...Handler returns it.
+type Service struct {
+	Path    string
+	Handler http.Handler
+}
+
+// name is the service's full name.
+func (s Service) name() string { return strings.Trim(s.Path, "/") }
+
+// Config is what a Server is made of.
+type Config struct {
+	// Listener is where to serve. When it is nil, Serve listens on Addr.
+	Listener net.Listener
+	Addr     string
+	// BaseURL is the service's own origin. Under https, browsers are told to stay with it.
+	BaseURL  string
+	Services []Service
+	// REST holds the services' REST routes; New adds everything else to it.
+	REST *rest.Router
+	// Raw are handlers under patterns of http.ServeMux, such as "POST /mcp".
+	Raw map[string]http.Handler
+	// Origins may read answers in a browser; empty stands for every origin.
+	Origins []string
+	// NoCORS are path prefixes that no other origin may use in a browser: the operator routes.
+	NoCORS []string
+	Log    *slog.Logger
+	// Tracing may be nil; then nothing is traced.
+	Tracing trace.TracerProvider
+	// DrainTimeout is how long Serve waits for running requests at the end; 0 stands for 30 s.
+	DrainTimeout time.Duration
+	Now          func() time.Time
+}
+
+// Server is the HTTP edge.
+type Server struct {
+	cfg     Config
+	router  *rest.Router
+	tracer  trace.Tracer
+	refusal *connect.ErrorWriter
+	health  *grpchealth.StaticChecker
+	handler http.Handler
+	http    *http.Server
+}
+
+// New puts the routes together. Routes that overlap are an error.
+func New(cfg Config) (*Server, error) {
+	if cfg.Tracing == nil {
+		cfg.Tracing = noop.NewTracerProvider()
+	}
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = defaultDrainTimeout
+	}
+	s := &Server{
+		cfg:     cfg,
+		router:  cfg.REST,
+		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/server"),
+		refusal: connect.NewErrorWriter(api.JSON()),
+	}
+	if err := s.route(); err != nil {
+		return nil, fmt.Errorf("route: %w", err)
+	}
+	s.handler = s.chain(s.router)
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	// gRPC needs HTTP/2; TLS ends in front of us.
+	protocols.SetUnencryptedHTTP2(true)
+	s.http = &http.Server{
+		Addr:              cfg.Addr,
+		Handler:           s.handler,
+		Protocols:         &protocols,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxConcurrentStreams},
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn),
+	}
+	return s, nil
+}
+
+// route adds procedures, health, reflection and the raw routes to the REST routes.
+func (s *Server) route() error {
+	var names []string
+	for _, service := range s.cfg.Services {
+		names = append(names, service.name())
+		if err := s.addService(service); err != nil {
+			return err
+		}
+	}
+	s.health = grpchealth.NewStaticChecker(names...)
+	reflector := grpcreflect.NewStaticReflector(names...)
+	for _, add := range []func() (string, http.Handler){
+		func() (string, http.Handler) { return grpchealth.NewHandler(s.health) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector) },
+	} {
+		path, handler := add()
+		if err := s.router.Handle(path, handler); err != nil {
+			return err
+		}
+	}
+	for pattern, handler := range s.cfg.Raw {
+		if err := s.router.Handle(pattern, handler); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Handler is the whole edge without a network.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Serve serves until ctx ends, then lets running requests finish. It returns nil after a clean end.
+func (s *Server) Serve(ctx context.Context) error {
+	listener := s.cfg.Listener
+	if listener == nil {
+		var err error
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Addr); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.http.Serve(listener) }()
+	select {
+	case err := <-ended:
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainTimeout)
+	defer cancel()
+	err := s.Shutdown(drain)
+	<-ended
+	return err
+}
+
+// Shutdown reports the services as not serving, accepts no more connections and waits for running
+// requests. When ctx ends first, their connections are cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.health.SetStatus("", grpchealth.StatusNotServing)
+	for _, service := range s.cfg.Services {
+		s.health.SetStatus(service.name(), grpchealth.StatusNotServing)
+	}
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("drain: %w", err), s.http.Close())
+	}
+	return nil
+}
