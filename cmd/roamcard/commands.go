@@ -1,0 +1,193 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/roamcard/roamcard/internal/app"
+)
+
+// errUsage marks a mistake on the command line.
+var errUsage = errors.New("wrong usage")
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:           "roamcard",
+		Short:         "Sells virtual cards and travel eSIMs to wallets, for USDC on Base through x402",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
+	cmd.AddGroup(
+		&cobra.Group{ID: "run", Title: "Run:"},
+		&cobra.Group{ID: "operate", Title: "Operate:"},
+		&cobra.Group{ID: "buy", Title: "Buy:"},
+	)
+	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), demo(), version())
+	return cmd
+}
+
+func dev() *cobra.Command {
+	var c app.DevConfig
+	cmd := &cobra.Command{
+		Use: "dev", GroupID: "run", Args: noArgs,
+		Short: "Run everything on loopback: database, chain, sandbox providers, service",
+		Long: "Runs PostgreSQL and anvil as children, the sandbox issuer and the service, with funded wallets whose keys are public.\n" +
+			"Nothing here is real money. With --data, killed and started again, it goes on where it was.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Log, c.Out = logger(cmd.ErrOrStderr()), cmd.OutOrStdout()
+			return app.Dev(cmd.Context(), c)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&c.Addr, "addr", "127.0.0.1:8402", "loopback host and port to listen on; port 0 picks one")
+	f.StringVar(&c.Dir, "data", "", "folder to keep database, chain and books in (default: a new one, removed at the end)")
+	f.StringVar(&c.ReadyFile, "ready-file", "", "JSON file to write once everything answers")
+	f.StringVar(&c.DatabaseURL, "database-url", "", "use this PostgreSQL instead of a child")
+	f.StringVar(&c.RPCURL, "rpc-url", "", "use the chain of a running `roamcard devnet`")
+	f.StringVar(&c.SandboxURL, "sandbox-url", "", "use a running `roamcard sandbox`")
+	return cmd
+}
+
+func serve() *cobra.Command {
+	var noWorker bool
+	cmd := &cobra.Command{
+		Use: "serve", GroupID: "run", Args: noArgs,
+		Short: "Run the service; settings come from the environment and a file",
+	}
+	file := configFlag(cmd)
+	cmd.Flags().BoolVar(&noWorker, "no-worker", false, "serve alone; run `roamcard worker` beside it")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return app.Serve(cmd.Context(), app.ServeConfig{File: *file, NoWorker: noWorker, LogTo: cmd.ErrOrStderr()})
+	}
+	return cmd
+}
+
+func worker() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "worker", GroupID: "run", Args: noArgs,
+		Short: "Run jobs alone: settlement, delivery, fees, upkeep",
+	}
+	file := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return app.Serve(cmd.Context(), app.ServeConfig{File: *file, NoServer: true, LogTo: cmd.ErrOrStderr()})
+	}
+	return cmd
+}
+
+func devnet() *cobra.Command {
+	var c app.DevnetConfig
+	cmd := &cobra.Command{
+		Use: "devnet", GroupID: "run", Args: noArgs,
+		Short: "Run the development chain alone",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Log, c.Out = logger(cmd.ErrOrStderr()), cmd.OutOrStdout()
+			return app.Devnet(cmd.Context(), c)
+		},
+	}
+	cmd.Flags().IntVar(&c.Port, "port", 8545, "loopback port to listen on; 0 picks one")
+	cmd.Flags().StringVar(&c.Dir, "data", "", "folder to keep the chain in (default: in memory)")
+	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "JSON file to write once the chain answers")
+	return cmd
+}
+
+func sandbox() *cobra.Command {
+	var c app.SandboxConfig
+	cmd := &cobra.Command{
+		Use: "sandbox", GroupID: "run", Args: noArgs,
+		Short: "Run the sandbox providers alone, with their own books",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Log = logger(cmd.ErrOrStderr())
+			return app.RunSandbox(cmd.Context(), c, cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&c.Addr, "addr", "127.0.0.1:8403", "loopback host and port to listen on; port 0 picks one")
+	cmd.Flags().StringVar(&c.Dir, "data", "", "folder to keep the books in (default: in memory)")
+	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "JSON file to write once it answers")
+	return cmd
+}
+
+func migrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "migrate", GroupID: "operate", Args: noArgs,
+		Short: "Bring the database up to date",
+	}
+	file := configFlag(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		n, err := app.Migrate(cmd.Context(), *file, cmd.ErrOrStderr())
+		if err == nil {
+			fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied\n", n)
+		}
+		return err
+	}
+	return cmd
+}
+
+func doctor() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "doctor", GroupID: "operate", Args: noArgs,
+		Short: "Check configuration, database, chain and providers, and say how to mend what fails",
+	}
+	file := configFlag(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return app.Doctor(cmd.Context(), app.DoctorConfig{File: *file, JSON: asJSON, Out: cmd.OutOrStdout()})
+	}
+	return cmd
+}
+
+func demo() *cobra.Command {
+	var c app.DemoConfig
+	cmd := &cobra.Command{
+		Use: "demo", GroupID: "buy", Args: noArgs,
+		Short: "Buy, show and reveal a card on a development server, told step by step",
+		Long: "Buys a card on the running development server named by --ready-file, or on one that it starts itself,\n" +
+			"loses the answer on purpose, repeats the request without paying twice, and reveals the card.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.Out, c.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			c.TTY = terminal(c.Out)
+			return app.Demo(cmd.Context(), c)
+		},
+	}
+	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "ready file of a running `roamcard dev`")
+	cmd.Flags().BoolVar(&c.JSON, "json", false, "print one JSON summary")
+	cmd.Flags().BoolVar(&c.ShowCard, "show-card", false, "print the sandbox card's number and code")
+	return cmd
+}
+
+func version() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Args: noArgs,
+		Short: "Print the version",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "roamcard", app.Version)
+			return err
+		},
+	}
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if err := cobra.NoArgs(cmd, args); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return nil
+}
+
+func configFlag(cmd *cobra.Command) *string {
+	return cmd.Flags().String("config", "", "YAML file with settings; the environment goes before it")
+}
+
+// logger is for the commands of development: text for people.
+func logger(w io.Writer) *slog.Logger { return app.DevLogger(w, os.Getenv("ROAMCARD_LOG__LEVEL")) }
+
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

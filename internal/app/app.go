@@ -1,0 +1,236 @@
+// Package app wires the program: configuration, New, Run and Close, and the commands that run it.
+package app
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/url"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/server"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Version is the program's own; the build sets it.
+var Version = "0.3.1"
+
+// Options are what differs between the ways to run the program.
+type Options struct {
+	Log *slog.Logger
+	// Listener is used instead of listening on the configured address.
+	Listener net.Listener
+	// Migrate brings the database up to date first.
+	Migrate bool
+}
+
+// App is the program, wired.
+type App struct {
+	config  Config
+	log     *slog.Logger
+	store   *store.Store
+	chain   *chain.Chain
+	relayer *chain.Relayer
+	issuer  *sandbox.Issuer
+	runner  *job.Runner
+	server  *server.Server
+	checks  func(context.Context) []api.Check
+	close   closers
+}
+
+// New connects to everything and wires it. Nothing is served yet.
+func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
+	a := &App{config: c, log: o.Log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close.all())
+		}
+	}()
+	if o.Migrate {
+		if _, err := store.Migrate(ctx, c.DatabaseURL.Reveal(), o.Log); err != nil {
+			return nil, fmt.Errorf("migrate: %w", err)
+		}
+	}
+	if err := a.openStore(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.dialChain(ctx); err != nil {
+		return nil, err
+	}
+	if a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
+		URL: c.IssuerURL, APIKey: c.IssuerKey, Timeout: issuerBudget, Horizon: issuerHorizon,
+	}); err != nil {
+		return nil, fmt.Errorf("dial the issuer: %w", err)
+	}
+	return a, a.wire(o.Listener)
+}
+
+const (
+	issuerBudget = 5 * time.Second
+	// issuerHorizon is how long after a send the issuer may still take it up.
+	issuerHorizon = 10 * time.Second
+)
+
+func (a *App) openStore(ctx context.Context) (err error) {
+	a.store, err = store.Open(ctx, store.Config{URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now})
+	if err != nil {
+		return fmt.Errorf("open the store: %w", err)
+	}
+	a.close.add(func() error { a.store.Close(); return nil })
+	if err := a.store.CheckSchema(ctx); err != nil {
+		return fmt.Errorf("check the schema (run roamcard migrate): %w", err)
+	}
+	return nil
+}
+
+func (a *App) dialChain(ctx context.Context) error {
+	cfg := chain.Config{
+		Domain:   a.config.domain(),
+		Finality: chain.Finality{Paid: a.config.PaidAt, Dead: a.config.DeadAt},
+		Now:      time.Now,
+	}
+	for _, u := range a.config.RPCURLs {
+		cfg.Endpoints = append(cfg.Endpoints, chain.Endpoint{URL: u})
+	}
+	var err error
+	if a.chain, err = chain.New(ctx, cfg); err != nil {
+		return fmt.Errorf("dial the chain: %w", err)
+	}
+	a.close.add(func() error { a.chain.Close(); return nil })
+	keys, err := a.config.relayerKeys()
+	if err != nil {
+		return err
+	}
+	a.relayer, err = chain.NewRelayer(chain.RelayerConfig{
+		Chain: a.chain, Attempts: a.store.Attempts(), Keys: keys,
+		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
+		MaxHeadAge: time.Minute, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("make the relayer: %w", err)
+	}
+	return nil
+}
+
+// wire makes the domain over the adapters, and the faces over the domain.
+func (a *App) wire(listener net.Listener) error {
+	c := a.config
+	var sells *checkout.Checkout
+	a.runner = job.NewRunner(job.Config{
+		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, TTL: c.LeaseTTL, AdoptOnly: c.NoWorker,
+		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
+			if l.Row().Kind != checkout.Carrying {
+				return nil
+			}
+			return sells.Park(ctx, l, reason)
+		},
+	})
+	workers := &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, card.FeeJob}, now: time.Now}
+	cards := card.New(card.Config{
+		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
+		Paused: c.IssuePaused, Workers: workers.alive, Poll: c.IssuerPoll, Budget: issuerBudget, Patience: c.IssuerPatience,
+	})
+	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
+	if err != nil {
+		return errors.New("decode the quote key: not hex")
+	}
+	terms := c.terms()
+	sells = checkout.New(checkout.Config{
+		Store: a.store.Orders(), Products: []checkout.Product{cards}, Terms: terms, Chain: a.chain,
+		Collect: payment.NewCollector(payment.CollectorConfig{
+			Chain: a.chain, Settler: a.relayer, Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
+		}),
+		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait,
+	})
+	a.runner.Register(checkout.Carrying, sells.Carry)
+	a.runner.Register(card.FeeJob, cards.WithdrawFee)
+	registerUpkeep(a.runner, a.store, a.relayer)
+	a.checks = a.ready(workers)
+	if c.NoServer {
+		return nil
+	}
+	site, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return fmt.Errorf("read the base URL: %w", err)
+	}
+	who, err := auth.New(auth.Config{
+		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: c.BaseURL,
+		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: c.Activity, Operators: c.Operators,
+	})
+	if err != nil {
+		return err
+	}
+	return a.face(listener, api.Config{
+		Checkout: sells, Cards: cards, Issued: a.store.Cards(), Auth: who, Terms: terms, BaseURL: c.BaseURL,
+		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks, Now: time.Now,
+	})
+}
+
+// Run serves and works until ctx ends, then drains both.
+func (a *App) Run(ctx context.Context) error {
+	return a.run(ctx, func(context.Context) error { return nil })
+}
+
+// run calls started beside the server and the worker; its error ends them.
+func (a *App) run(ctx context.Context, started func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	// The worker outlives the edge: requests that are let finish still place orders and wait for them.
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	group.Go(func() error { return a.runner.Run(working) })
+	group.Go(func() error {
+		defer stop()
+		if a.server != nil {
+			return a.server.Serve(ctx)
+		}
+		<-ctx.Done()
+		return nil
+	})
+	group.Go(func() error { return started(ctx) })
+	return group.Wait()
+}
+
+// Close lets go of everything New connected to.
+func (a *App) Close() error { return a.close.all() }
+
+func (c Config) domain() x402.Domain {
+	return x402.Domain{Name: c.AssetName, Version: "2", ChainID: x402.ChainID, Contract: c.Asset}
+}
+
+// terms are what every payment has to meet. A payer is asked to sign for two minutes; clients that sign
+// an hour whatever they are asked are taken too.
+func (c Config) terms() payment.Terms {
+	return payment.Terms{
+		Network: x402.NetworkID, Asset: c.Asset, PayTo: c.PayTo, Domain: c.domain(),
+		MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: 25 * time.Hour,
+	}
+}
+
+func (c Config) relayerKeys() ([]*ecdsa.PrivateKey, error) {
+	keys := make([]*ecdsa.PrivateKey, len(c.RelayerKeys))
+	for i, text := range c.RelayerKeys {
+		key, err := chain.ParseKey(text.Reveal())
+		if err != nil {
+			return nil, fmt.Errorf("relayer.keys, number %d: %w", i+1, err)
+		}
+		keys[i] = key
+	}
+	return keys, nil
+}
+
+func gwei(n int64) *big.Int { return new(big.Int).Mul(big.NewInt(n), big.NewInt(1_000_000_000)) }

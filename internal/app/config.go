@@ -1,0 +1,274 @@
+package app
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config is everything an App is made of. Each setting has one name in the file ("chain.rpc_url") and
+// one in the environment ("ROAMCARD_CHAIN__RPC_URL"); see settings.
+type Config struct {
+	Addr        string
+	BaseURL     string
+	Environment string
+	DatabaseURL telemetry.Secret
+	RPCURLs     []string
+	// PaidAt and DeadAt are the blocks at which a payment counts as made, and as never to come.
+	PaidAt, DeadAt string
+	PayTo          x402.Address
+	Asset          x402.Address
+	AssetName      string
+	RelayerKeys    []telemetry.Secret
+	IssuerProvider string
+	IssuerURL      string
+	IssuerKey      telemetry.Secret
+	IssuePaused    bool
+	QuoteKey       telemetry.Secret
+	Operators      []auth.Operator
+	Activity       []x402.Address
+	LogLevel       slog.Level
+	LogJSON        bool
+	Slots          int
+	LeaseTTL       time.Duration
+	Wait           time.Duration
+	IssuerPoll     time.Duration
+	IssuerPatience time.Duration
+	// NoWorker serves alone; NoServer works alone.
+	NoWorker, NoServer bool
+}
+
+// The environments.
+const (
+	Production = "production"
+	Sandbox    = "sandbox"
+)
+
+// setting is one name, what it means, and how its text is read into the configuration.
+type setting struct {
+	key, help, standard string
+	secret              bool
+	set                 func(c *Config, text string) error
+}
+
+// settings is the whole configuration, in the order it is shown.
+func settings() []setting {
+	return []setting{
+		{key: "addr", help: "host and port to listen on", standard: "127.0.0.1:8402", set: text(func(c *Config) *string { return &c.Addr })},
+		{key: "base_url", help: "the service's public origin, as clients see it", set: func(c *Config, s string) (err error) { c.BaseURL, err = origin(s); return err }},
+		{key: "environment", help: "production, or sandbox for providers that are not real", standard: Production, set: oneOf(func(c *Config) *string { return &c.Environment }, Production, Sandbox)},
+		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &c.DatabaseURL })},
+		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas", set: func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
+		{key: "chain.paid_at", help: "the block tag a payment must reach: latest, safe or finalized", standard: "latest", set: oneOf(func(c *Config) *string { return &c.PaidAt }, "latest", "safe", "finalized")},
+		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", standard: "safe", set: oneOf(func(c *Config) *string { return &c.DeadAt }, "safe", "finalized")},
+		{key: "payment.pay_to", help: "the address that is paid", set: address(func(c *Config) *x402.Address { return &c.PayTo })},
+		{key: "payment.asset", help: "native USDC", standard: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", set: address(func(c *Config) *x402.Address { return &c.Asset })},
+		{key: "payment.asset_name", help: "the EIP-712 name of the asset", standard: "USD Coin", set: text(func(c *Config) *string { return &c.AssetName })},
+		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, set: secrets(func(c *Config) *[]telemetry.Secret { return &c.RelayerKeys })},
+		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", standard: "sandbox", set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
+		{key: "issuer.url", help: "the card issuer", set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
+		{key: "issuer.key", help: "the card issuer's API key", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &c.IssuerKey })},
+		{key: "issuer.poll", help: "how often a pending card is looked at", standard: "2s", set: duration(func(c *Config) *time.Duration { return &c.IssuerPoll })},
+		{key: "issuer.patience", help: "how long the issuer may leave a card pending before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerPatience })},
+		{key: "card.issue_paused", help: "closes the sale of cards", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
+		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &c.QuoteKey })},
+		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, standard: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
+		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
+		{key: "log.level", help: "debug, info, warn or error", standard: "info", set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
+		{key: "log.format", help: "json or text", standard: "json", set: func(c *Config, s string) error {
+			c.LogJSON = s == "json"
+			return among(s, "json", "text")
+		}},
+		{key: "worker.slots", help: "how many jobs run at once", standard: "8", set: number(func(c *Config) *int { return &c.Slots })},
+		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
+		{key: "payment.wait", help: "how long a paid request waits for its settlement", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
+	}
+}
+
+// none is the standard of a setting that may stay empty; "" means that it must be set.
+const none = "-"
+
+// Load reads the configuration: the environment over the file over the standards. Every mistake is
+// reported at once. lookup is os.LookupEnv; a name ending in _FILE names a file that holds the value.
+func Load(file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (Config, error) {
+	var (
+		c     Config
+		wrong []error
+		known = map[string]bool{}
+	)
+	for _, s := range settings() {
+		known[s.key] = true
+		value, source, err := s.value(file, lookup, read)
+		switch {
+		case err != nil:
+			wrong = append(wrong, err)
+		case value == "":
+			wrong = append(wrong, fmt.Errorf("%s (%s) is not set: %s", s.key, s.env(), s.help))
+		case value == none:
+		default:
+			if err := s.set(&c, value); err != nil {
+				wrong = append(wrong, fmt.Errorf("%s (from the %s): %w", s.key, source, err))
+			}
+		}
+	}
+	for key := range file {
+		if !known[key] {
+			wrong = append(wrong, fmt.Errorf("%s (from the file): there is no such setting", key))
+		}
+	}
+	if c.Environment == Production && strings.HasPrefix(c.BaseURL, "http://") {
+		wrong = append(wrong, errors.New("base_url: must be https in production"))
+	}
+	if c.Environment == Production && c.IssuerProvider == "sandbox" {
+		wrong = append(wrong, errors.New("issuer.provider: the sandbox sells cards that are not real; set environment to sandbox"))
+	}
+	return c, errors.Join(wrong...)
+}
+
+func (s setting) env() string {
+	return "ROAMCARD_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "__"))
+}
+
+func (s setting) value(file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (value, source string, err error) {
+	if v, ok := lookup(s.env()); ok && v != "" {
+		return v, "environment", nil
+	}
+	if path, ok := lookup(s.env() + "_FILE"); ok && path != "" {
+		b, err := read(path)
+		if err != nil {
+			return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
+		}
+		return strings.TrimSpace(string(b)), "secret file", nil
+	}
+	if v, ok := file[s.key]; ok && v != "" {
+		return v, "file", nil
+	}
+	return s.standard, "standard", nil
+}
+
+func text(at func(*Config) *string) func(*Config, string) error {
+	return func(c *Config, s string) error { *at(c) = s; return nil }
+}
+
+func secret(at func(*Config) *telemetry.Secret) func(*Config, string) error {
+	return func(c *Config, s string) error { *at(c) = telemetry.NewSecret(s); return nil }
+}
+
+func secrets(at func(*Config) *[]telemetry.Secret) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		for part := range strings.SplitSeq(s, ",") {
+			*at(c) = append(*at(c), telemetry.NewSecret(strings.TrimSpace(part)))
+		}
+		return nil
+	}
+}
+
+func hexKey(at func(*Config) *telemetry.Secret) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		if b, err := hex.DecodeString(s); err != nil || len(b) < 32 {
+			return errors.New("must be at least 32 bytes in hex")
+		}
+		*at(c) = telemetry.NewSecret(s)
+		return nil
+	}
+}
+
+func oneOf(at func(*Config) *string, values ...string) func(*Config, string) error {
+	return func(c *Config, s string) error { *at(c) = s; return among(s, values...) }
+}
+
+func among(s string, values ...string) error {
+	for _, v := range values {
+		if s == v {
+			return nil
+		}
+	}
+	return fmt.Errorf("%q is none of %s", s, strings.Join(values, ", "))
+}
+
+func address(at func(*Config) *x402.Address) func(*Config, string) error {
+	return func(c *Config, s string) (err error) { *at(c), err = x402.ParseAddress(s); return err }
+}
+
+func addresses(s string) ([]x402.Address, error) {
+	var all []x402.Address
+	for part := range strings.SplitSeq(s, ",") {
+		a, err := x402.ParseAddress(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", part, err)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}
+
+func boolean(at func(*Config) *bool) func(*Config, string) error {
+	return func(c *Config, s string) (err error) { *at(c), err = strconv.ParseBool(s); return err }
+}
+
+func number(at func(*Config) *int) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 {
+			return fmt.Errorf("%q is not a positive number", s)
+		}
+		*at(c) = n
+		return nil
+	}
+}
+
+func duration(at func(*Config) *time.Duration) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		d, err := time.ParseDuration(s)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("%q is not a positive duration like 20s", s)
+		}
+		*at(c) = d
+		return nil
+	}
+}
+
+// origin reads an absolute http or https URL without path, and returns it without a slash at the end.
+func origin(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil ||
+		strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+		return "", fmt.Errorf("%q is not an origin like https://api.example.com", s)
+	}
+	return u.Scheme + "://" + u.Host, nil
+}
+
+func urls(s string) ([]string, error) {
+	var all []string
+	for part := range strings.SplitSeq(s, ",") {
+		u, err := url.Parse(strings.TrimSpace(part))
+		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+			return nil, errors.New("must be http or https URLs separated by commas")
+		}
+		all = append(all, u.String())
+	}
+	return all, nil
+}
+
+func operators(s string) ([]auth.Operator, error) {
+	var all []auth.Operator
+	for part := range strings.SplitSeq(s, ",") {
+		name, sum, ok := strings.Cut(strings.TrimSpace(part), ":")
+		b, err := hex.DecodeString(sum)
+		if !ok || err != nil || len(b) != sha256.Size || name == "" {
+			return nil, errors.New("must be name:sha256 pairs, the hash of 64 hex digits")
+		}
+		all = append(all, auth.Operator{Name: name, Hash: [32]byte(b)})
+	}
+	return all, nil
+}

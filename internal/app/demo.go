@@ -1,0 +1,68 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/roamcard/roamcard/internal/demo"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// DemoConfig says where the demo buys and how it tells.
+type DemoConfig struct {
+	// ReadyFile is a running development server's; empty starts one for the demo.
+	ReadyFile           string
+	JSON, TTY, ShowCard bool
+	Out, Err            io.Writer
+}
+
+// Demo buys, shows and reveals a card on a development server.
+func Demo(ctx context.Context, c DemoConfig) error {
+	if c.ReadyFile != "" {
+		b, err := os.ReadFile(c.ReadyFile)
+		if err != nil {
+			return fmt.Errorf("read the ready file: %w", err)
+		}
+		var r Ready
+		if err := json.Unmarshal(b, &r); err != nil {
+			return fmt.Errorf("read the ready file: %w", err)
+		}
+		return c.buy(ctx, r)
+	}
+	// The server of the demo's own ends with the demo, and takes its data with it.
+	serverCtx, stop := context.WithCancel(ctx)
+	defer stop()
+	if !c.JSON {
+		fmt.Fprintln(c.Err, "Starting a development server: PostgreSQL, a local chain, the sandbox issuer, the service …")
+	}
+	ready, ended := make(chan Ready, 1), make(chan error, 1)
+	go func() {
+		ended <- Dev(serverCtx, DevConfig{
+			Addr: "127.0.0.1:0", Log: DevLogger(c.Err, os.Getenv("ROAMCARD_LOG__LEVEL")),
+			OnReady: func(r Ready) { ready <- r },
+		})
+	}()
+	select {
+	case err := <-ended:
+		return err
+	case r := <-ready:
+		err := c.buy(ctx, r)
+		stop()
+		return errors.Join(err, <-ended)
+	}
+}
+
+func (c DemoConfig) buy(ctx context.Context, r Ready) error {
+	cfg := demo.Config{
+		BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo, Out: c.Out, JSON: c.JSON, TTY: c.TTY, ShowCard: c.ShowCard,
+	}
+	for _, w := range r.Wallets {
+		cfg.Wallets = append(cfg.Wallets, telemetry.NewSecret(w.PrivateKey))
+	}
+	_, err := demo.Run(ctx, cfg)
+	return err
+}

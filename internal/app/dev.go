@@ -1,0 +1,303 @@
+package app
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// DevConfig is the development server: everything on loopback, with well-known keys.
+type DevConfig struct {
+	// Addr is where the API listens; port 0 picks a free one.
+	Addr string
+	// Dir keeps the database, the chain and the sandbox's books; empty is a new folder that is removed.
+	Dir string
+	// ReadyFile is written once everything answers.
+	ReadyFile string
+	// DatabaseURL, RPCURL and SandboxURL name parts that run elsewhere already.
+	DatabaseURL, RPCURL, SandboxURL string
+	Log                             *slog.Logger
+	// Out gets the banner; it may be nil.
+	Out io.Writer
+	// OnReady, when set, hears what the ready file tells.
+	OnReady func(Ready)
+}
+
+// Ready is what the ready file tells: where everything is, and who has money.
+type Ready struct {
+	BaseURL        string        `json:"baseUrl"`
+	RPCURL         string        `json:"rpcUrl"`
+	ChainID        int64         `json:"chainId"`
+	USDC           string        `json:"usdc"`
+	PayTo          string        `json:"payTo"`
+	OperatorToken  string        `json:"operatorToken"`
+	SandboxURL     string        `json:"sandboxUrl"`
+	OperatorWallet ReadyWallet   `json:"operatorWallet"`
+	Wallets        []ReadyWallet `json:"wallets"`
+}
+
+// ReadyWallet is a publicly known key of the development chain.
+type ReadyWallet struct {
+	Address    string `json:"address"`
+	PrivateKey string `json:"privateKey"`
+	// USDC is what the wallet was given, in dollars.
+	USDC string `json:"usdc,omitempty"`
+}
+
+// blockTime is Base's: the chain ticks when nobody pays, so that authorizations expire there too.
+const blockTime = 2 * time.Second
+
+// Dev runs the development server until ctx ends.
+func Dev(ctx context.Context, c DevConfig) (err error) {
+	if err := loopback(c.Addr); err != nil {
+		return err
+	}
+	if c.Dir == "" {
+		if c.Dir, err = os.MkdirTemp("", "roamcard-dev-"); err != nil {
+			return fmt.Errorf("make a data folder: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(c.Dir)) }()
+		// The database may run as another user, who has to get in.
+		if err := os.Chmod(c.Dir, 0o755); err != nil { //nolint:gosec // development data on loopback
+			return fmt.Errorf("open the data folder: %w", err)
+		}
+	}
+	stopTraces, err := telemetry.StartTraces(ctx, "roamcard-dev", Version)
+	if err != nil {
+		return fmt.Errorf("start traces: %w", err)
+	}
+	var close closers
+	close.add(func() error { return stopTraces(context.WithoutCancel(ctx)) })
+	defer func() { err = errors.Join(err, close.all()) }()
+	cfg, ready, err := c.start(ctx, &close)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	cfg.Addr = listener.Addr().String()
+	cfg.BaseURL = "http://" + cfg.Addr
+	ready.BaseURL = cfg.BaseURL
+	a, err := New(ctx, cfg, Options{Log: c.Log, Listener: listener, Migrate: true})
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	close.add(a.Close)
+	return a.run(ctx, func(ctx context.Context) error {
+		if err := a.awaitReady(ctx); err != nil {
+			return err
+		}
+		if err := writeReady(c.ReadyFile, ready); err != nil {
+			return err
+		}
+		banner(c.Out, ready)
+		if c.OnReady != nil {
+			c.OnReady(ready)
+		}
+		return nil
+	})
+}
+
+// start brings up the children that do not run elsewhere, and the configuration that uses them.
+func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, error) {
+	cfg := devDefaults()
+	if c.DatabaseURL == "" {
+		db, err := devnet.StartPostgres(ctx, devnet.PostgresConfig{Dir: filepath.Join(c.Dir, "postgres"), Log: c.Log})
+		if err != nil {
+			return cfg, Ready{}, fmt.Errorf("start PostgreSQL: %w", err)
+		}
+		close.add(db.Close)
+		c.DatabaseURL = db.URL()
+	}
+	if c.RPCURL == "" {
+		chain, err := devnet.StartChain(ctx, devnet.ChainConfig{Dir: filepath.Join(c.Dir, "chain"), BlockEvery: blockTime, Log: c.Log})
+		if err != nil {
+			return cfg, Ready{}, fmt.Errorf("start the chain: %w", err)
+		}
+		close.add(chain.Close)
+		c.RPCURL = chain.RPCURL
+	}
+	if c.SandboxURL == "" {
+		s, err := StartSandbox(SandboxConfig{Addr: "127.0.0.1:0", Dir: filepath.Join(c.Dir, "sandbox"), Log: c.Log})
+		if err != nil {
+			return cfg, Ready{}, fmt.Errorf("start the sandbox: %w", err)
+		}
+		close.add(s.Close)
+		c.SandboxURL = s.URL
+	}
+	token, key, err := devSecrets(c.Dir)
+	if err != nil {
+		return cfg, Ready{}, err
+	}
+	cfg.DatabaseURL, cfg.RPCURLs, cfg.IssuerURL = telemetry.NewSecret(c.DatabaseURL), []string{c.RPCURL}, c.SandboxURL
+	cfg.IssuerKey, cfg.QuoteKey = telemetry.NewSecret(sandbox.DevKey), telemetry.NewSecret(key)
+	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(token))}}
+	return cfg, devReady(cfg, c, token), nil
+}
+
+// devDefaults is the configuration of every development server.
+func devDefaults() Config {
+	cfg := Config{
+		Environment: Sandbox, IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
+		LogLevel: slog.LevelInfo, Slots: 8, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
+		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour,
+	}
+	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
+	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))
+	cfg.Activity = []x402.Address{must(x402.ParseAddress(devnet.WalletsOf(devnet.RoleOperator)[0].Address))}
+	cfg.RelayerKeys = []telemetry.Secret{telemetry.NewSecret(devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey)}
+	return cfg
+}
+
+func devReady(cfg Config, c DevConfig, token string) Ready {
+	operator := devnet.WalletsOf(devnet.RoleOperator)[0]
+	r := Ready{
+		RPCURL: c.RPCURL, ChainID: devnet.ChainID, USDC: cfg.Asset.String(), PayTo: cfg.PayTo.String(),
+		OperatorToken: token, SandboxURL: c.SandboxURL,
+		OperatorWallet: ReadyWallet{Address: operator.Address, PrivateKey: operator.PrivateKey},
+	}
+	for _, w := range devnet.WalletsOf(devnet.RoleBuyer) {
+		r.Wallets = append(r.Wallets, ReadyWallet{Address: w.Address, PrivateKey: w.PrivateKey, USDC: money.USDC(w.USDC).Dollars()})
+	}
+	return r
+}
+
+// devSecrets keeps the operator's token and the quote key beside the data, so that a restart on the
+// same folder honours what it handed out.
+func devSecrets(dir string) (token, quoteKey string, err error) {
+	if token, err = keep(filepath.Join(dir, "operator.token"), "rco_"); err != nil {
+		return "", "", err
+	}
+	quoteKey, err = keep(filepath.Join(dir, "quote.key"), "")
+	return token, quoteKey, err
+}
+
+func keep(path, prefix string) (string, error) {
+	if b, err := os.ReadFile(path); err == nil && len(b) > 0 {
+		return string(b), nil
+	}
+	random := make([]byte, 32)
+	_, _ = rand.Read(random) // never fails: the program ends when there is no randomness
+	text := prefix + hex.EncodeToString(random)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", fmt.Errorf("make the data folder: %w", err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return "", fmt.Errorf("keep a development secret: %w", err)
+	}
+	return text, nil
+}
+
+func banner(w io.Writer, r Ready) {
+	if w == nil {
+		return
+	}
+	fmt.Fprintf(w, `
+  roamcard development server — loopback only, no real money, every key is public
+
+  API             %s
+  OpenAPI         %s/api/openapi.json
+  Chain (8453)    %s
+  Sandbox issuer  %s/control/books
+  Operator token  %s
+  Demo wallet     %s with %s USDC
+
+  Try:  roamcard demo   or   curl -i -X POST %s/api/card/purchase -H 'content-type: application/json' -d '{"idempotencyKey":"first"}'
+
+`, r.BaseURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.OperatorToken, r.Wallets[0].Address, r.Wallets[0].USDC, r.BaseURL)
+}
+
+// loopback refuses to show well-known keys to a network.
+func loopback(addr string) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return fmt.Errorf("read the address %q: %w", addr, err)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || (ip != nil && ip.IsLoopback()) {
+		return nil
+	}
+	return fmt.Errorf("%s is not a loopback address: development keys are public", addr)
+}
+
+// SandboxConfig is the sandbox run alone.
+type SandboxConfig struct {
+	Addr, Dir, ReadyFile string
+	Log                  *slog.Logger
+}
+
+// RunningSandbox is a sandbox that listens.
+type RunningSandbox struct {
+	URL    string
+	server *http.Server
+	books  *sandbox.Server
+	done   chan error
+}
+
+// StartSandbox starts the sandbox providers on a loopback address.
+func StartSandbox(c SandboxConfig) (*RunningSandbox, error) {
+	if err := loopback(c.Addr); err != nil {
+		return nil, err
+	}
+	books, err := sandbox.NewServer(sandbox.Config{Dir: c.Dir, Log: c.Log, Now: time.Now})
+	if err != nil {
+		return nil, fmt.Errorf("open the books: %w", err)
+	}
+	listener, err := net.Listen("tcp", c.Addr)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("listen: %w", err), books.Close())
+	}
+	s := &RunningSandbox{
+		URL: "http://" + listener.Addr().String(), books: books, done: make(chan error, 1),
+		server: &http.Server{Handler: books, ReadHeaderTimeout: 5 * time.Second},
+	}
+	go func() { s.done <- s.server.Serve(listener) }()
+	return s, nil
+}
+
+// Close stops the sandbox and its books.
+func (s *RunningSandbox) Close() error {
+	err := s.server.Close()
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return errors.Join(err, s.books.Close())
+}
+
+// closers close in the reverse of the order in which things were opened.
+type closers []func() error
+
+func (c *closers) add(f func() error) { *c = append(*c, f) }
+
+func (c *closers) all() error {
+	var errs []error
+	for i := len(*c) - 1; i >= 0; i-- {
+		errs = append(errs, (*c)[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}

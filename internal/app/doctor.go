@@ -1,0 +1,158 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/store"
+)
+
+// ErrNotReady says that a check of the doctor fails.
+var ErrNotReady = errors.New("not ready")
+
+// DoctorConfig says what to check and how to tell.
+type DoctorConfig struct {
+	File string
+	JSON bool
+	Out  io.Writer
+}
+
+// finding is one check of the doctor.
+type finding struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail"`
+	Fix    string `json:"fix,omitempty"`
+}
+
+// The statuses of a finding.
+const (
+	statusOK   = "ok"
+	statusFail = "fail"
+	statusSkip = "skip"
+)
+
+// Doctor checks what the service needs, one line each, and says how to mend what fails.
+func Doctor(ctx context.Context, c DoctorConfig) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	found := append(examineTools(), examineService(ctx, c.File)...)
+	ok := true
+	for _, f := range found {
+		ok = ok && f.Status != statusFail
+	}
+	if err := printFindings(c, ok, found); err != nil {
+		return err
+	}
+	if !ok {
+		return ErrNotReady
+	}
+	return nil
+}
+
+// examineTools looks for what `roamcard dev` runs; production needs none of it.
+func examineTools() []finding {
+	path, err := devnet.FindAnvil()
+	anvil := judge("anvil (for dev)", path, err, "run make setup")
+	dir, err := devnet.FindPostgres()
+	return []finding{anvil, judge("postgresql (for dev)", dir, err, "run make setup")}
+}
+
+// examineService checks the configured service, step by step; what rests on a failed step is skipped.
+func examineService(ctx context.Context, file string) []finding {
+	cfg, err := LoadFile(file)
+	if err != nil {
+		var unset []string
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			unset = append(unset, line)
+		}
+		return []finding{judge("configuration", "", errors.New(strings.Join(unset, "; ")), "set what is named, in the environment or in --config FILE")}
+	}
+	out := []finding{judge("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, "")}
+	out = append(out, examineDatabase(ctx, cfg)...)
+	out = append(out, examineChain(ctx, cfg)...)
+	out = append(out, examineIssuer(ctx, cfg))
+	listener, err := net.Listen("tcp", cfg.Addr)
+	if err == nil {
+		err = listener.Close()
+	}
+	return append(out, judge("listener", cfg.Addr, err, "free the address, or set addr to another"))
+}
+
+func examineDatabase(ctx context.Context, cfg Config) []finding {
+	s, err := store.Open(ctx, store.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now})
+	if err != nil {
+		return []finding{
+			judge("database", "", err, "check database.url and that PostgreSQL 15 or newer runs there"),
+			{Name: "migrations", Status: statusSkip, Detail: "no database"},
+		}
+	}
+	defer s.Close()
+	return []finding{
+		judge("database", "answers", nil, ""),
+		judge("migrations", "up to date", s.CheckSchema(ctx), "run roamcard migrate"),
+	}
+}
+
+func examineChain(ctx context.Context, cfg Config) []finding {
+	c := chain.Config{Domain: cfg.domain(), Finality: chain.Finality{Paid: cfg.PaidAt, Dead: cfg.DeadAt}, Now: time.Now}
+	for _, u := range cfg.RPCURLs {
+		c.Endpoints = append(c.Endpoints, chain.Endpoint{URL: u})
+	}
+	if _, err := cfg.relayerKeys(); err != nil {
+		return []finding{judge("relayer keys", "", err, "set relayer.keys to private keys in hex")}
+	}
+	ch, err := chain.New(ctx, c)
+	if err != nil {
+		return []finding{judge("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
+	}
+	defer ch.Close()
+	return []finding{judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, "")}
+}
+
+func examineIssuer(ctx context.Context, cfg Config) finding {
+	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: issuerBudget, Horizon: issuerHorizon})
+	if err != nil {
+		return judge("issuer", "", err, "check issuer.url")
+	}
+	stock, err := issuer.Stock(ctx)
+	return judge("issuer", "float "+stock.Float.String()+" USD", err, "check issuer.url and issuer.key")
+}
+
+func judge(name, detail string, err error, fix string) finding {
+	if err != nil {
+		return finding{Name: name, Status: statusFail, Detail: err.Error(), Fix: fix}
+	}
+	return finding{Name: name, Status: statusOK, Detail: detail}
+}
+
+func printFindings(c DoctorConfig, ok bool, found []finding) error {
+	if c.JSON {
+		enc := json.NewEncoder(c.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(struct {
+			OK     bool      `json:"ok"`
+			Checks []finding `json:"checks"`
+		}{ok, found})
+	}
+	for _, f := range found {
+		if _, err := fmt.Fprintf(c.Out, "%-4s  %-22s %s\n", f.Status, f.Name, f.Detail); err != nil {
+			return err
+		}
+		if f.Fix != "" {
+			if _, err := fmt.Fprintf(c.Out, "      fix: %s\n", f.Fix); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

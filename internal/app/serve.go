@@ -1,0 +1,187 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// ServeConfig is how the service is run for real.
+type ServeConfig struct {
+	// File is a YAML file with settings; empty reads the environment alone.
+	File string
+	// NoWorker serves alone, NoServer works alone.
+	NoWorker, NoServer bool
+	LogTo              io.Writer
+}
+
+// Serve runs the service until ctx ends. It refuses to start half configured, and says every mistake.
+func Serve(ctx context.Context, s ServeConfig) (err error) {
+	cfg, err := LoadFile(s.File)
+	if err != nil {
+		return fmt.Errorf("configuration:\n%w", err)
+	}
+	if err := cfg.refusePublicKeys(); err != nil {
+		return err
+	}
+	cfg.NoWorker, cfg.NoServer = s.NoWorker, s.NoServer
+	log := telemetry.NewLogger(s.LogTo, cfg.LogLevel, cfg.LogJSON)
+	stop, err := telemetry.StartTraces(ctx, "roamcard", Version)
+	if err != nil {
+		return fmt.Errorf("start traces: %w", err)
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		err = errors.Join(err, stop(ctx))
+	}()
+	a, err := New(ctx, cfg, Options{Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	return a.run(ctx, func(context.Context) error { log.Info("serving", "addr", cfg.Addr, "version", Version); return nil })
+}
+
+// refusePublicKeys keeps the well-known keys of the development chain away from the real one: what they
+// sign is valid there.
+func (c Config) refusePublicKeys() error {
+	if c.Environment != Production {
+		return nil
+	}
+	public := map[string]bool{}
+	for _, w := range devnet.Wallets() {
+		public[w.PrivateKey] = true
+	}
+	for i, key := range c.RelayerKeys {
+		if public[key.Reveal()] || public["0x"+key.Reveal()] {
+			return fmt.Errorf("relayer.keys, number %d: this is a public development key", i+1)
+		}
+	}
+	return nil
+}
+
+// LoadFile reads the configuration from a YAML file and the environment.
+func LoadFile(path string) (Config, error) {
+	file := map[string]string{}
+	if path != "" {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return Config{}, fmt.Errorf("read the configuration file: %w", err)
+		}
+		var tree map[string]any
+		if err := yaml.Unmarshal(b, &tree); err != nil {
+			return Config{}, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+		}
+		flatten("", tree, file)
+	}
+	return Load(file, os.LookupEnv, os.ReadFile)
+}
+
+// flatten turns nested YAML into dotted names.
+func flatten(prefix string, tree map[string]any, into map[string]string) {
+	for key, value := range tree {
+		if inner, ok := value.(map[string]any); ok {
+			flatten(prefix+key+".", inner, into)
+			continue
+		}
+		into[prefix+key] = fmt.Sprint(value)
+	}
+}
+
+// Migrate brings the configured database up to date, and says how many migrations that took.
+func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
+	// Migrating needs the database alone, so the other settings may be missing.
+	cfg, err := LoadFile(file)
+	if cfg.DatabaseURL.IsZero() {
+		return 0, fmt.Errorf("configuration:\n%w", err)
+	}
+	return store.Migrate(ctx, cfg.DatabaseURL.Reveal(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
+}
+
+// DevnetConfig is the development chain run alone.
+type DevnetConfig struct {
+	Port           int
+	Dir, ReadyFile string
+	Log            *slog.Logger
+	Out            io.Writer
+}
+
+// Devnet runs the development chain until ctx ends.
+func Devnet(ctx context.Context, c DevnetConfig) (err error) {
+	chain, err := devnet.StartChain(ctx, devnet.ChainConfig{Dir: c.Dir, Port: c.Port, BlockEvery: blockTime, Log: c.Log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, chain.Close()) }()
+	if err := writeReady(c.ReadyFile, struct {
+		RPCURL  string `json:"rpcUrl"`
+		ChainID int64  `json:"chainId"`
+		USDC    string `json:"usdc"`
+	}{chain.RPCURL, chain.ChainID, chain.USDC}); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Out, "chain %d at %s, USDC at %s\n", chain.ChainID, chain.RPCURL, chain.USDC)
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-chain.Done():
+		return errors.New("the chain stopped by itself")
+	}
+}
+
+// RunSandbox runs the sandbox providers until ctx ends.
+func RunSandbox(ctx context.Context, c SandboxConfig, out io.Writer) (err error) {
+	s, err := StartSandbox(c)
+	if err != nil {
+		return err
+	}
+	if err := writeReady(c.ReadyFile, struct {
+		SandboxURL string `json:"sandboxUrl"`
+	}{s.URL}); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	fmt.Fprintf(out, "sandbox issuer at %s\n", s.URL)
+	<-ctx.Done()
+	return s.Close()
+}
+
+// DevLogger is the logger of the development commands: text, warnings unless a level is named.
+func DevLogger(w io.Writer, level string) *slog.Logger {
+	l := slog.LevelWarn
+	if level != "" && l.UnmarshalText([]byte(level)) != nil {
+		l = slog.LevelInfo
+	}
+	return telemetry.NewLogger(w, l, false)
+}
+
+// writeReady writes the file whole or not at all: who waits for it reads it at once.
+func writeReady(path string, v any) error {
+	if path == "" {
+		return nil
+	}
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the ready file: %w", err)
+	}
+	tmp := path + ".tmp"
+	if err := os.WriteFile(tmp, append(b, '\n'), 0o600); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,139 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/store"
+)
+
+// tend looks after the relayers' open transactions.
+type tend struct{}
+
+// Kind implements job.Args.
+func (tend) Kind() job.Kind { return "relayer_tend" }
+
+// prune deletes what is over: finished upkeep jobs.
+type prune struct{}
+
+// Kind implements job.Args.
+func (prune) Kind() job.Kind { return "prune" }
+
+const (
+	tendEvery  = 5 * time.Second
+	pruneEvery = 10 * time.Minute
+	// keepUpkeep is how long finished upkeep jobs stay to be looked at.
+	keepUpkeep = time.Hour
+	pruneBatch = 1000
+)
+
+// registerUpkeep adds the periodic jobs. There is no leader: every process queues them, one runs.
+func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer) {
+	r.Register(tend{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		if err := relayer.Tend(ctx); err != nil {
+			return job.Outcome{}, fmt.Errorf("tend the relayers: %w", err)
+		}
+		return job.Done(), nil
+	})
+	r.Every(tendEvery, tend{})
+	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		for {
+			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), prune{}.Kind()}, time.Now().Add(-keepUpkeep), pruneBatch)
+			if err != nil {
+				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
+			}
+			if n < pruneBatch {
+				return job.Done(), nil
+			}
+		}
+	})
+	r.Every(pruneEvery, prune{})
+}
+
+// liveness remembers for a moment whether every kind of work has a live worker.
+type liveness struct {
+	queue job.Queue
+	kinds []job.Kind
+	now   func() time.Time
+
+	mu sync.Mutex
+	at time.Time
+	ok bool
+}
+
+const livenessTTL = time.Second
+
+func (l *liveness) alive(ctx context.Context) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := l.now(); l.at.IsZero() || now.Sub(l.at) >= livenessTTL {
+		workers, err := l.queue.Workers(ctx)
+		if err != nil {
+			return false, err
+		}
+		l.at, l.ok = now, true
+		for _, k := range l.kinds {
+			l.ok = l.ok && workers[k] > 0
+		}
+	}
+	return l.ok, nil
+}
+
+// ready checks what purchases depend on, all of it at once.
+func (a *App) ready(workers *liveness) func(ctx context.Context) []api.Check {
+	checks := []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"database", a.store.Ping},
+		{"chain", a.relayer.Ready},
+		{"issuer", func(ctx context.Context) error { _, err := a.issuer.Stock(ctx); return err }},
+		{"workers", func(ctx context.Context) error {
+			ok, err := workers.alive(ctx)
+			if err == nil && !ok {
+				err = fmt.Errorf("no live worker")
+			}
+			return err
+		}},
+	}
+	return func(ctx context.Context) []api.Check {
+		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+		defer cancel()
+		out := make([]api.Check, len(checks))
+		var all sync.WaitGroup
+		for i, c := range checks {
+			all.Go(func() { out[i] = api.Check{Name: c.name, Err: c.run(ctx)} })
+		}
+		all.Wait()
+		return out
+	}
+}
+
+const readyTimeout = 3 * time.Second
+
+// awaitReady waits until purchases can be taken.
+func (a *App) awaitReady(ctx context.Context) error {
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		failing := ""
+		for _, c := range a.checks(ctx) {
+			if c.Err != nil {
+				failing = fmt.Sprintf("%s: %v", c.Name, c.Err)
+			}
+		}
+		if failing == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until ready (%s): %w", failing, ctx.Err())
+		case <-look.C:
+		}
+	}
+}
