@@ -87,7 +87,10 @@ func Log(log *slog.Logger, now func() time.Time) connect.UnaryInterceptorFunc {
 			if err != nil {
 				attrs = append(attrs, slog.String("code", problemCode(err)))
 				if ours(err) {
-					level = slog.LevelError
+					// A caller that hung up is no failure; what it began goes on without it.
+					if level = slog.LevelError; errors.Is(Cause(err), context.Canceled) {
+						level = slog.LevelInfo
+					}
 					attrs = append(attrs, slog.Any("error", Cause(err)))
 				}
 			}

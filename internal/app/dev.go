@@ -86,13 +86,14 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 	var close closers
 	close.add(func() error { return stopTraces(context.WithoutCancel(ctx)) })
 	defer func() { err = errors.Join(err, close.all()) }()
-	cfg, ready, err := c.start(ctx, &close)
-	if err != nil {
-		return err
-	}
+	// First of all, so that a taken address shows before the children are up.
 	listener, err := net.Listen("tcp", c.Addr)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
+	}
+	cfg, ready, err := c.start(ctx, &close)
+	if err != nil {
+		return errors.Join(err, listener.Close())
 	}
 	cfg.Addr = listener.Addr().String()
 	cfg.BaseURL = "http://" + cfg.Addr

@@ -1,0 +1,65 @@
+# roamcard: `make` lists what there is.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := bin/roamcard
+GO_SOURCES := $(shell find cmd internal ent gen -name '*.go' -not -path '*/node_modules/*' 2>/dev/null) go.mod go.sum
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: tools/node_modules/.ready ## Fetch what the build and the development server run: Go modules, buf, anvil, PostgreSQL
+	@go mod download
+
+tools/node_modules/.ready: tools/package.json tools/package-lock.json
+	npm ci --prefix tools --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+clients/typescript/node_modules/.ready: clients/typescript/package.json clients/typescript/package-lock.json
+	npm ci --prefix clients/typescript --ignore-scripts --no-audit --no-fund
+	@touch $@
+
+.PHONY: build
+build: $(BIN) ## Build bin/roamcard
+
+$(BIN): $(GO_SOURCES) gen/openapi/openapi.json
+	go build -trimpath -ldflags '-X github.com/roamcard/roamcard/internal/app.Version=$(VERSION)' -o $@ ./cmd/roamcard
+
+.PHONY: demo
+demo: setup build ## Buy, show and reveal a card on a fresh local chain
+	$(BIN) demo
+
+.PHONY: dev
+dev: setup build ## Run everything on loopback, keeping its data in ./data
+	$(BIN) dev --data data
+
+# What generation, lint and tests need beyond setup.
+PACKAGES := setup clients/typescript/node_modules/.ready
+
+.PHONY: gen
+gen: $(PACKAGES) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent
+	tools/gen.sh
+
+.PHONY: test
+test: $(PACKAGES) ## Run every test: Go with the race detector, contracts, end to end
+	tools/test.sh
+
+.PHONY: ci
+ci: ## What runs on every change, from a clean clone
+	.ci/run
+
+.PHONY: lint
+lint: $(PACKAGES) ## Check formatting, vet, staticcheck, protos and that generated code is current
+	tools/lint.sh
+
+.PHONY: fuzz
+fuzz: ## Fuzz every decoder that strangers reach, 60 s each
+	tools/fuzz.sh
+
+.PHONY: clean
+clean: ## Remove what was built
+	rm -rf bin

@@ -1,0 +1,332 @@
+package internal_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const module = "github.com/roamcard/roamcard/"
+
+// rows is the import table: a package of internal imports only packages of lower rows. Names that end
+// in /* stand for every package below the folder.
+var rows = [][]string{
+	0:  {"money", "fault", "telemetry"},
+	1:  {"x402"},
+	2:  {"order", "auth", "job", "ledger"},
+	3:  {"payment", "card", "esim", "activity"},
+	4:  {"checkout"},
+	5:  {"store", "chain", "facilitator", "provider/*"},
+	6:  {"api"},
+	7:  {"rest", "mcp", "discovery", "web"},
+	8:  {"server"},
+	9:  {"devnet", "demo"},
+	10: {"app"},
+}
+
+const (
+	rowAdapters = 5
+	rowFace     = 6
+	rowEdge     = 8
+)
+
+// only names the few packages that may import what is dangerous or wide. The key is an import path or
+// the folder above it; it holds for the folder's own packages too.
+var only = map[string][]string{
+	module + "ent":                    {"store"},
+	"github.com/ethereum/go-ethereum": {"x402", "auth", "chain", "devnet"},
+	"connectrpc.com":                  {"api", "rest", "mcp", "server"},
+	module + "gen/go":                 {"api", "rest", "mcp", "discovery", "web"},
+}
+
+// allowed are imports beside the table, each with its reason.
+var allowed = map[string][]string{
+	// A buyer signs with a key of its own, and the key's type is this library's.
+	"demo": {"github.com/ethereum/go-ethereum/crypto"},
+	// Each test gets a database, which the development network runs.
+	"store/storetest": {module + "internal/devnet"},
+}
+
+// narrow packages import no more of internal than this, whatever their row.
+var narrow = map[string][]string{
+	// The story is told from outside, by what any client could know.
+	"demo": {"money", "fault", "telemetry", "x402", "auth"},
+}
+
+func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
+	got, err := violations(os.DirFS(".."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range got {
+		t.Error(v)
+	}
+}
+
+// TestTheCheckerFindsEveryKindOfViolation keeps the test above from passing because it looks at nothing.
+func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
+	pkg := func(name string, imports ...string) *fstest.MapFile {
+		var b strings.Builder
+		fmt.Fprintf(&b, "// Package %s is for a test.\npackage %s\n", name, name)
+		for _, i := range imports {
+			fmt.Fprintf(&b, "import _ %q\n", strings.Replace(i, "~", module+"internal/", 1))
+		}
+		return &fstest.MapFile{Data: []byte(b.String())}
+	}
+	legal := func() fstest.MapFS {
+		return fstest.MapFS{
+			"internal/money/money.go":                 pkg("money", "fmt"),
+			"internal/x402/x402.go":                   pkg("x402", "~money", "github.com/ethereum/go-ethereum/crypto"),
+			"internal/auth/auth.go":                   pkg("auth", "~x402"),
+			"internal/auth/authtest/authtest.go":      pkg("authtest", "~auth", "~x402", "github.com/ethereum/go-ethereum/crypto"),
+			"internal/checkout/checkout.go":           pkg("checkout", "~auth"),
+			"internal/store/store.go":                 pkg("store", "~checkout", module+"ent", module+"ent/order"),
+			"internal/store/store_test.go":            pkg("store", "~app", "~provider/sandbox"),
+			"internal/store/storetest/storetest.go":   pkg("storetest", "~store", "~devnet"),
+			"internal/provider/sandbox/sandbox.go":    pkg("sandbox", "~money"),
+			"internal/api/api.go":                     pkg("api", "~checkout", "connectrpc.com/connect", module+"gen/go/roamcard/v1"),
+			"internal/server/server.go":               pkg("server", "~api", "connectrpc.com/cors"),
+			"internal/devnet/devnet.go":               pkg("devnet", "github.com/ethereum/go-ethereum/rpc"),
+			"internal/demo/demo.go":                   pkg("demo", "~auth", "~money", "github.com/ethereum/go-ethereum/crypto"),
+			"internal/app/app.go":                     pkg("app", "~demo", "~devnet", "~store", "~server"),
+			"internal/app/testdata/broken.go":         {Data: []byte("not Go")},
+			"cmd/roamcard/main.go":                    {Data: []byte("// Command roamcard is for a test.\npackage main\nimport _ \"" + module + "internal/app\"\n")},
+			"internal/provider/sandbox/other_test.go": {Data: []byte("package sandbox_test\n")},
+		}
+	}
+	if got, err := violations(legal()); err != nil || len(got) != 0 {
+		t.Fatalf("a legal tree: %v, %q", err, got)
+	}
+	tests := map[string]struct {
+		file string
+		with *fstest.MapFile
+		want string
+	}{
+		"upward":                    {"internal/money/up.go", pkg("money", "~x402"), "internal/money (row 0) imports internal/x402 (row 1)"},
+		"sideways":                  {"internal/auth/side.go", pkg("auth", "~order"), "internal/auth (row 2) imports internal/order (row 2)"},
+		"another build":             {"internal/money/up_linux.go", pkg("money", "~app"), "internal/money (row 0) imports internal/app (row 10)"},
+		"support goes upward":       {"internal/auth/authtest/up.go", pkg("authtest", "~checkout"), "internal/auth/authtest (row 2) imports internal/checkout (row 4)"},
+		"support in the program":    {"internal/checkout/fake.go", pkg("checkout", "~auth/authtest"), "internal/checkout imports internal/auth/authtest, which is for tests"},
+		"provider sells":            {"internal/provider/sandbox/sell.go", pkg("sandbox", "~checkout"), "internal/provider/sandbox imports internal/checkout"},
+		"chain sells":               {"internal/chain/sell.go", pkg("chain", "~checkout"), "internal/chain imports internal/checkout"},
+		"provider and provider":     {"internal/provider/acme/acme.go", pkg("acme", "~provider/sandbox"), "internal/provider/acme (row 5) imports internal/provider/sandbox (row 5)"},
+		"adapter in the face":       {"internal/api/store.go", pkg("api", "~store"), "internal/api (row 6) imports internal/store (row 5)"},
+		"adapter at the edge":       {"internal/server/chain.go", pkg("server", "~chain"), "internal/server (row 8) imports internal/chain (row 5)"},
+		"ent outside the store":     {"internal/app/ent.go", pkg("app", module+"ent/order"), "internal/app imports " + module + "ent/order"},
+		"chain library in payment":  {"internal/payment/p.go", pkg("payment", "github.com/ethereum/go-ethereum/common"), "internal/payment imports github.com/ethereum/go-ethereum/common"},
+		"chain library in demo":     {"internal/demo/rpc.go", pkg("demo", "github.com/ethereum/go-ethereum/rpc"), "internal/demo imports github.com/ethereum/go-ethereum/rpc"},
+		"demo looks inside":         {"internal/demo/card.go", pkg("demo", "~card"), "internal/demo imports internal/card"},
+		"connect in the domain":     {"internal/card/c.go", pkg("card", "connectrpc.com/connect"), "internal/card imports connectrpc.com/connect"},
+		"wire types in the domain":  {"internal/card/g.go", pkg("card", module+"gen/go/roamcard/v1"), "internal/card imports " + module + "gen/go/roamcard/v1"},
+		"wire types at the edge":    {"internal/server/g.go", pkg("server", module+"gen/go/roamcard/v1"), "internal/server imports " + module + "gen/go/roamcard/v1"},
+		"command past the app":      {"cmd/roamcard/demo.go", pkg("main", "~demo"), "cmd/roamcard imports internal/demo"},
+		"package without a row":     {"internal/util/util.go", pkg("util"), "internal/util is in no row"},
+		"import without a row":      {"internal/app/gone.go", pkg("app", "~gone"), "internal/app imports internal/gone, which is in no row"},
+		"support without a package": {"internal/kit/kittest/kittest.go", pkg("kittest"), "internal/kit/kittest is in no row"},
+		"no comment":                {"internal/order/order.go", &fstest.MapFile{Data: []byte("package order\n")}, "internal/order has no comment"},
+		"comment of another":        {"internal/job/job.go", &fstest.MapFile{Data: []byte("// Package work is queued.\npackage job\n")}, "internal/job has no comment"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tree := legal()
+			tree[tt.file] = tt.with
+			got, err := violations(tree)
+			if err != nil || len(got) != 1 || !strings.HasPrefix(got[0], tt.want) {
+				t.Errorf("%v, %q, want %q", err, got, tt.want)
+			}
+		})
+	}
+	t.Run("a file that cannot be read", func(t *testing.T) {
+		tree := legal()
+		tree["internal/money/broken.go"] = &fstest.MapFile{Data: []byte("not Go")}
+		if _, err := violations(tree); err == nil {
+			t.Error("no error")
+		}
+	})
+	t.Run("a tree without packages", func(t *testing.T) {
+		if _, err := violations(fstest.MapFS{"internal/README.md": {}}); err == nil {
+			t.Error("no error")
+		}
+	})
+}
+
+// source is a package as far as the table is concerned; the files of tests are left out.
+type source struct {
+	// dir is its folder in the module, "internal/card".
+	dir       string
+	name      string
+	imports   []string
+	commented bool
+}
+
+// violations lists what breaks the table, in the packages below internal and cmd.
+func violations(module fs.FS) ([]string, error) {
+	packages, err := readPackages(module)
+	if err != nil {
+		return nil, err
+	}
+	if len(packages) == 0 {
+		return nil, fmt.Errorf("there are no packages to check")
+	}
+	var found []string
+	for _, p := range packages {
+		if !p.commented {
+			found = append(found, p.dir+` has no comment that begins "Package `+p.name+` "`)
+		}
+		found = append(found, p.check()...)
+	}
+	return found, nil
+}
+
+func readPackages(tree fs.FS) ([]source, error) {
+	found := map[string]*source{}
+	walk := func(file string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && entry.Name() == "testdata":
+			return fs.SkipDir
+		case entry.IsDir(), path.Ext(file) != ".go", strings.HasSuffix(file, "_test.go"):
+			return nil
+		}
+		return readFile(tree, file, found)
+	}
+	for _, root := range []string{"internal", "cmd"} {
+		if _, err := fs.Stat(tree, root); err != nil {
+			continue
+		}
+		if err := fs.WalkDir(tree, root, walk); err != nil {
+			return nil, err
+		}
+	}
+	packages := make([]source, 0, len(found))
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		packages = append(packages, *found[dir])
+	}
+	return packages, nil
+}
+
+func readFile(tree fs.FS, file string, found map[string]*source) error {
+	text, err := fs.ReadFile(tree, file)
+	if err != nil {
+		return err
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly|parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	dir := path.Dir(file)
+	p := found[dir]
+	if p == nil {
+		p = &source{dir: dir, name: f.Name.Name}
+		found[dir] = p
+	}
+	p.commented = p.commented || introduces(f.Doc, p)
+	for _, i := range f.Imports {
+		target, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(p.imports, target) {
+			p.imports = append(p.imports, target)
+		}
+	}
+	return nil
+}
+
+// introduces reports whether a comment says what the package is for. Go calls a program a command.
+func introduces(doc *ast.CommentGroup, p *source) bool {
+	if p.name == "main" && strings.HasPrefix(doc.Text(), "Command "+path.Base(p.dir)+" ") {
+		return true
+	}
+	return strings.HasPrefix(doc.Text(), "Package "+p.name+" ")
+}
+
+func (p source) check() []string {
+	var found []string
+	add := func(format string, args ...any) { found = append(found, p.dir+fmt.Sprintf(format, args...)) }
+	self, inside := strings.CutPrefix(p.dir, "internal/")
+	own, support := home(self)
+	row, known := rowOf(own)
+	if inside && !known {
+		add(" is in no row of the table")
+		return found
+	}
+	for _, target := range p.imports {
+		if slices.Contains(allowed[self], target) {
+			continue
+		}
+		if under, who := reserved(target); under && (!inside || !slices.Contains(who, own)) {
+			add(" imports %s, which is for %s only", target, strings.Join(who, ", "))
+			continue
+		}
+		local, ok := strings.CutPrefix(target, module+"internal/")
+		if !ok {
+			continue
+		}
+		theirs, theirSupport := home(local)
+		theirRow, known := rowOf(theirs)
+		switch {
+		case !known:
+			add(" imports internal/%s, which is in no row of the table", local)
+		case !inside && local != "app":
+			add(" imports internal/%s: a command imports app only", local)
+		case !inside:
+		case theirSupport && !support:
+			add(" imports internal/%s, which is for tests", local)
+		case narrow[self] != nil && !slices.Contains(narrow[self], local):
+			add(" imports internal/%s, beyond %s", local, strings.Join(narrow[self], ", "))
+		case support && theirs == own && local != self:
+			// A kit for tests may use the package it is for, and that package's other kits.
+		case theirRow >= row:
+			add(" (row %d) imports internal/%s (row %d)", row, local, theirRow)
+		case row >= rowFace && row <= rowEdge && theirRow == rowAdapters:
+			add(" (row %d) imports internal/%s (row %d): requests come in by the domain", row, local, theirRow)
+		case row == rowAdapters && own != "store" && local == "checkout":
+			add(" imports internal/checkout: an adapter does not sell")
+		}
+	}
+	return found
+}
+
+// home is the package whose row counts: a kit for tests, such as card/cardtest, belongs to its parent.
+func home(local string) (pkg string, support bool) {
+	parent, base := path.Split(local)
+	parent = strings.TrimSuffix(parent, "/")
+	if parent != "" && base == path.Base(parent)+"test" {
+		return parent, true
+	}
+	return local, false
+}
+
+func rowOf(local string) (int, bool) {
+	for row, names := range rows {
+		for _, name := range names {
+			folder, all := strings.CutSuffix(name, "/*")
+			if local == name || (all && path.Dir(local) == folder) {
+				return row, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// reserved reports who alone may import target, when that is restricted.
+func reserved(target string) (bool, []string) {
+	for folder, who := range only {
+		if target == folder || strings.HasPrefix(target, folder+"/") {
+			return true, who
+		}
+	}
+	return false, nil
+}
