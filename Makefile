@@ -15,8 +15,9 @@ help: ## List the targets
 setup: tools/node_modules/.ready ## Fetch what the build and the development server run: Go modules, buf, anvil, PostgreSQL
 	@go mod download
 
+# Not `npm ci`: it refuses a lock file without the binaries of every other platform.
 tools/node_modules/.ready: tools/package.json tools/package-lock.json
-	npm ci --prefix tools --ignore-scripts --no-audit --no-fund
+	npm install --no-save --prefix tools --ignore-scripts --no-audit --no-fund
 	@touch $@
 
 clients/typescript/node_modules/.ready: clients/typescript/package.json clients/typescript/package-lock.json
