@@ -22,6 +22,8 @@ func root() *cobra.Command {
 		Short:         "Sells virtual cards and travel eSIMs to wallets, for USDC on Base through x402",
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Args:          noArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	cmd.AddGroup(

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -45,7 +46,12 @@ const (
 func Doctor(ctx context.Context, c DoctorConfig) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	found := append(examineTools(), examineService(ctx, c.File)...)
+	var found []finding
+	if c.File == "" && !configured() {
+		found = append(examineTools(), finding{Name: "configuration", Status: statusSkip, Detail: "nothing is configured; roamcard dev needs nothing"})
+	} else {
+		found = examineService(ctx, c.File)
+	}
 	ok := true
 	for _, f := range found {
 		ok = ok && f.Status != statusFail
@@ -71,11 +77,8 @@ func examineTools() []finding {
 func examineService(ctx context.Context, file string) []finding {
 	cfg, err := LoadFile(file)
 	if err != nil {
-		var unset []string
-		for line := range strings.SplitSeq(err.Error(), "\n") {
-			unset = append(unset, line)
-		}
-		return []finding{judge("configuration", "", errors.New(strings.Join(unset, "; ")), "set what is named, in the environment or in --config FILE")}
+		wrong := errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+		return []finding{judge("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
 	}
 	out := []finding{judge("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, "")}
 	out = append(out, examineDatabase(ctx, cfg)...)
@@ -86,6 +89,16 @@ func examineService(ctx context.Context, file string) []finding {
 		err = listener.Close()
 	}
 	return append(out, judge("listener", cfg.Addr, err, "free the address, or set addr to another"))
+}
+
+// configured says whether any setting is in the environment.
+func configured() bool {
+	for _, s := range settings() {
+		if os.Getenv(s.env()) != "" || os.Getenv(s.env()+"_FILE") != "" {
+			return true
+		}
+	}
+	return false
 }
 
 func examineDatabase(ctx context.Context, cfg Config) []finding {
