@@ -57,9 +57,17 @@ ci: ## What runs on every change, from a clean clone
 lint: $(PACKAGES) ## Check formatting, vet, staticcheck, protos and that generated code is current
 	tools/lint.sh
 
+.PHONY: torture
+torture: setup ## Kill the program at every point of a purchase, again while it recovers, under every settler
+	tools/torture.sh
+
 .PHONY: fuzz
 fuzz: ## Fuzz every decoder that strangers reach, 60 s each
 	tools/fuzz.sh
+
+.PHONY: teeth
+teeth: setup ## Plant one known bug after the other and show that the tests notice each
+	tools/teeth.sh
 
 .PHONY: clean
 clean: ## Remove what was built

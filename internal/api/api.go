@@ -19,6 +19,7 @@ type Config struct {
 	Checkout *checkout.Checkout
 	Cards    *card.Cards
 	Issued   card.Store
+	Fees     card.FeeDesk
 	Auth     *auth.Auth
 	Terms    payment.Terms
 	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.

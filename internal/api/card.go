@@ -12,8 +12,9 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // CardService sells virtual cards and serves their owners.
@@ -30,6 +31,23 @@ func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseC
 		return nil, err
 	}
 	return &roamcardv1.PurchaseCardResponse{Order: orders[0]}, nil
+}
+
+// TopUpCard implements roamcardv1connect.CardServiceHandler.
+func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardRequest) (*roamcardv1.TopUpCardResponse, error) {
+	gross := card.DefaultOrder
+	if req.AmountUsdCents != nil {
+		gross = money.Cents(req.GetAmountUsdCents())
+	}
+	sold, err := s.buy(ctx, order.CardTopup, req.GetIdempotencyKey(), card.TopupRequest{Gross: gross})
+	if err != nil {
+		return nil, err
+	}
+	orders, err := s.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.TopUpCardResponse{Order: orders[0]}, nil
 }
 
 // ListCards implements roamcardv1connect.CardServiceHandler.
@@ -122,7 +140,7 @@ func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardR
 		return nil, err
 	}
 	res := &roamcardv1.RevealCardResponse{CardId: id.String()}
-	if key == nil {
+	if key == nil || mutant.SealedInTheOpen {
 		res.Credentials = credentialsMessage(secret)
 		return res, nil
 	}
@@ -164,29 +182,4 @@ func cardMessage(c card.Card) *roamcardv1.Card {
 		m.Last4 = proto.String(c.Last4)
 	}
 	return m
-}
-
-// GetCardDiscovery implements roamcardv1connect.CardServiceHandler.
-func (s CardService) GetCardDiscovery(context.Context, *roamcardv1.GetCardDiscoveryRequest) (*roamcardv1.GetCardDiscoveryResponse, error) {
-	return &roamcardv1.GetCardDiscoveryResponse{
-		ContractVersion: 1,
-		Payment: &roamcardv1.CardPaymentTerms{
-			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
-			Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(),
-			WalletPaymentUsdCents: uint32(card.Price), Amount: card.Price.USDC().String(),
-			Method: "POST", Resource: s.BaseURL + "/api/card/purchase", AccountTypes: []string{"eoa"}, MaxSubmissionsPerAttempt: 1,
-			ClientNote: "Clients of @x402/fetch refuse payments above $1 by default: set spendControls.maxAmountPerPayment to at least $" + card.Price.String() + ".",
-		},
-		Ownership: &roamcardv1.CardOwnership{Owner: "payer", CardsPerOwner: 1},
-		Issuance: &roamcardv1.CardIssuanceTerms{
-			Asynchronous: true, PaymentRequired: true, Public: true,
-			CardIssueFeeUsdCents: uint32(card.Fee), ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
-			Poll: []string{"GET /api/orders/{orderId}", "GET /api/cards"},
-		},
-		Credentials: &roamcardv1.CardCredentialTerms{
-			OwnerOnly: true, NoStore: true, FreshSignatureRequired: true,
-			Challenge: "POST /api/cards/{id}/reveal-challenge", Reveal: "POST /api/cards/{id}/reveal",
-			Sealing: "HPKE base mode, " + auth.SealSuite + "; info \"" + auth.RevealInfo + "\", aad the card id",
-		},
-	}, nil
 }

@@ -69,6 +69,11 @@ func (c Config) orders(ctx context.Context, sold ...checkout.Sold) ([]*roamcardv
 			issued, ok := cards[s.Order.ID]
 			out[i].Issuance = issuance(s.Order, issued, ok)
 		}
+		if s.Order.Kind == order.CardTopup {
+			if out[i].Topup, err = topup(s.Order); err != nil {
+				return nil, err
+			}
+		}
 	}
 	return out, nil
 }
@@ -89,6 +94,27 @@ func orderMessage(s checkout.Sold) *roamcardv1.Order {
 		}
 	}
 	return m
+}
+
+// topup tells how the credit of an order stands.
+func topup(o order.Order) (*roamcardv1.Topup, error) {
+	split, err := card.TopupItem(o)
+	if err != nil {
+		return nil, err
+	}
+	m := &roamcardv1.Topup{
+		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee), CardCreditUsdCents: uint32(split.Credit),
+	}
+	switch o.Status {
+	case order.Provisioning:
+		m.Status = "pending"
+	case order.Fulfilled:
+		m.Status = "credited"
+	case order.OperatorReview:
+		m.Status = "review"
+	default:
+	}
+	return m, nil
 }
 
 // issuance tells how the card of an order stands, in the words of the spec's section 3.

@@ -8,6 +8,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -33,5 +34,6 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 		return checkout.Sold{}, fmt.Errorf("encode the receipt: %w", err)
 	}
 	call.ResponseHeader().Set(x402.HeaderResponse, receipt)
+	faultpoint.Reach("answer.ready")
 	return sold, nil
 }

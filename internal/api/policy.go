@@ -13,6 +13,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // HeaderIdempotencyKey carries the key on the routes that take it as a header.
@@ -62,7 +63,7 @@ func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Heade
 		if err != nil {
 			return ctx, err
 		}
-		if s := auth.Scope(p.GetScope()); s != "" && !who.Has(s) {
+		if s := auth.Scope(p.GetScope()); s != "" && !who.Has(s) && !mutant.ScopeIgnored {
 			return ctx, fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", s)
 		}
 		ctx = auth.WithCaller(ctx, who)

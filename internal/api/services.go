@@ -18,10 +18,15 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // maxMessage bounds a message on the RPC face. The REST face has a tighter bound for each method.
 const maxMessage = 64 << 10
+
+// OperatorPath is where the procedures of operators are; no page of another origin has business there.
+const OperatorPath = "/" + roamcardv1connect.OperatorServiceName + "/"
 
 // Handler is one service as the edge mounts it: under its path for Connect, gRPC and gRPC-Web, and
 // under its routes for REST.
@@ -65,6 +70,9 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 		func() (string, http.Handler) {
 			return roamcardv1connect.NewRuntimeServiceHandler(RuntimeService{c}, opts...)
 		},
+		func() (string, http.Handler) {
+			return roamcardv1connect.NewOperatorServiceHandler(OperatorService{c}, opts...)
+		},
 	} {
 		path, handler := add()
 		all = append(all, Handler{path, handler})
@@ -82,6 +90,9 @@ func Log(log *slog.Logger, now func() time.Time) connect.UnaryInterceptorFunc {
 				slog.String("procedure", req.Spec().Procedure),
 				slog.String("protocol", req.Peer().Protocol),
 				slog.Duration("took", now().Sub(begin)),
+			}
+			if mutant.PaymentLogged {
+				attrs = append(attrs, slog.String("payment", req.Header().Get(x402.HeaderSignature)))
 			}
 			level := slog.LevelInfo
 			if err != nil {

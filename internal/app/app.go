@@ -11,6 +11,7 @@ import (
 	"math/big"
 	"net"
 	"net/url"
+	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -42,20 +44,25 @@ type Options struct {
 
 // App is the program, wired.
 type App struct {
-	config  Config
-	log     *slog.Logger
-	store   *store.Store
-	chain   *chain.Chain
-	relayer *chain.Relayer
-	issuer  *sandbox.Issuer
-	runner  *job.Runner
-	server  *server.Server
-	checks  func(context.Context) []api.Check
-	close   closers
+	config Config
+	log    *slog.Logger
+	store  *store.Store
+	chain  *chain.Chain
+	// relayer and facilitator are nil when nothing needs them.
+	relayer     *chain.Relayer
+	facilitator *facilitator.Facilitator
+	issuer      *sandbox.Issuer
+	runner      *job.Runner
+	server      *server.Server
+	checks      func(context.Context) []api.Check
+	close       closers
 }
 
 // New connects to everything and wires it. Nothing is served yet.
 func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
+	if err := armFaults(c.Environment, os.LookupEnv); err != nil {
+		return nil, err
+	}
 	a := &App{config: c, log: o.Log}
 	defer func() {
 		if err != nil {
@@ -71,6 +78,9 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if err := a.dialChain(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.openSettlers(ctx); err != nil {
 		return nil, err
 	}
 	if a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
@@ -113,18 +123,6 @@ func (a *App) dialChain(ctx context.Context) error {
 		return fmt.Errorf("dial the chain: %w", err)
 	}
 	a.close.add(func() error { a.chain.Close(); return nil })
-	keys, err := a.config.relayerKeys()
-	if err != nil {
-		return err
-	}
-	a.relayer, err = chain.NewRelayer(chain.RelayerConfig{
-		Chain: a.chain, Attempts: a.store.Attempts(), Keys: keys,
-		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
-		MaxHeadAge: time.Minute, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: a.log,
-	})
-	if err != nil {
-		return fmt.Errorf("make the relayer: %w", err)
-	}
 	return nil
 }
 
@@ -152,9 +150,9 @@ func (a *App) wire(listener net.Listener) error {
 	}
 	terms := c.terms()
 	sells = checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: []checkout.Product{cards}, Terms: terms, Chain: a.chain,
+		Store: a.store.Orders(), Products: []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused}}, Terms: terms, Chain: a.chain,
 		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: a.relayer, Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
+			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
 		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait,
 	})
@@ -177,7 +175,8 @@ func (a *App) wire(listener net.Listener) error {
 		return err
 	}
 	return a.face(listener, api.Config{
-		Checkout: sells, Cards: cards, Issued: a.store.Cards(), Auth: who, Terms: terms, BaseURL: c.BaseURL,
+		Checkout: sells, Cards: cards, Issued: a.store.Cards(),
+		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: issuerBudget}, Auth: who, Terms: terms, BaseURL: c.BaseURL,
 		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks, Now: time.Now,
 	})
 }

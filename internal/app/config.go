@@ -29,21 +29,28 @@ type Config struct {
 	PayTo          x402.Address
 	Asset          x402.Address
 	AssetName      string
-	RelayerKeys    []telemetry.Secret
-	IssuerProvider string
-	IssuerURL      string
-	IssuerKey      telemetry.Secret
-	IssuePaused    bool
-	QuoteKey       telemetry.Secret
-	Operators      []auth.Operator
-	Activity       []x402.Address
-	LogLevel       slog.Level
-	LogJSON        bool
-	Slots          int
-	LeaseTTL       time.Duration
-	Wait           time.Duration
-	IssuerPoll     time.Duration
-	IssuerPatience time.Duration
+	// Settlement names the settlers in the order in which they are tried; empty means the relayer.
+	Settlement []string
+	// SettlementTurn is how long a payment waits for its first settler; zero takes the standard.
+	SettlementTurn   time.Duration
+	RelayerKeys      []telemetry.Secret
+	FacilitatorURL   string
+	FacilitatorToken telemetry.Secret
+	IssuerProvider   string
+	IssuerURL        string
+	IssuerKey        telemetry.Secret
+	IssuePaused      bool
+	TopupPaused      bool
+	QuoteKey         telemetry.Secret
+	Operators        []auth.Operator
+	Activity         []x402.Address
+	LogLevel         slog.Level
+	LogJSON          bool
+	Slots            int
+	LeaseTTL         time.Duration
+	Wait             time.Duration
+	IssuerPoll       time.Duration
+	IssuerPatience   time.Duration
 	// NoWorker serves alone; NoServer works alone.
 	NoWorker, NoServer bool
 }
@@ -74,13 +81,18 @@ func settings() []setting {
 		{key: "payment.pay_to", help: "the address that is paid", set: address(func(c *Config) *x402.Address { return &c.PayTo })},
 		{key: "payment.asset", help: "native USDC", standard: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", set: address(func(c *Config) *x402.Address { return &c.Asset })},
 		{key: "payment.asset_name", help: "the EIP-712 name of the asset", standard: "USD Coin", set: text(func(c *Config) *string { return &c.AssetName })},
-		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, set: secrets(func(c *Config) *[]telemetry.Secret { return &c.RelayerKeys })},
+		{key: "settlement.order", help: "who brings payments to the chain: relayer, facilitator, or both separated by a comma, the first one first", standard: settlerRelayer, set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
+		{key: "settlement.turn", help: "how long a payment waits for the first settler before the second acts too", standard: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
+		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, standard: none, set: secrets(func(c *Config) *[]telemetry.Secret { return &c.RelayerKeys })},
+		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", standard: none, set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
+		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, standard: none, set: secret(func(c *Config) *telemetry.Secret { return &c.FacilitatorToken })},
 		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", standard: "sandbox", set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
 		{key: "issuer.url", help: "the card issuer", set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
 		{key: "issuer.key", help: "the card issuer's API key", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &c.IssuerKey })},
 		{key: "issuer.poll", help: "how often a pending card is looked at", standard: "2s", set: duration(func(c *Config) *time.Duration { return &c.IssuerPoll })},
 		{key: "issuer.patience", help: "how long the issuer may leave a card pending before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerPatience })},
 		{key: "card.issue_paused", help: "closes the sale of cards", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
+		{key: "card.topup_paused", help: "closes the sale of top-ups", standard: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &c.QuoteKey })},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, standard: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
@@ -126,6 +138,7 @@ func Load(file map[string]string, lookup func(string) (string, bool), read func(
 			wrong = append(wrong, fmt.Errorf("%s (from the file): there is no such setting", key))
 		}
 	}
+	wrong = append(wrong, c.settlementMistakes()...)
 	if c.Environment == Production && strings.HasPrefix(c.BaseURL, "http://") {
 		wrong = append(wrong, errors.New("base_url: must be https in production"))
 	}

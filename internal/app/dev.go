@@ -33,7 +33,11 @@ type DevConfig struct {
 	ReadyFile string
 	// DatabaseURL, RPCURL and SandboxURL name parts that run elsewhere already.
 	DatabaseURL, RPCURL, SandboxURL string
-	Log                             *slog.Logger
+	// FacilitatorURL is a facilitator on the same chain. With one and no Settlement, it settles first.
+	FacilitatorURL string
+	// Settlement is the setting settlement.order; empty is the relayer.
+	Settlement string
+	Log        *slog.Logger
 	// Out gets the banner; it may be nil.
 	Out io.Writer
 	// OnReady, when set, hears what the ready file tells.
@@ -121,6 +125,9 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 // start brings up the children that do not run elsewhere, and the configuration that uses them.
 func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, error) {
 	cfg := devDefaults()
+	if err := c.settle(&cfg); err != nil {
+		return cfg, Ready{}, err
+	}
 	if c.DatabaseURL == "" {
 		db, err := devnet.StartPostgres(ctx, devnet.PostgresConfig{Dir: filepath.Join(c.Dir, "postgres"), Log: c.Log})
 		if err != nil {
@@ -153,6 +160,29 @@ func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, er
 	cfg.IssuerKey, cfg.QuoteKey = telemetry.NewSecret(sandbox.DevKey), telemetry.NewSecret(key)
 	cfg.Operators = []auth.Operator{{Name: "dev", Hash: sha256.Sum256([]byte(token))}}
 	return cfg, devReady(cfg, c, token), nil
+}
+
+// settle says who settles.
+func (c DevConfig) settle(cfg *Config) (err error) {
+	order := c.Settlement
+	switch {
+	case order == "" && c.FacilitatorURL == "":
+		order = settlerRelayer
+	case order == "":
+		order = settlerFacilitator + "," + settlerRelayer
+	}
+	if cfg.Settlement, err = settlementOrder(order); err != nil {
+		return fmt.Errorf("read the order of settlement: %w", err)
+	}
+	if c.FacilitatorURL != "" {
+		if cfg.FacilitatorURL, err = service(c.FacilitatorURL); err != nil {
+			return fmt.Errorf("read the facilitator's address: %w", err)
+		}
+	}
+	if cfg.settlesBy(settlerFacilitator) && cfg.FacilitatorURL == "" {
+		return errors.New("the facilitator's address is missing")
+	}
+	return nil
 }
 
 // devDefaults is the configuration of every development server.

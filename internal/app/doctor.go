@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"strings"
@@ -83,6 +84,9 @@ func examineService(ctx context.Context, file string) []finding {
 	out := []finding{judge("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, "")}
 	out = append(out, examineDatabase(ctx, cfg)...)
 	out = append(out, examineChain(ctx, cfg)...)
+	if cfg.settlesBy(settlerFacilitator) {
+		out = append(out, examineFacilitator(ctx, cfg))
+	}
 	out = append(out, examineIssuer(ctx, cfg))
 	listener, err := net.Listen("tcp", cfg.Addr)
 	if err == nil {
@@ -121,15 +125,37 @@ func examineChain(ctx context.Context, cfg Config) []finding {
 	for _, u := range cfg.RPCURLs {
 		c.Endpoints = append(c.Endpoints, chain.Endpoint{URL: u})
 	}
-	if _, err := cfg.relayerKeys(); err != nil {
-		return []finding{judge("relayer keys", "", err, "set relayer.keys to private keys in hex")}
-	}
 	ch, err := chain.New(ctx, c)
 	if err != nil {
 		return []finding{judge("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
 	}
 	defer ch.Close()
-	return []finding{judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, "")}
+	out := []finding{judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, "")}
+	if cfg.settlesBy(settlerRelayer) {
+		out = append(out, examineRelayer(ctx, cfg, ch))
+	}
+	return out
+}
+
+func examineRelayer(ctx context.Context, cfg Config, on *chain.Chain) finding {
+	keys, err := cfg.relayerKeys()
+	if err != nil {
+		return judge("relayer", "", err, "set relayer.keys to private keys in hex")
+	}
+	// It is asked for its readiness only, and keeps nothing for that.
+	relayer, err := cfg.newRelayer(on, nil, keys, slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = relayer.Ready(ctx)
+	}
+	return judge("relayer", fmt.Sprintf("%d keys, one with gas at least", len(keys)), err, "send ether for gas to the address")
+}
+
+func examineFacilitator(ctx context.Context, cfg Config) finding {
+	f, err := cfg.newFacilitator(slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = f.Supported(ctx)
+	}
+	return judge("facilitator", "settles our kind at "+cfg.FacilitatorURL, err, "check facilitator.url and facilitator.token")
 }
 
 func examineIssuer(ctx context.Context, cfg Config) finding {

@@ -32,7 +32,7 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 	a.server, err = server.New(server.Config{
 		Listener: listener, Addr: a.config.Addr, BaseURL: a.config.BaseURL, Services: services, REST: router,
 		Raw:    map[string]http.Handler{"GET /api/openapi.json": discovery.OpenAPI()},
-		NoCORS: []string{"/api/admin/"},
+		NoCORS: []string{"/api/admin/", api.OperatorPath},
 		Log:    a.log, Tracing: otel.GetTracerProvider(), Now: time.Now,
 	})
 	if err != nil {

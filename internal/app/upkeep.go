@@ -32,15 +32,17 @@ const (
 	pruneBatch = 1000
 )
 
-// registerUpkeep adds the periodic jobs. There is no leader: every process queues them, one runs.
+// registerUpkeep adds the periodic jobs; relayer may be nil. There is no leader: every process queues them, one runs.
 func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer) {
-	r.Register(tend{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
-		if err := relayer.Tend(ctx); err != nil {
-			return job.Outcome{}, fmt.Errorf("tend the relayers: %w", err)
-		}
-		return job.Done(), nil
-	})
-	r.Every(tendEvery, tend{})
+	if relayer != nil {
+		r.Register(tend{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+			if err := relayer.Tend(ctx); err != nil {
+				return job.Outcome{}, fmt.Errorf("tend the relayers: %w", err)
+			}
+			return job.Done(), nil
+		})
+		r.Every(tendEvery, tend{})
+	}
 	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
 			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), prune{}.Kind()}, time.Now().Add(-keepUpkeep), pruneBatch)
@@ -86,12 +88,14 @@ func (l *liveness) alive(ctx context.Context) (bool, error) {
 
 // ready checks what purchases depend on, all of it at once.
 func (a *App) ready(workers *liveness) func(ctx context.Context) []api.Check {
+	settlement, settlersReady := a.settlersReady()
 	checks := []struct {
 		name string
 		run  func(context.Context) error
 	}{
 		{"database", a.store.Ping},
-		{"chain", a.relayer.Ready},
+		{"chain", func(ctx context.Context) error { return a.chain.Ready(ctx, maxHeadAge) }},
+		{settlement, settlersReady},
 		{"issuer", func(ctx context.Context) error { _, err := a.issuer.Stock(ctx); return err }},
 		{"workers", func(ctx context.Context) error {
 			ok, err := workers.alive(ctx)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // RevealRequest is a signed reveal challenge.
@@ -60,7 +61,7 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 	if err != nil {
 		return nil, fmt.Errorf("consume reveal challenge: %w", err)
 	}
-	if !spent {
+	if !spent && !mutant.ChallengeReused {
 		return nil, challengeInvalid()
 	}
 	c, err := a.challenges.Find(ctx, r.IntentID)

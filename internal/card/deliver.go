@@ -2,12 +2,15 @@ package card
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -22,6 +25,7 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("reserve the card: %w", err)
 	}
+	faultpoint.Reach("card.reserved")
 	switch card.Status {
 	case Active, Frozen, Closed:
 		return delivered(card), nil
@@ -29,10 +33,17 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		return order.Progress{State: order.Refused, Reason: "the issuer refused the card"}, nil
 	case Pending:
 	}
+	if mutant.NewReference {
+		card.Ref = Ref(uuid.New())
+	}
 	opened, err := mutate(ctx, c, l, mutation[Account]{
 		step: "open",
 		send: func(ctx context.Context) (Account, error) {
-			return c.Issuer.Open(ctx, Opening{Ref: card.Ref, Load: o.Price, Scenario: o.Scenario})
+			if err := faultpoint.Fail("issuer.before_open"); err != nil {
+				return Account{}, err
+			}
+			a, err := c.Issuer.Open(ctx, Opening{Ref: card.Ref, Load: o.Price, Scenario: o.Scenario})
+			return a, errors.Join(err, faultpoint.Fail("issuer.after_open"))
 		},
 		read: func(ctx context.Context) (Account, error) { return c.Issuer.Account(ctx, card.Ref) },
 	})
@@ -59,6 +70,7 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 		if err := c.Store.Activate(ctx, l.Fence(), card, feeJob(card, o.Scenario)); err != nil {
 			return order.Progress{}, fmt.Errorf("activate the card: %w", err)
 		}
+		faultpoint.Reach("card.activated")
 		return delivered(card), nil
 	case AccountRejected:
 		return c.refuse(ctx, l, card, a.Refusal)

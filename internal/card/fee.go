@@ -2,12 +2,15 @@ package card
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // FeeJob is the kind of the job that withdraws the platform fee from an ACTIVE card.
@@ -48,12 +51,20 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the fee job: %w", err)
 	}
+	faultpoint.Reach("fee.leased")
+	if mutant.FeeVersionPerAttempt {
+		a.Version = l.Row().Attempt
+	}
 	took, err := mutate(ctx, c, l, mutation[Moved]{
 		step: fmt.Sprintf("withdraw/%d", a.Version),
 		send: func(ctx context.Context) (Moved, error) {
-			return c.Issuer.Move(ctx, Movement{
+			if err := faultpoint.Fail("fee.before_withdraw"); err != nil {
+				return Moved{}, err
+			}
+			m, err := c.Issuer.Move(ctx, Movement{
 				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Amount, Scenario: a.Scenario,
 			})
+			return m, errors.Join(err, faultpoint.Fail("fee.after_withdraw"))
 		},
 		read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Ref()) },
 	})
@@ -68,6 +79,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	case recorded:
 		switch m := took.record; m.State {
 		case MoveSucceeded:
+			faultpoint.Reach("fee.taken")
 			return job.Done(), nil
 		case MoveFailed:
 			if m.Refusal == nil {

@@ -56,57 +56,83 @@ func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, _ *order.Offer) (o
 	if c.Paused {
 		return order.Offer{}, fault.New(fault.IssuePaused, "No cards are sold at the moment.")
 	}
-	inv, err := c.stock.read(ctx, c.Now, c.Stock)
-	if err != nil {
-		return order.Offer{}, fmt.Errorf("read the issuer's stock: %w",
-			errors.Join(err, issuerDown()))
-	}
-	if !inv.open() {
-		return order.Offer{}, fault.New(fault.BINUnavailable, "The issuer has no open card range.")
-	}
-	alive, err := c.Workers(ctx)
-	if err != nil {
-		return order.Offer{}, fmt.Errorf("look for workers: %w", err)
-	}
-	if !alive {
-		return order.Offer{}, fault.New(fault.WorkersUnavailable, "No worker is there to issue the card.")
-	}
-	held, err := c.Store.Held(ctx, floatResource, inv.AsOf)
-	if err != nil {
-		return order.Offer{}, fmt.Errorf("sum the held float: %w", err)
-	}
-	if inv.Float-money.Cents(held) < Price {
-		return order.Offer{}, fault.New(fault.FloatUnavailable, noFloat)
+	if err := c.available(ctx, Price); err != nil {
+		return order.Offer{}, err
 	}
 	return order.Offer{Price: Price, Item: marshal(item{}), Description: "Virtual card, 25.00 USD: 15.00 to spend after the 10.00 issue fee"}, nil
 }
 
-const noFloat = "The issuer's float does not cover another card."
+// available says whether the issuer can be loaded with an amount now: it answers, has an open card range
+// and enough float that nobody else was promised, and a worker is there to do it.
+func (c *Cards) available(ctx context.Context, amount money.Cents) error {
+	inv, err := c.inventory(ctx)
+	if err != nil {
+		return err
+	}
+	if !inv.open() {
+		return fault.New(fault.BINUnavailable, "The issuer has no open card range.")
+	}
+	alive, err := c.Workers(ctx)
+	if err != nil {
+		return fmt.Errorf("look for workers: %w", err)
+	}
+	if !alive {
+		return fault.New(fault.WorkersUnavailable, "No worker is there to do it.")
+	}
+	held, err := c.Store.Held(ctx, floatResource, inv.AsOf)
+	if err != nil {
+		return fmt.Errorf("sum the held float: %w", err)
+	}
+	if inv.Float-money.Cents(held) < amount {
+		return fault.New(fault.FloatUnavailable, noFloat)
+	}
+	return nil
+}
+
+// inventory is the issuer's stock, at most a moment old.
+func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
+	inv, err := c.stock.read(ctx, c.Now, c.Stock)
+	if err != nil {
+		return Inventory{}, fmt.Errorf("read the issuer's stock: %w", errors.Join(err, issuerDown()))
+	}
+	return inv, nil
+}
+
+// floatHold takes an amount of the issuer's float for an order.
+func (c *Cards) floatHold(ctx context.Context, amount money.Cents) (order.Hold, error) {
+	inv, err := c.inventory(ctx)
+	if err != nil {
+		return order.Hold{}, err
+	}
+	return order.Hold{
+		Resource: floatResource, Units: int64(amount), Limit: int64(inv.Float), AsOf: inv.AsOf,
+		Refusal: fault.FloatUnavailable, Detail: noFloat,
+	}, nil
+}
+
+// clockSkew is how far the clocks of two processes may lie apart.
+const clockSkew = 5 * time.Second
+
+const noFloat = "The issuer's float does not cover that."
 
 // Admit implements checkout.Product: one live card per owner, and 25.00 of the issuer's float.
-func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) ([]order.Hold, error) {
+func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
 	asOf := c.Now()
 	switch _, err := c.Store.Live(ctx, owner); {
 	case err == nil:
-		return nil, fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
+		return order.Admission{}, fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
 	case !errors.Is(err, ErrNotFound):
-		return nil, fmt.Errorf("look for the owner's card: %w", err)
+		return order.Admission{}, fmt.Errorf("look for the owner's card: %w", err)
 	}
-	inv, err := c.stock.read(ctx, c.Now, c.Stock)
+	float, err := c.floatHold(ctx, o.Price)
 	if err != nil {
-		return nil, fmt.Errorf("read the issuer's stock: %w",
-			errors.Join(err, issuerDown()))
+		return order.Admission{}, err
 	}
-	return []order.Hold{
-		{
-			Resource: "card/" + owner.Lower(), Units: 1, Limit: 1, AsOf: asOf,
-			Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
-		},
-		{
-			Resource: floatResource, Units: int64(o.Price), Limit: int64(inv.Float), AsOf: inv.AsOf,
-			Refusal: fault.FloatUnavailable, Detail: noFloat,
-		},
-	}, nil
+	one := order.Hold{
+		Resource: "card/" + owner.Lower(), Units: 1, Limit: 1, AsOf: asOf,
+		Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
+	}
+	return order.Admission{Item: o.Item, Holds: []order.Hold{one, float}}, nil
 }
 
 // inventory remembers the issuer's stock for a moment, so that unpaid requests cost no call each.
@@ -125,8 +151,9 @@ func (i *inventory) read(ctx context.Context, now func() time.Time, s Stock) (In
 		if err != nil {
 			return Inventory{}, err
 		}
-		// AsOf is our clock before the call: what we released after it may not show in the float.
-		got.AsOf = t
+		// AsOf is our clock before the call: what was given back after it may not show in the float yet.
+		// Another process gave it back by its own clock.
+		got.AsOf = t.Add(-clockSkew)
 		i.last, i.at = got, t
 	}
 	return i.last, nil

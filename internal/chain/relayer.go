@@ -3,7 +3,6 @@ package chain
 import (
 	"context"
 	"crypto/ecdsa"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,8 +14,9 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -32,7 +32,7 @@ type RelayerConfig struct {
 	MaxFeePerGas *big.Int
 	// MinTip is the least tip offered, in wei: 0.001 gwei.
 	MinTip *big.Int
-	// MinBalance is the least each key must hold for readiness, in wei: 0.0005 ether, some hundreds of
+	// MinBalance is what a key must hold to be given new payments, in wei: 0.0005 ether, some hundreds of
 	// settlements.
 	MinBalance *big.Int
 	// MaxHeadAge is the age of the latest block beyond which the chain is not ready; zero never minds.
@@ -52,6 +52,7 @@ type Relayer struct {
 	accounts []account
 	signer   types.Signer
 	sent     sentLog
+	gas      gasLog
 }
 
 // account is one key and its address.
@@ -80,9 +81,9 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 // Submit implements payment.Settler. An open attempt is sent again, byte for byte. Only when there is
 // none, or the chain shows that it moved nothing, is another one made, and only if it would succeed now.
 func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
-	attempt, open, err := r.openAttempt(ctx, p.ID)
+	attempt, open, err := r.config.Attempts.ByPayment(ctx, p.ID)
 	if err != nil {
-		return fmt.Errorf("submit payment: %w", err)
+		return fmt.Errorf("submit payment: find its open attempt: %w", err)
 	}
 	if open {
 		live, err := r.resume(ctx, attempt)
@@ -97,24 +98,9 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 	if err != nil {
 		return fmt.Errorf("submit payment: %w", err)
 	}
+	faultpoint.Reach("attempt.stored")
 	// From here on the bytes are stored: whatever happens to the sending, the money may move.
 	return r.send(ctx, attempt)
-}
-
-// openAttempt finds the payment's open attempt among those of our keys.
-func (r *Relayer) openAttempt(ctx context.Context, id uuid.UUID) (payment.Attempt, bool, error) {
-	for _, account := range r.accounts {
-		attempts, err := r.config.Attempts.Open(ctx, account.address)
-		if err != nil {
-			return payment.Attempt{}, false, fmt.Errorf("list open attempts: %w", err)
-		}
-		for _, a := range attempts {
-			if a.Payment == id {
-				return a, true, nil
-			}
-		}
-	}
-	return payment.Attempt{}, false, nil
 }
 
 // resume looks after an open attempt. It is live unless a block shows that it moved nothing.
@@ -123,7 +109,7 @@ func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err
 	if err != nil {
 		return false, fmt.Errorf("resume attempt: %w", err)
 	}
-	if !included {
+	if !included && !mutant.InFlightIsFailed {
 		return true, r.send(ctx, a)
 	}
 	if receipt.Status != 0 {
@@ -138,31 +124,33 @@ func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err
 
 // prepare stores a signed transaction for the payment, or finds the one stored meanwhile.
 func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attempt, error) {
-	account := r.choose(p.ID)
+	fee, err := r.suggestFee(ctx)
+	if err != nil {
+		return payment.Attempt{}, err
+	}
+	account, err := r.choose(ctx, p.ID, new(big.Int).Mul(fee.cap, new(big.Int).SetUint64(r.config.Chain.config.CallGas)))
+	if err != nil {
+		return payment.Attempt{}, err
+	}
 	// The chain's count of included transactions is only a floor: those in flight are in the store,
 	// and a node's "pending" does not know them all.
 	floor, err := r.nonceAt(ctx, account.address, "latest")
 	if err != nil {
 		return payment.Attempt{}, err
 	}
-	fee, err := r.suggestFee(ctx)
-	if err != nil {
-		return payment.Attempt{}, err
-	}
 	token := common.Address(r.config.Chain.config.Domain.Contract)
 	call := x402.TransferCall(p.Authorization, p.Signature)
 	attempt, err := r.config.Attempts.Prepare(ctx, p.ID, account.address, floor, func(nonce uint64) (payment.Transaction, error) {
-		return r.sign(account, nonce, fee, token, r.config.Chain.config.CallGas, call)
+		tx, err := r.sign(account, nonce, fee, token, r.config.Chain.config.CallGas, call)
+		if mutant.SentBeforeStored && err == nil {
+			err = r.config.Chain.pool.broadcast(ctx, tx.Raw)
+		}
+		return tx, err
 	})
 	if err != nil {
 		return payment.Attempt{}, fmt.Errorf("prepare attempt: %w", err)
 	}
 	return attempt, nil
-}
-
-// choose spreads payments over the keys, the same payment always to the same one.
-func (r *Relayer) choose(id uuid.UUID) account {
-	return r.accounts[binary.BigEndian.Uint64(id[8:])%uint64(len(r.accounts))]
 }
 
 func (r *Relayer) sign(by account, nonce uint64, fee fee, to common.Address, gas uint64, data []byte) (payment.Transaction, error) {
@@ -189,6 +177,7 @@ func (r *Relayer) send(ctx context.Context, a payment.Attempt) error {
 	if err != nil {
 		r.sent.forget(newest.Hash)
 	}
+	faultpoint.Reach("attempt.sent")
 	return err
 }
 
@@ -221,28 +210,6 @@ func (r *Relayer) nonceAt(ctx context.Context, account x402.Address, block any) 
 		return 0, fmt.Errorf("read account nonce: %w", err)
 	}
 	return uint64(n), nil
-}
-
-// Ready reports what would keep a payment from settling now: silent or wrong nodes, an old head, or a
-// key without enough ether for gas.
-func (r *Relayer) Ready(ctx context.Context) error {
-	head, err := r.config.Chain.header(ctx, "latest")
-	if err != nil {
-		return fmt.Errorf("chain not ready: %w", err)
-	}
-	if age := r.config.Now().Sub(head.time()); r.config.MaxHeadAge > 0 && age > r.config.MaxHeadAge {
-		return fmt.Errorf("chain not ready: the latest block is %s old", age.Round(time.Second))
-	}
-	for _, account := range r.accounts {
-		var balance hexutil.Big
-		if err := r.config.Chain.pool.call(ctx, &balance, "eth_getBalance", account.address.String(), "latest"); err != nil {
-			return fmt.Errorf("chain not ready: read gas balance: %w", err)
-		}
-		if balance.ToInt().Cmp(r.config.MinBalance) < 0 {
-			return fmt.Errorf("relayer %s is short of gas: %s wei", account.address, balance.ToInt())
-		}
-	}
-	return nil
 }
 
 func attemptAttrs(a payment.Attempt) []any {

@@ -118,18 +118,26 @@ func TestANonceSpentElsewhereIsGoneOnceThatIsFinal(t *testing.T) {
 }
 
 func TestOneTransferDoesNotCoverTwoAuthorizations(t *testing.T) {
-	b := newBench(t)
-	paid, unpaid := b.claim(buyer(0)), b.claim(buyer(0))
-	elsewhere := unpaid.Authorization
-	elsewhere.To = x402.Address{19: 0x42}
-	b.multicall(
-		x402.TransferCall(elsewhere, b.sign(elsewhere, buyer(0))),
-		x402.TransferCall(paid.Authorization, paid.Signature),
-	)
-	b.mine(2)
-	b.settles(paid)
-	if v := b.judge(unpaid); v.State != payment.Gone || v.Reason != payment.ReasonUsedElsewhere {
-		t.Errorf("%+v, want gone, used elsewhere", v)
+	for name, paidFirst := range map[string]bool{"the payment first": true, "the payment last": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			paid, unpaid := b.claim(buyer(0)), b.claim(buyer(0))
+			elsewhere := unpaid.Authorization
+			elsewhere.To = x402.Address{19: 0x42}
+			calls := [][]byte{
+				x402.TransferCall(elsewhere, b.sign(elsewhere, buyer(0))),
+				x402.TransferCall(paid.Authorization, paid.Signature),
+			}
+			if paidFirst {
+				slices.Reverse(calls)
+			}
+			b.multicall(calls...)
+			b.mine(2)
+			b.settles(paid)
+			if v := b.judge(unpaid); v.State != payment.Gone || v.Reason != payment.ReasonUsedElsewhere {
+				t.Errorf("%+v, want gone, used elsewhere", v)
+			}
+		})
 	}
 }
 

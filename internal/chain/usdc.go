@@ -81,6 +81,19 @@ func orDefault[T comparable](v, fallback T) T {
 // Close drops the connections.
 func (c *Chain) Close() { c.pool.close() }
 
+// Ready reports what keeps the chain from being read: silent or wrong nodes, or a latest block older
+// than maxAge. A zero maxAge never minds.
+func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
+	head, err := c.header(ctx, "latest")
+	if err != nil {
+		return fmt.Errorf("chain not ready: %w", err)
+	}
+	if age := c.config.Now().Sub(head.time()); maxAge > 0 && age > maxAge {
+		return fmt.Errorf("chain not ready: the latest block is %s old", age.Round(time.Second))
+	}
+	return nil
+}
+
 // checkDomain finds a wrong name, version or address before the first payer signs over it.
 func (c *Chain) checkDomain(ctx context.Context) error {
 	answer, err := c.ethCall(ctx, x402.SeparatorCall(), "latest")

@@ -9,6 +9,8 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -32,8 +34,12 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	if err != nil {
 		return Sold{}, fmt.Errorf("decode the payment: %w", err)
 	}
+	faultpoint.Reach("buy.decoded")
+	// A buyer who hangs up has paid all the same: what the payment asks for is seen through.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Wait+paidGrace)
+	defer cancel()
 	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
-	if err := c.Terms.Authentic(pay); err != nil {
+	if err := c.Terms.Authentic(pay); err != nil && !mutant.RepeatUnsigned {
 		return c.rejected(ctx, p, err)
 	}
 	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
@@ -48,6 +54,9 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	return c.claim(ctx, p, pay, &known)
 }
 
+// paidGrace is what a paid request may take beside waiting for its settlement.
+const paidGrace = 10 * time.Second
+
 // claim verifies a payment, places the order and waits for the settlement. known is the order when its
 // earlier authorization is dead.
 func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, known *order.Order) (Sold, error) {
@@ -59,13 +68,14 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 		return Sold{}, err
 	}
 	if err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now()); err != nil {
-		return c.unverified(ctx, p, pay, offer, err)
+		return c.unverified(ctx, p, pay, known, offer, err)
 	}
-	holds, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
+	faultpoint.Reach("buy.verified")
+	admission, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
-	placed, err := c.Store.Place(ctx, c.placement(p, pay, offer, holds, known))
+	placed, err := c.Store.Place(ctx, c.placement(p, pay, offer, admission, known))
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}
@@ -77,7 +87,7 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 	case Repeated:
 		return c.repeat(ctx, p, placed.Order)
 	case Reused:
-		return Sold{}, fault.New(fault.AuthorizationAlreadyUsed, "This authorization pays for another request. Sign a new one for this key.")
+		return Sold{}, authorizationReused()
 	case Fresh:
 	}
 	c.Runner.Adopt(placed.Job)
@@ -106,11 +116,11 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	return c.products[p.Kind].Offer(ctx, p.Request, promised)
 }
 
-func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, holds []order.Hold, known *order.Order) Placement {
+func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, admission order.Admission, known *order.Order) Placement {
 	now := c.Now()
 	o := order.Order{
 		ID: order.NewID(), Operation: newID(), Kind: p.Kind, Status: order.Settling, Owner: pay.Authorization.From, Key: p.Key,
-		Fingerprint: order.FingerprintOf(p.Kind, p.Request), Price: offer.Price, Item: offer.Item, CreatedAt: now, UpdatedAt: now,
+		Fingerprint: order.FingerprintOf(p.Kind, p.Request), Price: offer.Price, Item: admission.Item, CreatedAt: now, UpdatedAt: now,
 	}
 	if c.Sandbox {
 		o.Scenario = scenario(p.Key)
@@ -125,7 +135,7 @@ func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, ho
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: now,
 		},
-		Holds: holds,
+		Holds: admission.Holds,
 		Job:   c.Runner.Own(CarryJob(o.ID, id.String())),
 		Again: known != nil,
 	}
@@ -133,7 +143,7 @@ func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, ho
 
 // repeat answers a purchase that exists from its record, once its payment is decided.
 func (c *Checkout) repeat(ctx context.Context, p Purchase, o order.Order) (Sold, error) {
-	if o.Fingerprint != order.FingerprintOf(p.Kind, p.Request) {
+	if o.Fingerprint != order.FingerprintOf(p.Kind, p.Request) && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
 	return c.await(ctx, p, o, true)
@@ -160,6 +170,9 @@ func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, replaye
 		case <-wake:
 		case <-look.C:
 		case <-patience.C:
+			if mutant.UnknownIs402 {
+				return c.reject(ctx, p, nil)
+			}
 			return Sold{}, unknownYet(o.ID)
 		case <-ctx.Done():
 			return Sold{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(o.ID)))
@@ -187,14 +200,25 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 }
 
 // unverified answers a payment that does not verify: perhaps because a copy of this very request has
-// just spent it.
-func (c *Checkout) unverified(ctx context.Context, p Purchase, pay x402.Payment, offer order.Offer, err error) (Sold, error) {
+// just spent it, or because it has paid for another purchase.
+func (c *Checkout) unverified(ctx context.Context, p Purchase, pay x402.Payment, known *order.Order, offer order.Offer, err error) (Sold, error) {
 	no, ok := errors.AsType[*payment.Rejection](err)
 	if !ok {
 		return Sold{}, fmt.Errorf("verify the payment: %w",
 			errors.Join(err, fault.New(fault.DependencyDown, "The chain does not answer. Nothing was claimed; repeat the same request.")))
 	}
-	return c.unlessKnown(ctx, p, pay, c.challenge(p, offer, no))
+	refusal := c.challenge(p, offer, no)
+	if known == nil && no.Reason == x402.ReasonNonceUsed {
+		// Its money has moved, here: "no money moved, sign another" would be a lie.
+		claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
+		if err != nil {
+			return Sold{}, fmt.Errorf("look the authorization up: %w", err)
+		}
+		if claimed {
+			refusal = authorizationReused()
+		}
+	}
+	return c.unlessKnown(ctx, p, pay, refusal)
 }
 
 // unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.
@@ -223,11 +247,16 @@ func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection
 	if err != nil {
 		return Sold{}, err
 	}
+	faultpoint.Reach("buy.challenged")
 	return Sold{}, c.challenge(p, offer, no)
 }
 
 func unknownYet(id order.ID) *fault.Fault {
 	return fault.New(fault.SettlementUnknown, "The payment is on its way.").About(string(id)).After(2 * time.Second)
+}
+
+func authorizationReused() *fault.Fault {
+	return fault.New(fault.AuthorizationAlreadyUsed, "This authorization pays for another request. Sign a new one for this key.")
 }
 
 func keyReused(id order.ID) *fault.Fault {

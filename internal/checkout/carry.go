@@ -9,7 +9,9 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 )
@@ -41,6 +43,7 @@ func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
+	faultpoint.Reach("carry.leased")
 	for {
 		o, err := c.Store.Find(ctx, a.Order)
 		if err != nil {
@@ -52,6 +55,7 @@ func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error)
 		}
 		switch {
 		case wait < 0:
+			faultpoint.Reach("carry.done")
 			return job.Done(), nil
 		case wait > 0:
 			return job.Snooze(wait), nil
@@ -105,9 +109,15 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order) (tim
 	if held := c.withheld(o); held > 0 {
 		return held, nil
 	}
+	if mutant.DeliverFirst {
+		if at, err := c.products[o.Kind].Deliver(ctx, l, o); err != nil || at.State == order.Waiting {
+			return settleAgain, err
+		}
+	}
 	verdict := c.Collect.Collect(ctx, pay)
 	switch verdict.State {
 	case payment.Moved:
+		faultpoint.Reach("settle.seen")
 		pay.Status, pay.Receipt = payment.Paid, verdict.Receipt
 		m := worker(o, order.Settled, order.Progress{
 			Reason: "payment proven", Evidence: map[string]string{"transaction": verdict.Receipt.Transaction.String()},
@@ -115,6 +125,7 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order) (tim
 		if err := c.Store.Settle(ctx, l.Fence(), pay, m); err != nil {
 			return 0, fmt.Errorf("record the payment: %w", err)
 		}
+		faultpoint.Reach("settle.committed")
 		return 0, nil
 	case payment.Gone:
 		pay.Status, pay.DeadReason = payment.Dead, verdict.Reason
@@ -122,6 +133,7 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order) (tim
 		if err := c.Store.Bury(ctx, l.Fence(), pay, m); err != nil {
 			return 0, fmt.Errorf("record the dead payment: %w", err)
 		}
+		faultpoint.Reach("bury.committed")
 		return rest, nil
 	case payment.Unknown, payment.Unused:
 	}
@@ -160,6 +172,7 @@ func (c *Checkout) move(ctx context.Context, l *job.Lease, o order.Order, to ord
 	if err := c.Store.Move(ctx, l.Fence(), worker(o, to, at)); err != nil {
 		return fmt.Errorf("move the order to %s: %w", to, err)
 	}
+	faultpoint.Reach("move.committed")
 	return nil
 }
 

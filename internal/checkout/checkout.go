@@ -29,8 +29,8 @@ type Product interface {
 	// Offer prices a request, or refuses with a fault while it cannot be sold. With a quoted offer it
 	// returns that offer as long as it can be honoured, and terms_changed when it no longer can.
 	Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error)
-	// Admit judges the buyer, once known, before anything is claimed, and names what the order holds.
-	Admit(ctx context.Context, owner x402.Address, o order.Offer) ([]order.Hold, error)
+	// Admit judges the buyer, once known, before anything is claimed, and says what the order is claimed with.
+	Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error)
 	// Deliver takes one step. It is called again until it says Delivered, Refused or Doubtful, also
 	// after a crash at any point of it.
 	Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error)
@@ -45,6 +45,8 @@ type Store interface {
 	// Find finds an order by id; FindByKey by the identity of its purchase. ErrNotFound when there is none.
 	Find(ctx context.Context, id order.ID) (order.Order, error)
 	FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error)
+	// Claimed reports whether an order has claimed an authorization, whatever became of it.
+	Claimed(ctx context.Context, network string, asset x402.Address, a x402.Authorization) (bool, error)
 	// Orders lists an owner's orders, newest first: limit of them, older than before when that is set.
 	Orders(ctx context.Context, owner x402.Address, q Query) ([]order.Order, error)
 	// Payments finds the payment that decides each order: the paid one, else the one in flight, else

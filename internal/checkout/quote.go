@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -48,7 +49,7 @@ func (q quotes) sign(kind order.Kind, request order.Fingerprint, o order.Offer) 
 // open returns the offer behind a quote id, if it is ours, alive, and for this request.
 func (q quotes) open(id string, kind order.Kind, request order.Fingerprint) (order.Offer, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
-	if err != nil || len(raw) <= macSize || !hmac.Equal(raw[:macSize], q.mac(raw[macSize:])) {
+	if err != nil || len(raw) <= macSize || !hmac.Equal(raw[:macSize], q.mac(raw[macSize:])) && !mutant.ForgedQuote {
 		return order.Offer{}, errQuote
 	}
 	var got quote

@@ -98,7 +98,7 @@ func open(t *testing.T, o options) *shop {
 		runner = deadRunner{s.runner}
 	}
 	s.Checkout = checkout.New(checkout.Config{
-		Store: s.store.Orders(), Products: []checkout.Product{s.cards}, Terms: terms, Chain: s.chain,
+		Store: s.store.Orders(), Products: []checkout.Product{s.cards, card.Topups{Cards: s.cards}}, Terms: terms, Chain: s.chain,
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: s.chain, Settler: s.chain, Poll: 5 * time.Millisecond, Patience: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		}),

@@ -20,18 +20,22 @@ const (
 	RouteNotFound            Code = "route_not_found"
 	OrderNotFound            Code = "order_not_found"
 	CardNotFound             Code = "card_not_found"
+	JobNotFound              Code = "job_not_found"
 	MethodNotAllowed         Code = "method_not_allowed"
 	BodyTooLarge             Code = "body_too_large"
 	MediaTypeUnsupported     Code = "media_type_unsupported"
 	CardAlreadyExists        Code = "card_already_exists"
 	CardNotActive            Code = "card_not_active"
+	ActiveCardMissing        Code = "active_card_missing"
 	TermsChanged             Code = "terms_changed"
 	OrderNotPayable          Code = "order_not_payable"
 	IdempotencyKeyReused     Code = "idempotency_key_reused"
 	AuthorizationAlreadyUsed Code = "authorization_already_used"
 	PaidIssueRequired        Code = "paid_issue_required"
+	FailureUnconfirmed       Code = "provider_failure_unconfirmed"
 	RateLimited              Code = "rate_limited"
 	IssuePaused              Code = "issue_paused"
+	TopupPaused              Code = "topup_paused"
 	BINUnavailable           Code = "bin_unavailable"
 	FloatUnavailable         Code = "float_unavailable"
 	WorkersUnavailable       Code = "workers_unavailable"
@@ -57,21 +61,26 @@ var catalogue = index(
 	Kind{RouteNotFound, http.StatusNotFound, "There is nothing at this path.", false, false, FixRequest},
 	Kind{OrderNotFound, http.StatusNotFound, "There is no such order.", false, false, FixRequest},
 	Kind{CardNotFound, http.StatusNotFound, "There is no such card.", false, false, FixRequest},
+	Kind{JobNotFound, http.StatusNotFound, "There is no such job.", false, false, FixRequest},
 	Kind{MethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", false, false, FixRequest},
 	Kind{BodyTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", false, false, FixRequest},
 	Kind{MediaTypeUnsupported, http.StatusUnsupportedMediaType, "The request body must be application/json.", false, false, FixRequest},
 
 	Kind{CardAlreadyExists, http.StatusConflict, "The wallet already has a card.", false, false, FixRequest},
 	Kind{CardNotActive, http.StatusConflict, "The card is not active.", true, false, WaitAndRetry},
+	Kind{ActiveCardMissing, http.StatusConflict, "The wallet has no active card.", false, true, FixRequest},
 	Kind{TermsChanged, http.StatusConflict, "The quoted terms can no longer be honoured.", false, true, SignNewPayment},
 	Kind{OrderNotPayable, http.StatusConflict, "The order can no longer be paid.", false, false, FixRequest},
 	Kind{IdempotencyKeyReused, http.StatusConflict, "The idempotency key was used for another request.", false, false, FixRequest},
 	Kind{AuthorizationAlreadyUsed, http.StatusConflict, "The payment authorization belongs to another request.", false, false, FixRequest},
 	Kind{PaidIssueRequired, http.StatusConflict, "A card has to be bought; this route never issues one.", false, true, SignNewPayment},
 
+	Kind{FailureUnconfirmed, http.StatusConflict, "The provider has not confirmed a failure.", false, false, ContactSupport},
+
 	Kind{RateLimited, http.StatusTooManyRequests, "There are too many requests.", true, false, WaitAndRetry},
 
 	Kind{IssuePaused, http.StatusServiceUnavailable, "Issuing cards is paused.", true, false, WaitAndRetry},
+	Kind{TopupPaused, http.StatusServiceUnavailable, "Topping cards up is paused.", true, false, WaitAndRetry},
 	Kind{BINUnavailable, http.StatusServiceUnavailable, "The issuer has no card range available.", true, false, WaitAndRetry},
 	Kind{FloatUnavailable, http.StatusServiceUnavailable, "The issuer's backing float is not enough for another card.", true, false, WaitAndRetry},
 	Kind{WorkersUnavailable, http.StatusServiceUnavailable, "No worker is there to deliver.", true, false, WaitAndRetry},

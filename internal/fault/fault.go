@@ -4,6 +4,7 @@ package fault
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 )
 
@@ -59,8 +60,15 @@ func New(code Code, detail string) *Fault {
 	if !ok {
 		panic("fault: no such code: " + string(code))
 	}
-	return &Fault{Kind: kind, Detail: detail}
+	f := &Fault{Kind: kind, Detail: detail}
+	if kind.Status == http.StatusServiceUnavailable {
+		f.RetryAfter = pause
+	}
+	return f
 }
+
+// pause is how long a caller should leave us alone when we cannot serve and nothing says for how long.
+const pause = 5 * time.Second
 
 // Newf is New with a formatted detail. The arguments are shown to the caller.
 func Newf(code Code, format string, args ...any) *Fault {

@@ -18,6 +18,14 @@ type Offer struct {
 	Description string
 }
 
+// Admission is what an order is claimed with, once its buyer is known.
+type Admission struct {
+	// Item becomes the order's: the offer's, with what only the buyer decides.
+	Item json.RawMessage
+	// Holds are what the order takes of what is scarce.
+	Holds []Hold
+}
+
 // Progress is how far a delivery has come.
 type Progress struct {
 	State ProgressState

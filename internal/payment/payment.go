@@ -161,6 +161,11 @@ type Attempts interface {
 	Replace(ctx context.Context, attempt uuid.UUID, tx Transaction) error
 	// Open lists a relayer's open attempts by account nonce.
 	Open(ctx context.Context, relayer x402.Address) ([]Attempt, error)
+	// ByPayment finds the open attempt of a payment, whichever relayer made it. ok is false when there
+	// is none.
+	ByPayment(ctx context.Context, payment uuid.UUID) (a Attempt, ok bool, err error)
+	// Relayers lists the relayers that have open attempts, each once, by address.
+	Relayers(ctx context.Context) ([]x402.Address, error)
 	// Close ends an open attempt. Closing again changes nothing.
 	Close(ctx context.Context, attempt uuid.UUID, status AttemptStatus) error
 }

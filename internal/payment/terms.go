@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -118,7 +119,7 @@ func (t Terms) checkAuthorization(a x402.Authorization, amount money.USDC) error
 		return reject(x402.ReasonRecipient, "authorization.from is the payee itself")
 	case reserved(a.From):
 		return reject(x402.ReasonSignature, "authorization.from is not an account that can sign")
-	case amount <= 0 || a.Value != amount:
+	case amount <= 0 || a.Value != amount && !(mutant.AmountAtLeast && a.Value > amount):
 		return reject(x402.ReasonValue, "authorization.value must be exactly %s", amount)
 	}
 	return nil
@@ -137,7 +138,7 @@ func (t Terms) checkWindow(a x402.Authorization, now time.Time) error {
 	switch {
 	case a.ValidAfter >= seconds:
 		return reject(x402.ReasonValidAfter, "authorization.validAfter must lie in the past; 0 will do")
-	case a.ValidBefore < seconds+margin:
+	case a.ValidBefore < seconds+margin && !mutant.ExpiredAccepted:
 		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at least %d s ahead", margin)
 	case a.ValidBefore > seconds+uint64(t.MaxValidity/time.Second):
 		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at most %d s ahead", int64(t.MaxValidity/time.Second))

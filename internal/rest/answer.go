@@ -18,6 +18,8 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // recorded holds an inner answer until it can be rewritten.
@@ -69,6 +71,13 @@ func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded) 
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(http.StatusOK)
+	if w.Header().Get(x402.HeaderResponse) != "" {
+		faultpoint.ReachAfter("answer.half", func() {
+			_, _ = w.Write(body[:len(body)/2])
+			_ = http.NewResponseController(w).Flush()
+			body = body[len(body)/2:]
+		})
+	}
 	// A caller that has gone away is no failure of ours.
 	_, _ = w.Write(body)
 }

@@ -1,12 +1,14 @@
 package server
 
 import (
+	"context"
 	"maps"
 	"net/http"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	connectcors "connectrpc.com/cors"
 	"github.com/rs/cors"
@@ -30,12 +32,31 @@ func (s *Server) chain(routes http.Handler) http.Handler {
 		s.recover,  // a panic is a 500 and not a cut connection
 		s.harden,   // headers that keep browsers and caches from harm
 		s.limit,    // sizes; rate limits by caller belong right after it
+		s.commit,   // what is paid for is seen through
 	}
 	h := routes
 	for _, layer := range slices.Backward(layers) {
 		h = layer(h)
 	}
 	return h
+}
+
+// paidTime is what a paid request may take: the longest wait for a settlement, and some grace. It ends
+// before the answer's own time does.
+const paidTime = writeTimeout - 5*time.Second
+
+// commit keeps a paid request going when its caller hangs up. The payment is in our hands: a purchase
+// dropped half-way would leave a caller who may never ask again with a signed authorization out there.
+func (s *Server) commit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerPaymentSignature) == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), paidTime)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
 
 // identify gives the request an id, the caller's own when it is acceptable, and shows it.
@@ -150,6 +171,11 @@ func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
 // which of the two would be paid.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			// net/http drops a Content-Length beside chunks without a word. A proxy in front may have gone
+			// by it, so what follows on this connection may be one caller's bytes in another's name.
+			w.Header().Set("Connection", "close")
+		}
 		payments := r.Header.Values(headerPaymentSignature)
 		switch {
 		case len(payments) > 1:

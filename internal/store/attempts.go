@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	entattempt "github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/schema"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -53,8 +54,12 @@ func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Addres
 			ID: uuid.Must(uuid.NewV7()), Payment: id, Relayer: relayer, Nonce: nonce,
 			Variants: []payment.Transaction{signed}, Status: payment.AttemptOpen, CreatedAt: a.s.stamp(),
 		}
-		return tx.Attempt.Create().SetID(got.ID).SetPaymentID(id).SetRelayer(relayer.Lower()).SetNonce(int64(nonce)).
+		err = tx.Attempt.Create().SetID(got.ID).SetPaymentID(id).SetRelayer(relayer.Lower()).SetNonce(int64(nonce)).
 			SetVariants(variantRows(got.Variants)).SetStatus(entattempt.StatusOpen).SetCreatedAt(got.CreatedAt).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return faultpoint.Fail("attempt.before_commit")
 	})
 	if violates(err, "attempts_open") {
 		// Another relayer's process made the payment's attempt at the same moment: it is the one.
@@ -96,6 +101,37 @@ func (a Attempts) Open(ctx context.Context, relayer x402.Address) ([]payment.Att
 		}
 	}
 	return out, nil
+}
+
+// ByPayment implements payment.Attempts. The unique index on open attempts answers it.
+func (a Attempts) ByPayment(ctx context.Context, id uuid.UUID) (payment.Attempt, bool, error) {
+	row, err := a.s.ent.Attempt.Query().Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
+	if ent.IsNotFound(err) {
+		return payment.Attempt{}, false, nil
+	}
+	if err != nil {
+		return payment.Attempt{}, false, mapError(err)
+	}
+	found, err := attemptOf(row)
+	return found, err == nil, err
+}
+
+// Relayers implements payment.Attempts.
+func (a Attempts) Relayers(ctx context.Context) ([]x402.Address, error) {
+	rows, err := a.s.ent.Attempt.Query().Where(entattempt.StatusEQ(entattempt.StatusOpen)).
+		Order(entattempt.ByRelayer()).GroupBy(entattempt.FieldRelayer).Strings(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	var relayers []x402.Address
+	for _, text := range rows {
+		address, err := x402.ParseAddress(text)
+		if err != nil {
+			return nil, fmt.Errorf("relayer of an open attempt: %w", err)
+		}
+		relayers = append(relayers, address)
+	}
+	return relayers, nil
 }
 
 // Close implements payment.Attempts.

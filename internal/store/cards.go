@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	entcard "github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -117,8 +118,10 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, fee job.N
 		if err != nil || n == 0 {
 			return err
 		}
-		_, _, err = insertJob(ctx, tx, fee)
-		return err
+		if _, _, err = insertJob(ctx, tx, fee); err != nil {
+			return err
+		}
+		return faultpoint.Fail("card.before_commit")
 	})
 }
 

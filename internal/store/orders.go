@@ -12,7 +12,9 @@ import (
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -54,6 +56,13 @@ func findByKey(ctx context.Context, c *ent.OrderClient, kind order.Kind, owner x
 		return order.Order{}, mapError(err)
 	}
 	return orderOf(row)
+}
+
+// Claimed implements checkout.Store.
+func (o Orders) Claimed(ctx context.Context, network string, asset x402.Address, a x402.Authorization) (bool, error) {
+	claimed, err := o.s.ent.Payment.Query().Where(entpayment.Network(network), entpayment.Asset(asset.Lower()),
+		entpayment.Payer(a.From.Lower()), entpayment.Nonce(a.Nonce.String())).Exist(ctx)
+	return claimed, mapError(err)
 }
 
 // Orders implements checkout.Store. Ids are time-ordered, so newest first is by id.
@@ -131,15 +140,22 @@ func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Place
 		if err := takeHolds(ctx, tx, p.Order.ID, p.Holds, o.s.stamp()); err != nil {
 			return err
 		}
+		if mutant.JobForgotten {
+			return nil
+		}
 		row, added, err := insertJob(ctx, tx, p.Job)
 		if err == nil && !added {
 			err = fmt.Errorf("the claim %s has a job already", p.Job.UniqueKey)
 		}
 		placed.Job = row
-		return err
+		if err != nil {
+			return err
+		}
+		return faultpoint.Fail("place.before_commit")
 	})
 	switch {
 	case err == nil:
+		faultpoint.Reach("place.committed")
 		return placed, nil
 	case errors.Is(err, ErrUnknownCommit):
 		return o.whatBecameOf(ctx, placed, err)
@@ -208,7 +224,10 @@ func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m or
 		if err == nil && n != 1 {
 			err = fmt.Errorf("payment %s is not claimed any more", p.ID)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return faultpoint.Fail("settle.before_commit")
 	})
 }
 
@@ -221,13 +240,16 @@ func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m orde
 		if err == nil && n != 1 {
 			err = fmt.Errorf("payment %s is not claimed any more", p.ID)
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return faultpoint.Fail("bury.before_commit")
 	})
 }
 
 // Move implements checkout.Store.
 func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) error {
-	return o.moving(ctx, f, m, func(context.Context, *ent.Tx) error { return nil })
+	return o.moving(ctx, f, m, func(context.Context, *ent.Tx) error { return faultpoint.Fail("move.before_commit") })
 }
 
 // moving takes a step of an order together with what belongs to it, under the job's fence.
@@ -236,7 +258,7 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 		return err
 	}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := fence(ctx, tx, f); err != nil {
+		if err := fence(ctx, tx, f); err != nil && !mutant.OrderUnfenced {
 			return err
 		}
 		if err := also(ctx, tx); err != nil {
@@ -268,7 +290,7 @@ func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) err
 	if err != nil {
 		return err
 	}
-	if m.To.Final() || m.To == order.PaymentRequired {
+	if m.To.Final() || m.To == order.PaymentRequired || mutant.HoldsReleasedEarly {
 		if err := releaseHolds(ctx, tx, m.Order, now); err != nil {
 			return err
 		}

@@ -167,13 +167,15 @@ func EncodeRequired(r PaymentRequired) (string, error) { return encode(r) }
 // EncodeSettlement writes a PAYMENT-RESPONSE header. Equal settlements have equal headers.
 func EncodeSettlement(s Settlement) (string, error) { return encode(s) }
 
-// EncodePayment writes a PAYMENT-SIGNATURE header, for a payer.
-func EncodePayment(p Payment) (string, error) {
+// EncodePayment writes a PAYMENT-SIGNATURE header, for a payer. Equal payments have equal headers.
+func EncodePayment(p Payment) (string, error) { return encode(payloadOf(p)) }
+
+// payloadOf is the PaymentPayload of the protocol. Its members are sorted when it is written.
+func payloadOf(p Payment) map[string]any {
 	a := p.Authorization
-	return encode(map[string]any{
+	payload := map[string]any{
 		"x402Version": Version,
 		"accepted":    p.Accepted,
-		"resource":    p.Resource,
 		"payload": map[string]any{
 			"signature": p.Signature.Hex(),
 			"authorization": map[string]string{
@@ -185,7 +187,11 @@ func EncodePayment(p Payment) (string, error) {
 				"nonce":       a.Nonce.String(),
 			},
 		},
-	})
+	}
+	if p.Resource != (Resource{}) {
+		payload["resource"] = p.Resource
+	}
+	return payload
 }
 
 // DecodeRequired reads a PAYMENT-REQUIRED header, for a payer.

@@ -96,11 +96,10 @@ func (d *document) operation(r route, tag string) (object, error) {
 		operation["x-required-scope"] = r.Scope
 	}
 	if r.Paid {
-		price, ok := prices[r.method.FullName()]
-		if !ok {
-			return nil, errors.New("it is paid but policy.go has no price for it")
+		if r.Price == nil {
+			return nil, errors.New("it is paid but its policy has no price")
 		}
-		operation["x-payment-info"] = object{"price": price, "protocols": []object{{"x402": object{}}}}
+		operation["x-payment-info"] = object{"price": r.Price.show(), "protocols": []object{{"x402": object{}}}}
 	}
 	if sensitive(r.method.Output(), nil) {
 		operation["x-sensitive-response"] = true

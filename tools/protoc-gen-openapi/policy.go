@@ -3,8 +3,6 @@ package main
 import (
 	"fmt"
 	"slices"
-
-	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // policy is roamcard.v1.Policy.
@@ -15,11 +13,19 @@ type policy struct {
 	NoStore           bool
 	MaxBodyBytes      int
 	Problems          []string
+	Price             *priceRange
 }
 
-// prices are what paid methods cost, for readers that compare offers.
-var prices = map[protoreflect.FullName]object{
-	"roamcard.v1.CardService.PurchaseCard": {"mode": "fixed", "currency": "USD", "amount": "25.00"},
+// priceRange is roamcard.v1.Price.
+type priceRange struct{ MinUsdCents, MaxUsdCents int }
+
+// show is the price as readers that compare offers take it.
+func (p priceRange) show() object {
+	dollars := func(cents int) string { return fmt.Sprintf("%d.%02d", cents/100, cents%100) }
+	if p.MinUsdCents == p.MaxUsdCents {
+		return object{"mode": "fixed", "currency": "USD", "amount": dollars(p.MinUsdCents)}
+	}
+	return object{"mode": "dynamic", "currency": "USD", "min": dollars(p.MinUsdCents), "max": dollars(p.MaxUsdCents)}
 }
 
 // everywhere are the problems any route may answer with.

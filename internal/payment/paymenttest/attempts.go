@@ -1,6 +1,7 @@
 package paymenttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -84,6 +85,32 @@ func (s *Attempts) Open(_ context.Context, relayer x402.Address) ([]attempt, err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.list(func(a *attempt) bool { return a.Relayer == relayer && a.Status == open }), nil
+}
+
+// ByPayment implements payment.Attempts.
+func (s *Attempts) ByPayment(_ context.Context, payment uuid.UUID) (attempt, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.rows {
+		if a.Payment == payment && a.Status == open {
+			return clone(a), true, nil
+		}
+	}
+	return attempt{}, false, nil
+}
+
+// Relayers implements payment.Attempts.
+func (s *Attempts) Relayers(context.Context) ([]x402.Address, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []x402.Address
+	for _, a := range s.rows {
+		if a.Status == open {
+			found = append(found, a.Relayer)
+		}
+	}
+	slices.SortFunc(found, func(a, b x402.Address) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(found), nil
 }
 
 // Close implements payment.Attempts.

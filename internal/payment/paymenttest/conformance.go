@@ -35,6 +35,8 @@ func RunAttempts(t *testing.T, newStore func(t *testing.T) AttemptsStore) {
 		{"AClosedAttemptMakesRoomForTheNext", closedMakesRoom},
 		{"TheFirstCloseStands", firstCloseStands},
 		{"AClosedAttemptTakesNoVariant", closedTakesNoVariant},
+		{"APaymentsOpenAttemptIsFoundByIt", foundByPayment},
+		{"RelayersWithOpenAttemptsAreNamed", relayersNamed},
 	}
 	for _, rule := range rules {
 		t.Run(rule.name, func(t *testing.T) { rule.check(t, newStore(t)) })
@@ -210,6 +212,60 @@ func closedTakesNoVariant(t *testing.T, s AttemptsStore) {
 	if err := s.Replace(t.Context(), a.ID, tx); !errors.Is(err, payment.ErrAttemptClosed) {
 		t.Errorf("replace: %v, want ErrAttemptClosed", err)
 	}
+}
+
+func foundByPayment(t *testing.T, s AttemptsStore) {
+	id := s.Claim(t)
+	find := func() (payment.Attempt, bool) {
+		t.Helper()
+		a, ok, err := s.ByPayment(t.Context(), id)
+		if err != nil {
+			t.Fatalf("by payment: %v", err)
+		}
+		return a, ok
+	}
+	prepare(t, s, s.Claim(t), relayerA, 0)
+	if a, ok := find(); ok {
+		t.Fatalf("found %v before there was any", a.ID)
+	}
+	made := prepare(t, s, id, relayerB, 0)
+	if found, ok := find(); !ok {
+		t.Error("the open attempt is not found")
+	} else if diff := cmp.Diff(made, found); diff != "" {
+		t.Errorf("found attempt (-want +got):\n%s", diff)
+	}
+	if err := s.Close(t.Context(), made.ID, payment.AttemptReverted); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	if a, ok := find(); ok {
+		t.Errorf("found %v, which is closed", a.ID)
+	}
+	next := prepare(t, s, id, relayerA, 0)
+	if found, ok := find(); !ok || found.ID != next.ID {
+		t.Errorf("found %v (%t), want the next one %v", found.ID, ok, next.ID)
+	}
+}
+
+func relayersNamed(t *testing.T, s AttemptsStore) {
+	want := func(want ...x402.Address) {
+		t.Helper()
+		got, err := s.Relayers(t.Context())
+		if err != nil {
+			t.Fatalf("relayers: %v", err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("relayers with open attempts (-want +got):\n%s", diff)
+		}
+	}
+	want()
+	second := prepare(t, s, s.Claim(t), relayerB, 0)
+	prepare(t, s, s.Claim(t), relayerA, 0)
+	prepare(t, s, s.Claim(t), relayerA, 0)
+	want(relayerA, relayerB)
+	if err := s.Close(t.Context(), second.ID, payment.AttemptClosed); err != nil {
+		t.Fatalf("close: %v", err)
+	}
+	want(relayerA)
 }
 
 func inParallel(n int, do func(i int)) {

@@ -148,7 +148,7 @@ type CardPaymentTerms struct {
 	Network     string                 `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
 	Asset       string                 `protobuf:"bytes,5,opt,name=asset,proto3" json:"asset,omitempty"`
 	PayTo       string                 `protobuf:"bytes,6,opt,name=pay_to,json=payTo,proto3" json:"pay_to,omitempty"`
-	// Always 2500.
+	// What the wallet pays: 2500 for a card, the default for a top-up.
 	WalletPaymentUsdCents uint32 `protobuf:"varint,7,opt,name=wallet_payment_usd_cents,json=walletPaymentUsdCents,proto3" json:"wallet_payment_usd_cents,omitempty"`
 	// The same in USDC's atomic units.
 	Amount string `protobuf:"bytes,8,opt,name=amount,proto3" json:"amount,omitempty"`
@@ -616,6 +616,431 @@ func (x *PurchaseCardResponse) GetOrder() *Order {
 	return nil
 }
 
+type GetTopupDiscoveryRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetTopupDiscoveryRequest) Reset() {
+	*x = GetTopupDiscoveryRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTopupDiscoveryRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTopupDiscoveryRequest) ProtoMessage() {}
+
+func (x *GetTopupDiscoveryRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTopupDiscoveryRequest.ProtoReflect.Descriptor instead.
+func (*GetTopupDiscoveryRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{8}
+}
+
+// The funding contract of a card.
+type GetTopupDiscoveryResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The version of this document's shape: 1.
+	ContractVersion uint32            `protobuf:"varint,1,opt,name=contract_version,json=contractVersion,proto3" json:"contract_version,omitempty"`
+	Payment         *CardPaymentTerms `protobuf:"bytes,2,opt,name=payment,proto3" json:"payment,omitempty"`
+	Ownership       *TopupOwnership   `protobuf:"bytes,3,opt,name=ownership,proto3" json:"ownership,omitempty"`
+	Limits          *TopupLimits      `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
+	Funding         *TopupFunding     `protobuf:"bytes,5,opt,name=funding,proto3" json:"funding,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *GetTopupDiscoveryResponse) Reset() {
+	*x = GetTopupDiscoveryResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetTopupDiscoveryResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetTopupDiscoveryResponse) ProtoMessage() {}
+
+func (x *GetTopupDiscoveryResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetTopupDiscoveryResponse.ProtoReflect.Descriptor instead.
+func (*GetTopupDiscoveryResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *GetTopupDiscoveryResponse) GetContractVersion() uint32 {
+	if x != nil {
+		return x.ContractVersion
+	}
+	return 0
+}
+
+func (x *GetTopupDiscoveryResponse) GetPayment() *CardPaymentTerms {
+	if x != nil {
+		return x.Payment
+	}
+	return nil
+}
+
+func (x *GetTopupDiscoveryResponse) GetOwnership() *TopupOwnership {
+	if x != nil {
+		return x.Ownership
+	}
+	return nil
+}
+
+func (x *GetTopupDiscoveryResponse) GetLimits() *TopupLimits {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *GetTopupDiscoveryResponse) GetFunding() *TopupFunding {
+	if x != nil {
+		return x.Funding
+	}
+	return nil
+}
+
+// Whose card is topped up.
+type TopupOwnership struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Always `payer`.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	// The payer must own an ACTIVE card.
+	ActiveCardRequired bool `protobuf:"varint,2,opt,name=active_card_required,json=activeCardRequired,proto3" json:"active_card_required,omitempty"`
+	// The service picks the card; requests never name one.
+	CardSelectedByServer bool `protobuf:"varint,3,opt,name=card_selected_by_server,json=cardSelectedByServer,proto3" json:"card_selected_by_server,omitempty"`
+	SignInRequiredToBuy  bool `protobuf:"varint,4,opt,name=sign_in_required_to_buy,json=signInRequiredToBuy,proto3" json:"sign_in_required_to_buy,omitempty"`
+	unknownFields        protoimpl.UnknownFields
+	sizeCache            protoimpl.SizeCache
+}
+
+func (x *TopupOwnership) Reset() {
+	*x = TopupOwnership{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopupOwnership) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopupOwnership) ProtoMessage() {}
+
+func (x *TopupOwnership) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopupOwnership.ProtoReflect.Descriptor instead.
+func (*TopupOwnership) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *TopupOwnership) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *TopupOwnership) GetActiveCardRequired() bool {
+	if x != nil {
+		return x.ActiveCardRequired
+	}
+	return false
+}
+
+func (x *TopupOwnership) GetCardSelectedByServer() bool {
+	if x != nil {
+		return x.CardSelectedByServer
+	}
+	return false
+}
+
+func (x *TopupOwnership) GetSignInRequiredToBuy() bool {
+	if x != nil {
+		return x.SignInRequiredToBuy
+	}
+	return false
+}
+
+// What a top-up may be.
+type TopupLimits struct {
+	state                protoimpl.MessageState `protogen:"open.v1"`
+	MinOrderUsdCents     uint32                 `protobuf:"varint,1,opt,name=min_order_usd_cents,json=minOrderUsdCents,proto3" json:"min_order_usd_cents,omitempty"`
+	DefaultOrderUsdCents uint32                 `protobuf:"varint,2,opt,name=default_order_usd_cents,json=defaultOrderUsdCents,proto3" json:"default_order_usd_cents,omitempty"`
+	MaxOrderUsdCents     uint32                 `protobuf:"varint,3,opt,name=max_order_usd_cents,json=maxOrderUsdCents,proto3" json:"max_order_usd_cents,omitempty"`
+	LoadFeeBps           uint32                 `protobuf:"varint,4,opt,name=load_fee_bps,json=loadFeeBps,proto3" json:"load_fee_bps,omitempty"`
+	// How the fee is rounded: `floor`, in favour of the owner.
+	LoadFeeRounding string `protobuf:"bytes,5,opt,name=load_fee_rounding,json=loadFeeRounding,proto3" json:"load_fee_rounding,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *TopupLimits) Reset() {
+	*x = TopupLimits{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopupLimits) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopupLimits) ProtoMessage() {}
+
+func (x *TopupLimits) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopupLimits.ProtoReflect.Descriptor instead.
+func (*TopupLimits) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *TopupLimits) GetMinOrderUsdCents() uint32 {
+	if x != nil {
+		return x.MinOrderUsdCents
+	}
+	return 0
+}
+
+func (x *TopupLimits) GetDefaultOrderUsdCents() uint32 {
+	if x != nil {
+		return x.DefaultOrderUsdCents
+	}
+	return 0
+}
+
+func (x *TopupLimits) GetMaxOrderUsdCents() uint32 {
+	if x != nil {
+		return x.MaxOrderUsdCents
+	}
+	return 0
+}
+
+func (x *TopupLimits) GetLoadFeeBps() uint32 {
+	if x != nil {
+		return x.LoadFeeBps
+	}
+	return 0
+}
+
+func (x *TopupLimits) GetLoadFeeRounding() string {
+	if x != nil {
+		return x.LoadFeeRounding
+	}
+	return ""
+}
+
+// How the credit arrives.
+type TopupFunding struct {
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Asynchronous bool                   `protobuf:"varint,1,opt,name=asynchronous,proto3" json:"asynchronous,omitempty"`
+	// What confirms the credit: the funding job, then the issuer's balance.
+	ConfirmedBy []string `protobuf:"bytes,2,rep,name=confirmed_by,json=confirmedBy,proto3" json:"confirmed_by,omitempty"`
+	// Where progress shows.
+	Poll          []string `protobuf:"bytes,3,rep,name=poll,proto3" json:"poll,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopupFunding) Reset() {
+	*x = TopupFunding{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopupFunding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopupFunding) ProtoMessage() {}
+
+func (x *TopupFunding) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopupFunding.ProtoReflect.Descriptor instead.
+func (*TopupFunding) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TopupFunding) GetAsynchronous() bool {
+	if x != nil {
+		return x.Asynchronous
+	}
+	return false
+}
+
+func (x *TopupFunding) GetConfirmedBy() []string {
+	if x != nil {
+		return x.ConfirmedBy
+	}
+	return nil
+}
+
+func (x *TopupFunding) GetPoll() []string {
+	if x != nil {
+		return x.Poll
+	}
+	return nil
+}
+
+type TopUpCardRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The gross payment in US dollar cents; 2500 when absent.
+	AmountUsdCents *uint32 `protobuf:"varint,1,opt,name=amount_usd_cents,json=amountUsdCents,proto3,oneof" json:"amount_usd_cents,omitempty"`
+	// Stable and made by the caller; 1 to 200 characters; reused after any unclear answer.
+	IdempotencyKey string `protobuf:"bytes,2,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *TopUpCardRequest) Reset() {
+	*x = TopUpCardRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpCardRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpCardRequest) ProtoMessage() {}
+
+func (x *TopUpCardRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpCardRequest.ProtoReflect.Descriptor instead.
+func (*TopUpCardRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *TopUpCardRequest) GetAmountUsdCents() uint32 {
+	if x != nil && x.AmountUsdCents != nil {
+		return *x.AmountUsdCents
+	}
+	return 0
+}
+
+func (x *TopUpCardRequest) GetIdempotencyKey() string {
+	if x != nil {
+		return x.IdempotencyKey
+	}
+	return ""
+}
+
+type TopUpCardResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TopUpCardResponse) Reset() {
+	*x = TopUpCardResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TopUpCardResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TopUpCardResponse) ProtoMessage() {}
+
+func (x *TopUpCardResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TopUpCardResponse.ProtoReflect.Descriptor instead.
+func (*TopUpCardResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *TopUpCardResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type ListCardsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -624,7 +1049,7 @@ type ListCardsRequest struct {
 
 func (x *ListCardsRequest) Reset() {
 	*x = ListCardsRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	mi := &file_roamcard_v1_card_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +1061,7 @@ func (x *ListCardsRequest) String() string {
 func (*ListCardsRequest) ProtoMessage() {}
 
 func (x *ListCardsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	mi := &file_roamcard_v1_card_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +1074,7 @@ func (x *ListCardsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardsRequest.ProtoReflect.Descriptor instead.
 func (*ListCardsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{8}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{15}
 }
 
 type ListCardsResponse struct {
@@ -661,7 +1086,7 @@ type ListCardsResponse struct {
 
 func (x *ListCardsResponse) Reset() {
 	*x = ListCardsResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	mi := &file_roamcard_v1_card_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -673,7 +1098,7 @@ func (x *ListCardsResponse) String() string {
 func (*ListCardsResponse) ProtoMessage() {}
 
 func (x *ListCardsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	mi := &file_roamcard_v1_card_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -686,7 +1111,7 @@ func (x *ListCardsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardsResponse.ProtoReflect.Descriptor instead.
 func (*ListCardsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListCardsResponse) GetCards() []*Card {
@@ -712,7 +1137,7 @@ type Card struct {
 
 func (x *Card) Reset() {
 	*x = Card{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	mi := &file_roamcard_v1_card_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +1149,7 @@ func (x *Card) String() string {
 func (*Card) ProtoMessage() {}
 
 func (x *Card) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	mi := &file_roamcard_v1_card_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +1162,7 @@ func (x *Card) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Card.ProtoReflect.Descriptor instead.
 func (*Card) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Card) GetId() string {
@@ -776,7 +1201,7 @@ type EnsureCardRequest struct {
 
 func (x *EnsureCardRequest) Reset() {
 	*x = EnsureCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	mi := &file_roamcard_v1_card_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +1213,7 @@ func (x *EnsureCardRequest) String() string {
 func (*EnsureCardRequest) ProtoMessage() {}
 
 func (x *EnsureCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	mi := &file_roamcard_v1_card_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +1226,7 @@ func (x *EnsureCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureCardRequest.ProtoReflect.Descriptor instead.
 func (*EnsureCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{18}
 }
 
 type EnsureCardResponse struct {
@@ -813,7 +1238,7 @@ type EnsureCardResponse struct {
 
 func (x *EnsureCardResponse) Reset() {
 	*x = EnsureCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	mi := &file_roamcard_v1_card_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -825,7 +1250,7 @@ func (x *EnsureCardResponse) String() string {
 func (*EnsureCardResponse) ProtoMessage() {}
 
 func (x *EnsureCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	mi := &file_roamcard_v1_card_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -838,7 +1263,7 @@ func (x *EnsureCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureCardResponse.ProtoReflect.Descriptor instead.
 func (*EnsureCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EnsureCardResponse) GetCard() *Card {
@@ -857,7 +1282,7 @@ type GetCardBalanceRequest struct {
 
 func (x *GetCardBalanceRequest) Reset() {
 	*x = GetCardBalanceRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	mi := &file_roamcard_v1_card_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -869,7 +1294,7 @@ func (x *GetCardBalanceRequest) String() string {
 func (*GetCardBalanceRequest) ProtoMessage() {}
 
 func (x *GetCardBalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	mi := &file_roamcard_v1_card_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -882,7 +1307,7 @@ func (x *GetCardBalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCardBalanceRequest.ProtoReflect.Descriptor instead.
 func (*GetCardBalanceRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetCardBalanceRequest) GetId() string {
@@ -906,7 +1331,7 @@ type GetCardBalanceResponse struct {
 
 func (x *GetCardBalanceResponse) Reset() {
 	*x = GetCardBalanceResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	mi := &file_roamcard_v1_card_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1343,7 @@ func (x *GetCardBalanceResponse) String() string {
 func (*GetCardBalanceResponse) ProtoMessage() {}
 
 func (x *GetCardBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	mi := &file_roamcard_v1_card_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1356,7 @@ func (x *GetCardBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCardBalanceResponse.ProtoReflect.Descriptor instead.
 func (*GetCardBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetCardBalanceResponse) GetCardId() string {
@@ -976,7 +1401,7 @@ type CreateRevealChallengeRequest struct {
 
 func (x *CreateRevealChallengeRequest) Reset() {
 	*x = CreateRevealChallengeRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[15]
+	mi := &file_roamcard_v1_card_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -988,7 +1413,7 @@ func (x *CreateRevealChallengeRequest) String() string {
 func (*CreateRevealChallengeRequest) ProtoMessage() {}
 
 func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[15]
+	mi := &file_roamcard_v1_card_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1001,7 +1426,7 @@ func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateRevealChallengeRequest) GetId() string {
@@ -1041,7 +1466,7 @@ type CreateRevealChallengeResponse struct {
 
 func (x *CreateRevealChallengeResponse) Reset() {
 	*x = CreateRevealChallengeResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[16]
+	mi := &file_roamcard_v1_card_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1053,7 +1478,7 @@ func (x *CreateRevealChallengeResponse) String() string {
 func (*CreateRevealChallengeResponse) ProtoMessage() {}
 
 func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[16]
+	mi := &file_roamcard_v1_card_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1066,7 +1491,7 @@ func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateRevealChallengeResponse) GetIntentId() string {
@@ -1119,7 +1544,7 @@ type RevealCardRequest struct {
 
 func (x *RevealCardRequest) Reset() {
 	*x = RevealCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[17]
+	mi := &file_roamcard_v1_card_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1556,7 @@ func (x *RevealCardRequest) String() string {
 func (*RevealCardRequest) ProtoMessage() {}
 
 func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[17]
+	mi := &file_roamcard_v1_card_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1569,7 @@ func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardRequest.ProtoReflect.Descriptor instead.
 func (*RevealCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevealCardRequest) GetId() string {
@@ -1195,7 +1620,7 @@ type RevealCardResponse struct {
 
 func (x *RevealCardResponse) Reset() {
 	*x = RevealCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[18]
+	mi := &file_roamcard_v1_card_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1632,7 @@ func (x *RevealCardResponse) String() string {
 func (*RevealCardResponse) ProtoMessage() {}
 
 func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[18]
+	mi := &file_roamcard_v1_card_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1645,7 @@ func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardResponse.ProtoReflect.Descriptor instead.
 func (*RevealCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RevealCardResponse) GetCardId() string {
@@ -1259,7 +1684,7 @@ type CardCredentials struct {
 
 func (x *CardCredentials) Reset() {
 	*x = CardCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[19]
+	mi := &file_roamcard_v1_card_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1271,7 +1696,7 @@ func (x *CardCredentials) String() string {
 func (*CardCredentials) ProtoMessage() {}
 
 func (x *CardCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[19]
+	mi := &file_roamcard_v1_card_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1284,7 +1709,7 @@ func (x *CardCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardCredentials.ProtoReflect.Descriptor instead.
 func (*CardCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CardCredentials) GetNumber() string {
@@ -1331,7 +1756,7 @@ type SealedCredentials struct {
 
 func (x *SealedCredentials) Reset() {
 	*x = SealedCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[20]
+	mi := &file_roamcard_v1_card_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1768,7 @@ func (x *SealedCredentials) String() string {
 func (*SealedCredentials) ProtoMessage() {}
 
 func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[20]
+	mi := &file_roamcard_v1_card_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1781,7 @@ func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedCredentials.ProtoReflect.Descriptor instead.
 func (*SealedCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *SealedCredentials) GetSuite() string {
@@ -1432,6 +1857,36 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x0eidempotencyKey\"@\n" +
 	"\x14PurchaseCardResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x1a\n" +
+	"\x18GetTopupDiscoveryRequest\"\xa1\x02\n" +
+	"\x19GetTopupDiscoveryResponse\x12)\n" +
+	"\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n" +
+	"\apayment\x18\x02 \x01(\v2\x1d.roamcard.v1.CardPaymentTermsR\apayment\x129\n" +
+	"\townership\x18\x03 \x01(\v2\x1b.roamcard.v1.TopupOwnershipR\townership\x120\n" +
+	"\x06limits\x18\x04 \x01(\v2\x18.roamcard.v1.TopupLimitsR\x06limits\x123\n" +
+	"\afunding\x18\x05 \x01(\v2\x19.roamcard.v1.TopupFundingR\afunding\"\xc5\x01\n" +
+	"\x0eTopupOwnership\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x120\n" +
+	"\x14active_card_required\x18\x02 \x01(\bR\x12activeCardRequired\x125\n" +
+	"\x17card_selected_by_server\x18\x03 \x01(\bR\x14cardSelectedByServer\x124\n" +
+	"\x17sign_in_required_to_buy\x18\x04 \x01(\bR\x13signInRequiredToBuy\"\xf0\x01\n" +
+	"\vTopupLimits\x12-\n" +
+	"\x13min_order_usd_cents\x18\x01 \x01(\rR\x10minOrderUsdCents\x125\n" +
+	"\x17default_order_usd_cents\x18\x02 \x01(\rR\x14defaultOrderUsdCents\x12-\n" +
+	"\x13max_order_usd_cents\x18\x03 \x01(\rR\x10maxOrderUsdCents\x12 \n" +
+	"\fload_fee_bps\x18\x04 \x01(\rR\n" +
+	"loadFeeBps\x12*\n" +
+	"\x11load_fee_rounding\x18\x05 \x01(\tR\x0floadFeeRounding\"i\n" +
+	"\fTopupFunding\x12\"\n" +
+	"\fasynchronous\x18\x01 \x01(\bR\fasynchronous\x12!\n" +
+	"\fconfirmed_by\x18\x02 \x03(\tR\vconfirmedBy\x12\x12\n" +
+	"\x04poll\x18\x03 \x03(\tR\x04poll\"\x99\x01\n" +
+	"\x10TopUpCardRequest\x12;\n" +
+	"\x10amount_usd_cents\x18\x01 \x01(\rB\f\xbaH\t*\a\x18\xa8\xc3\x01(\xc4\x13H\x00R\x0eamountUsdCents\x88\x01\x01\x123\n" +
+	"\x0fidempotency_key\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x0eidempotencyKeyB\x13\n" +
+	"\x11_amount_usd_cents\"=\n" +
+	"\x11TopUpCardResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x12\n" +
 	"\x10ListCardsRequest\"<\n" +
 	"\x11ListCardsResponse\x12'\n" +
@@ -1490,10 +1945,12 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xeb\v\n" +
+	"ciphertext2\x9a\x10\n" +
 	"\vCardService\x12\x85\x01\n" +
-	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\x96\x03\n" +
-	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xc0\x02\x8a\xb5\x18\x97\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\x81\x01\n" +
+	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\x9e\x03\n" +
+	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xc8\x02\x8a\xb5\x18\x9f\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\x8e\x01\n" +
+	"\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse\"*\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/card/topup/discovery\x90\x02\x01\x12\x93\x03\n" +
+	"\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\"\xc6\x02\x8a\xb5\x18\xa0\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13active_card_missing:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\a\b\xc4\x13\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1b:\x01*b\x05order\"\x0f/api/card/topup\x12\x81\x01\n" +
 	"\tListCards\x12\x1d.roamcard.v1.ListCardsRequest\x1a\x1e.roamcard.v1.ListCardsResponse\"5\x8a\xb5\x18\x1c\b\x03\x12\x05cards(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/api/cards\x90\x02\x01\x12\xaa\x01\n" +
 	"\n" +
@@ -1517,7 +1974,7 @@ func file_roamcard_v1_card_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_card_proto_rawDescData
 }
 
-var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_roamcard_v1_card_proto_goTypes = []any{
 	(*GetCardDiscoveryRequest)(nil),       // 0: roamcard.v1.GetCardDiscoveryRequest
 	(*GetCardDiscoveryResponse)(nil),      // 1: roamcard.v1.GetCardDiscoveryResponse
@@ -1527,56 +1984,72 @@ var file_roamcard_v1_card_proto_goTypes = []any{
 	(*CardCredentialTerms)(nil),           // 5: roamcard.v1.CardCredentialTerms
 	(*PurchaseCardRequest)(nil),           // 6: roamcard.v1.PurchaseCardRequest
 	(*PurchaseCardResponse)(nil),          // 7: roamcard.v1.PurchaseCardResponse
-	(*ListCardsRequest)(nil),              // 8: roamcard.v1.ListCardsRequest
-	(*ListCardsResponse)(nil),             // 9: roamcard.v1.ListCardsResponse
-	(*Card)(nil),                          // 10: roamcard.v1.Card
-	(*EnsureCardRequest)(nil),             // 11: roamcard.v1.EnsureCardRequest
-	(*EnsureCardResponse)(nil),            // 12: roamcard.v1.EnsureCardResponse
-	(*GetCardBalanceRequest)(nil),         // 13: roamcard.v1.GetCardBalanceRequest
-	(*GetCardBalanceResponse)(nil),        // 14: roamcard.v1.GetCardBalanceResponse
-	(*CreateRevealChallengeRequest)(nil),  // 15: roamcard.v1.CreateRevealChallengeRequest
-	(*CreateRevealChallengeResponse)(nil), // 16: roamcard.v1.CreateRevealChallengeResponse
-	(*RevealCardRequest)(nil),             // 17: roamcard.v1.RevealCardRequest
-	(*RevealCardResponse)(nil),            // 18: roamcard.v1.RevealCardResponse
-	(*CardCredentials)(nil),               // 19: roamcard.v1.CardCredentials
-	(*SealedCredentials)(nil),             // 20: roamcard.v1.SealedCredentials
-	(*Order)(nil),                         // 21: roamcard.v1.Order
-	(*timestamppb.Timestamp)(nil),         // 22: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),               // 23: google.protobuf.Struct
+	(*GetTopupDiscoveryRequest)(nil),      // 8: roamcard.v1.GetTopupDiscoveryRequest
+	(*GetTopupDiscoveryResponse)(nil),     // 9: roamcard.v1.GetTopupDiscoveryResponse
+	(*TopupOwnership)(nil),                // 10: roamcard.v1.TopupOwnership
+	(*TopupLimits)(nil),                   // 11: roamcard.v1.TopupLimits
+	(*TopupFunding)(nil),                  // 12: roamcard.v1.TopupFunding
+	(*TopUpCardRequest)(nil),              // 13: roamcard.v1.TopUpCardRequest
+	(*TopUpCardResponse)(nil),             // 14: roamcard.v1.TopUpCardResponse
+	(*ListCardsRequest)(nil),              // 15: roamcard.v1.ListCardsRequest
+	(*ListCardsResponse)(nil),             // 16: roamcard.v1.ListCardsResponse
+	(*Card)(nil),                          // 17: roamcard.v1.Card
+	(*EnsureCardRequest)(nil),             // 18: roamcard.v1.EnsureCardRequest
+	(*EnsureCardResponse)(nil),            // 19: roamcard.v1.EnsureCardResponse
+	(*GetCardBalanceRequest)(nil),         // 20: roamcard.v1.GetCardBalanceRequest
+	(*GetCardBalanceResponse)(nil),        // 21: roamcard.v1.GetCardBalanceResponse
+	(*CreateRevealChallengeRequest)(nil),  // 22: roamcard.v1.CreateRevealChallengeRequest
+	(*CreateRevealChallengeResponse)(nil), // 23: roamcard.v1.CreateRevealChallengeResponse
+	(*RevealCardRequest)(nil),             // 24: roamcard.v1.RevealCardRequest
+	(*RevealCardResponse)(nil),            // 25: roamcard.v1.RevealCardResponse
+	(*CardCredentials)(nil),               // 26: roamcard.v1.CardCredentials
+	(*SealedCredentials)(nil),             // 27: roamcard.v1.SealedCredentials
+	(*Order)(nil),                         // 28: roamcard.v1.Order
+	(*timestamppb.Timestamp)(nil),         // 29: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),               // 30: google.protobuf.Struct
 }
 var file_roamcard_v1_card_proto_depIdxs = []int32{
 	2,  // 0: roamcard.v1.GetCardDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
 	3,  // 1: roamcard.v1.GetCardDiscoveryResponse.ownership:type_name -> roamcard.v1.CardOwnership
 	4,  // 2: roamcard.v1.GetCardDiscoveryResponse.issuance:type_name -> roamcard.v1.CardIssuanceTerms
 	5,  // 3: roamcard.v1.GetCardDiscoveryResponse.credentials:type_name -> roamcard.v1.CardCredentialTerms
-	21, // 4: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
-	10, // 5: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
-	22, // 6: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
-	10, // 7: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
-	22, // 8: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
-	23, // 9: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
-	22, // 10: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	19, // 11: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
-	20, // 12: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
-	0,  // 13: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
-	6,  // 14: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
-	8,  // 15: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
-	11, // 16: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
-	13, // 17: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
-	15, // 18: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
-	17, // 19: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
-	1,  // 20: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
-	7,  // 21: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
-	9,  // 22: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
-	12, // 23: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
-	14, // 24: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
-	16, // 25: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
-	18, // 26: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
-	20, // [20:27] is the sub-list for method output_type
-	13, // [13:20] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	28, // 4: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
+	2,  // 5: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
+	10, // 6: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
+	11, // 7: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
+	12, // 8: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
+	28, // 9: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
+	17, // 10: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
+	29, // 11: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
+	17, // 12: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
+	29, // 13: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
+	30, // 14: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
+	29, // 15: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	26, // 16: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
+	27, // 17: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
+	0,  // 18: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
+	6,  // 19: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
+	8,  // 20: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
+	13, // 21: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
+	15, // 22: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
+	18, // 23: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
+	20, // 24: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
+	22, // 25: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
+	24, // 26: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
+	1,  // 27: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
+	7,  // 28: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
+	9,  // 29: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
+	14, // 30: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
+	16, // 31: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
+	19, // 32: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
+	21, // 33: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
+	23, // 34: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
+	25, // 35: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
+	27, // [27:36] is the sub-list for method output_type
+	18, // [18:27] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_card_proto_init() }
@@ -1586,16 +2059,17 @@ func file_roamcard_v1_card_proto_init() {
 	}
 	file_roamcard_v1_order_proto_init()
 	file_roamcard_v1_policy_proto_init()
-	file_roamcard_v1_card_proto_msgTypes[10].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[15].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[13].OneofWrappers = []any{}
 	file_roamcard_v1_card_proto_msgTypes[17].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[22].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_card_proto_rawDesc), len(file_roamcard_v1_card_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   21,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

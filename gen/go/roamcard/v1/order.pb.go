@@ -247,7 +247,9 @@ type Order struct {
 	// The payment that was taken.
 	Payment *Payment `protobuf:"bytes,7,opt,name=payment,proto3" json:"payment,omitempty"`
 	// How the card stands, for card_issue.
-	Issuance  *Issuance              `protobuf:"bytes,8,opt,name=issuance,proto3" json:"issuance,omitempty"`
+	Issuance *Issuance `protobuf:"bytes,8,opt,name=issuance,proto3" json:"issuance,omitempty"`
+	// How the credit stands, for card_topup.
+	Topup     *Topup                 `protobuf:"bytes,9,opt,name=topup,proto3" json:"topup,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When an unpaid order stops being payable.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -339,6 +341,13 @@ func (x *Order) GetPayment() *Payment {
 func (x *Order) GetIssuance() *Issuance {
 	if x != nil {
 		return x.Issuance
+	}
+	return nil
+}
+
+func (x *Order) GetTopup() *Topup {
+	if x != nil {
+		return x.Topup
 	}
 	return nil
 }
@@ -455,6 +464,79 @@ func (x *Payment) GetSettledAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// How the crediting of a card stands.
+type Topup struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// queued, pending, credited, or review when an operator looks at it.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// What was paid.
+	GrossUsdCents uint32 `protobuf:"varint,2,opt,name=gross_usd_cents,json=grossUsdCents,proto3" json:"gross_usd_cents,omitempty"`
+	// What was kept of it.
+	LoadFeeUsdCents uint32 `protobuf:"varint,3,opt,name=load_fee_usd_cents,json=loadFeeUsdCents,proto3" json:"load_fee_usd_cents,omitempty"`
+	// What the card is credited with.
+	CardCreditUsdCents uint32 `protobuf:"varint,4,opt,name=card_credit_usd_cents,json=cardCreditUsdCents,proto3" json:"card_credit_usd_cents,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *Topup) Reset() {
+	*x = Topup{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Topup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Topup) ProtoMessage() {}
+
+func (x *Topup) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Topup.ProtoReflect.Descriptor instead.
+func (*Topup) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Topup) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Topup) GetGrossUsdCents() uint32 {
+	if x != nil {
+		return x.GrossUsdCents
+	}
+	return 0
+}
+
+func (x *Topup) GetLoadFeeUsdCents() uint32 {
+	if x != nil {
+		return x.LoadFeeUsdCents
+	}
+	return 0
+}
+
+func (x *Topup) GetCardCreditUsdCents() uint32 {
+	if x != nil {
+		return x.CardCreditUsdCents
+	}
+	return 0
+}
+
 // How the issuing of a card stands.
 type Issuance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -472,7 +554,7 @@ type Issuance struct {
 
 func (x *Issuance) Reset() {
 	*x = Issuance{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[6]
+	mi := &file_roamcard_v1_order_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +566,7 @@ func (x *Issuance) String() string {
 func (*Issuance) ProtoMessage() {}
 
 func (x *Issuance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[6]
+	mi := &file_roamcard_v1_order_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +579,7 @@ func (x *Issuance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issuance.ProtoReflect.Descriptor instead.
 func (*Issuance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{6}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Issuance) GetStatus() string {
@@ -551,7 +633,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x0fGetOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xd9\x03\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x83\x04\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -560,7 +642,8 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\vpayable_url\x18\x05 \x01(\tH\x00R\vpayable_url\x88\x01\x01\x12(\n" +
 	"\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n" +
 	"\apayment\x18\a \x01(\v2\x14.roamcard.v1.PaymentR\apayment\x121\n" +
-	"\bissuance\x18\b \x01(\v2\x15.roamcard.v1.IssuanceR\bissuance\x129\n" +
+	"\bissuance\x18\b \x01(\v2\x15.roamcard.v1.IssuanceR\bissuance\x12(\n" +
+	"\x05topup\x18\t \x01(\v2\x12.roamcard.v1.TopupR\x05topup\x129\n" +
 	"\n" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
@@ -575,7 +658,12 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n" +
 	"\vtransaction\x18\x05 \x01(\tR\vtransaction\x129\n" +
 	"\n" +
-	"settled_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\"\xdb\x01\n" +
+	"settled_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\"\xa7\x01\n" +
+	"\x05Topup\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12&\n" +
+	"\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n" +
+	"\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n" +
+	"\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents\"\xdb\x01\n" +
 	"\bIssuance\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n" +
 	"\acard_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n" +
@@ -602,7 +690,7 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_roamcard_v1_order_proto_goTypes = []any{
 	(*ListOrdersRequest)(nil),     // 0: roamcard.v1.ListOrdersRequest
 	(*ListOrdersResponse)(nil),    // 1: roamcard.v1.ListOrdersResponse
@@ -610,26 +698,28 @@ var file_roamcard_v1_order_proto_goTypes = []any{
 	(*GetOrderResponse)(nil),      // 3: roamcard.v1.GetOrderResponse
 	(*Order)(nil),                 // 4: roamcard.v1.Order
 	(*Payment)(nil),               // 5: roamcard.v1.Payment
-	(*Issuance)(nil),              // 6: roamcard.v1.Issuance
-	(*timestamppb.Timestamp)(nil), // 7: google.protobuf.Timestamp
+	(*Topup)(nil),                 // 6: roamcard.v1.Topup
+	(*Issuance)(nil),              // 7: roamcard.v1.Issuance
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	4, // 0: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
-	4, // 1: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
-	5, // 2: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
-	6, // 3: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
-	7, // 4: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	7, // 5: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	7, // 6: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	0, // 7: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	2, // 8: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	1, // 9: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	3, // 10: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	9, // [9:11] is the sub-list for method output_type
-	7, // [7:9] is the sub-list for method input_type
-	7, // [7:7] is the sub-list for extension type_name
-	7, // [7:7] is the sub-list for extension extendee
-	0, // [0:7] is the sub-list for field type_name
+	4,  // 0: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
+	4,  // 1: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
+	5,  // 2: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
+	7,  // 3: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
+	6,  // 4: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
+	8,  // 5: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	8,  // 6: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	8,  // 7: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	0,  // 8: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	2,  // 9: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	1,  // 10: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	3,  // 11: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	10, // [10:12] is the sub-list for method output_type
+	8,  // [8:10] is the sub-list for method input_type
+	8,  // [8:8] is the sub-list for extension type_name
+	8,  // [8:8] is the sub-list for extension extendee
+	0,  // [0:8] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -641,14 +731,14 @@ func file_roamcard_v1_order_proto_init() {
 	file_roamcard_v1_order_proto_msgTypes[0].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[1].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[4].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[6].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[7].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

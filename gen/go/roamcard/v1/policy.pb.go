@@ -151,7 +151,9 @@ type Policy struct {
 	// The largest request body in bytes; 0 stands for 16 KiB.
 	MaxBodyBytes uint32 `protobuf:"varint,6,opt,name=max_body_bytes,json=maxBodyBytes,proto3" json:"max_body_bytes,omitempty"`
 	// The problem codes, beyond those any route may give, that this method answers with.
-	Problems      []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
+	Problems []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
+	// What a paid method costs.
+	Price         *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -235,6 +237,66 @@ func (x *Policy) GetProblems() []string {
 	return nil
 }
 
+func (x *Policy) GetPrice() *Price {
+	if x != nil {
+		return x.Price
+	}
+	return nil
+}
+
+// The range of a price in US dollar cents; one price when both ends are the same.
+type Price struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	MinUsdCents   uint32                 `protobuf:"varint,1,opt,name=min_usd_cents,json=minUsdCents,proto3" json:"min_usd_cents,omitempty"`
+	MaxUsdCents   uint32                 `protobuf:"varint,2,opt,name=max_usd_cents,json=maxUsdCents,proto3" json:"max_usd_cents,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Price) Reset() {
+	*x = Price{}
+	mi := &file_roamcard_v1_policy_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Price) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Price) ProtoMessage() {}
+
+func (x *Price) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_policy_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Price.ProtoReflect.Descriptor instead.
+func (*Price) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_policy_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Price) GetMinUsdCents() uint32 {
+	if x != nil {
+		return x.MinUsdCents
+	}
+	return 0
+}
+
+func (x *Price) GetMaxUsdCents() uint32 {
+	if x != nil {
+		return x.MaxUsdCents
+	}
+	return 0
+}
+
 var file_roamcard_v1_policy_proto_extTypes = []protoimpl.ExtensionInfo{
 	{
 		ExtendedType:  (*descriptorpb.MethodOptions)(nil),
@@ -258,7 +320,7 @@ var File_roamcard_v1_policy_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18roamcard/v1/policy.proto\x12\vroamcard.v1\x1a google/protobuf/descriptor.proto\"\x8b\x02\n" +
+	"\x18roamcard/v1/policy.proto\x12\vroamcard.v1\x1a google/protobuf/descriptor.proto\"\xb5\x02\n" +
 	"\x06Policy\x12+\n" +
 	"\x06access\x18\x01 \x01(\x0e2\x13.roamcard.v1.AccessR\x06access\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x12\n" +
@@ -266,7 +328,11 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\x12idempotency_header\x18\x04 \x01(\x0e2\x1e.roamcard.v1.IdempotencyHeaderR\x11idempotencyHeader\x12\x19\n" +
 	"\bno_store\x18\x05 \x01(\bR\anoStore\x12$\n" +
 	"\x0emax_body_bytes\x18\x06 \x01(\rR\fmaxBodyBytes\x12\x1a\n" +
-	"\bproblems\x18\a \x03(\tR\bproblems*\x83\x01\n" +
+	"\bproblems\x18\a \x03(\tR\bproblems\x12(\n" +
+	"\x05price\x18\b \x01(\v2\x12.roamcard.v1.PriceR\x05price\"O\n" +
+	"\x05Price\x12\"\n" +
+	"\rmin_usd_cents\x18\x01 \x01(\rR\vminUsdCents\x12\"\n" +
+	"\rmax_usd_cents\x18\x02 \x01(\rR\vmaxUsdCents*\x83\x01\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rACCESS_PUBLIC\x10\x01\x12\x10\n" +
@@ -294,23 +360,25 @@ func file_roamcard_v1_policy_proto_rawDescGZIP() []byte {
 }
 
 var file_roamcard_v1_policy_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_roamcard_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
+var file_roamcard_v1_policy_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
 var file_roamcard_v1_policy_proto_goTypes = []any{
 	(Access)(0),                        // 0: roamcard.v1.Access
 	(IdempotencyHeader)(0),             // 1: roamcard.v1.IdempotencyHeader
 	(*Policy)(nil),                     // 2: roamcard.v1.Policy
-	(*descriptorpb.MethodOptions)(nil), // 3: google.protobuf.MethodOptions
+	(*Price)(nil),                      // 3: roamcard.v1.Price
+	(*descriptorpb.MethodOptions)(nil), // 4: google.protobuf.MethodOptions
 }
 var file_roamcard_v1_policy_proto_depIdxs = []int32{
 	0, // 0: roamcard.v1.Policy.access:type_name -> roamcard.v1.Access
 	1, // 1: roamcard.v1.Policy.idempotency_header:type_name -> roamcard.v1.IdempotencyHeader
-	3, // 2: roamcard.v1.policy:extendee -> google.protobuf.MethodOptions
-	2, // 3: roamcard.v1.policy:type_name -> roamcard.v1.Policy
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	3, // [3:4] is the sub-list for extension type_name
-	2, // [2:3] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3, // 2: roamcard.v1.Policy.price:type_name -> roamcard.v1.Price
+	4, // 3: roamcard.v1.policy:extendee -> google.protobuf.MethodOptions
+	2, // 4: roamcard.v1.policy:type_name -> roamcard.v1.Policy
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	4, // [4:5] is the sub-list for extension type_name
+	3, // [3:4] is the sub-list for extension extendee
+	0, // [0:3] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_policy_proto_init() }
@@ -324,7 +392,7 @@ func file_roamcard_v1_policy_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_policy_proto_rawDesc), len(file_roamcard_v1_policy_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   1,
+			NumMessages:   2,
 			NumExtensions: 1,
 			NumServices:   0,
 		},

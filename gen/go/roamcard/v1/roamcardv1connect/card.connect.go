@@ -39,6 +39,11 @@ const (
 	// CardServicePurchaseCardProcedure is the fully-qualified name of the CardService's PurchaseCard
 	// RPC.
 	CardServicePurchaseCardProcedure = "/roamcard.v1.CardService/PurchaseCard"
+	// CardServiceGetTopupDiscoveryProcedure is the fully-qualified name of the CardService's
+	// GetTopupDiscovery RPC.
+	CardServiceGetTopupDiscoveryProcedure = "/roamcard.v1.CardService/GetTopupDiscovery"
+	// CardServiceTopUpCardProcedure is the fully-qualified name of the CardService's TopUpCard RPC.
+	CardServiceTopUpCardProcedure = "/roamcard.v1.CardService/TopUpCard"
 	// CardServiceListCardsProcedure is the fully-qualified name of the CardService's ListCards RPC.
 	CardServiceListCardsProcedure = "/roamcard.v1.CardService/ListCards"
 	// CardServiceEnsureCardProcedure is the fully-qualified name of the CardService's EnsureCard RPC.
@@ -62,6 +67,12 @@ type CardServiceClient interface {
 	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
 	// with the same idempotencyKey: it is never paid twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
+	// Describes what a top-up may be, what it costs and how the credit arrives.
+	GetTopupDiscovery(context.Context, *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error)
+	// Tops the payer's active card up. The service picks the card; the caller never names one. The
+	// load fee of 200 basis points is taken from the payment, the rest is credited asynchronously.
+	// After an unclear answer repeat the same request with the same idempotencyKey.
+	TopUpCard(context.Context, *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error)
 	// Lists the cards of the signed-in wallet.
 	ListCards(context.Context, *v1.ListCardsRequest) (*v1.ListCardsResponse, error)
 	// Returns the signed-in wallet's card. It never issues one: a wallet without a card is told to
@@ -98,6 +109,19 @@ func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+CardServicePurchaseCardProcedure,
 			connect.WithSchema(cardServiceMethods.ByName("PurchaseCard")),
+			connect.WithClientOptions(opts...),
+		),
+		getTopupDiscovery: connect.NewClient[v1.GetTopupDiscoveryRequest, v1.GetTopupDiscoveryResponse](
+			httpClient,
+			baseURL+CardServiceGetTopupDiscoveryProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("GetTopupDiscovery")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		topUpCard: connect.NewClient[v1.TopUpCardRequest, v1.TopUpCardResponse](
+			httpClient,
+			baseURL+CardServiceTopUpCardProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("TopUpCard")),
 			connect.WithClientOptions(opts...),
 		),
 		listCards: connect.NewClient[v1.ListCardsRequest, v1.ListCardsResponse](
@@ -139,6 +163,8 @@ func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 type cardServiceClient struct {
 	getCardDiscovery      *connect.Client[v1.GetCardDiscoveryRequest, v1.GetCardDiscoveryResponse]
 	purchaseCard          *connect.Client[v1.PurchaseCardRequest, v1.PurchaseCardResponse]
+	getTopupDiscovery     *connect.Client[v1.GetTopupDiscoveryRequest, v1.GetTopupDiscoveryResponse]
+	topUpCard             *connect.Client[v1.TopUpCardRequest, v1.TopUpCardResponse]
 	listCards             *connect.Client[v1.ListCardsRequest, v1.ListCardsResponse]
 	ensureCard            *connect.Client[v1.EnsureCardRequest, v1.EnsureCardResponse]
 	getCardBalance        *connect.Client[v1.GetCardBalanceRequest, v1.GetCardBalanceResponse]
@@ -158,6 +184,24 @@ func (c *cardServiceClient) GetCardDiscovery(ctx context.Context, req *v1.GetCar
 // PurchaseCard calls roamcard.v1.CardService.PurchaseCard.
 func (c *cardServiceClient) PurchaseCard(ctx context.Context, req *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error) {
 	response, err := c.purchaseCard.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetTopupDiscovery calls roamcard.v1.CardService.GetTopupDiscovery.
+func (c *cardServiceClient) GetTopupDiscovery(ctx context.Context, req *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error) {
+	response, err := c.getTopupDiscovery.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// TopUpCard calls roamcard.v1.CardService.TopUpCard.
+func (c *cardServiceClient) TopUpCard(ctx context.Context, req *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error) {
+	response, err := c.topUpCard.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -218,6 +262,12 @@ type CardServiceHandler interface {
 	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
 	// with the same idempotencyKey: it is never paid twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
+	// Describes what a top-up may be, what it costs and how the credit arrives.
+	GetTopupDiscovery(context.Context, *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error)
+	// Tops the payer's active card up. The service picks the card; the caller never names one. The
+	// load fee of 200 basis points is taken from the payment, the rest is credited asynchronously.
+	// After an unclear answer repeat the same request with the same idempotencyKey.
+	TopUpCard(context.Context, *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error)
 	// Lists the cards of the signed-in wallet.
 	ListCards(context.Context, *v1.ListCardsRequest) (*v1.ListCardsResponse, error)
 	// Returns the signed-in wallet's card. It never issues one: a wallet without a card is told to
@@ -250,6 +300,19 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 		CardServicePurchaseCardProcedure,
 		svc.PurchaseCard,
 		connect.WithSchema(cardServiceMethods.ByName("PurchaseCard")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cardServiceGetTopupDiscoveryHandler := connect.NewUnaryHandlerSimple(
+		CardServiceGetTopupDiscoveryProcedure,
+		svc.GetTopupDiscovery,
+		connect.WithSchema(cardServiceMethods.ByName("GetTopupDiscovery")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	cardServiceTopUpCardHandler := connect.NewUnaryHandlerSimple(
+		CardServiceTopUpCardProcedure,
+		svc.TopUpCard,
+		connect.WithSchema(cardServiceMethods.ByName("TopUpCard")),
 		connect.WithHandlerOptions(opts...),
 	)
 	cardServiceListCardsHandler := connect.NewUnaryHandlerSimple(
@@ -290,6 +353,10 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 			cardServiceGetCardDiscoveryHandler.ServeHTTP(w, r)
 		case CardServicePurchaseCardProcedure:
 			cardServicePurchaseCardHandler.ServeHTTP(w, r)
+		case CardServiceGetTopupDiscoveryProcedure:
+			cardServiceGetTopupDiscoveryHandler.ServeHTTP(w, r)
+		case CardServiceTopUpCardProcedure:
+			cardServiceTopUpCardHandler.ServeHTTP(w, r)
 		case CardServiceListCardsProcedure:
 			cardServiceListCardsHandler.ServeHTTP(w, r)
 		case CardServiceEnsureCardProcedure:
@@ -315,6 +382,14 @@ func (UnimplementedCardServiceHandler) GetCardDiscovery(context.Context, *v1.Get
 
 func (UnimplementedCardServiceHandler) PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.PurchaseCard is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) GetTopupDiscovery(context.Context, *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.GetTopupDiscovery is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) TopUpCard(context.Context, *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.TopUpCard is not implemented"))
 }
 
 func (UnimplementedCardServiceHandler) ListCards(context.Context, *v1.ListCardsRequest) (*v1.ListCardsResponse, error) {

@@ -1,0 +1,8 @@
+// Everything against one development server. Each file also runs alone.
+import "./purchase.test.mjs";
+import "./connect.test.mjs";
+import "./keys.test.mjs";
+import "./lost-reply.test.mjs";
+import "./bad-input.test.mjs";
+import "./triggers.test.mjs";
+import "./crash.test.mjs";

@@ -1,0 +1,58 @@
+// What really happened to the money, asked of the chain and not of the service.
+import assert from "node:assert/strict";
+import { createPublicClient, http, parseAbi, parseAbiItem } from "viem";
+import { base } from "viem/chains";
+
+/** The price of a card in USDC's smallest unit. */
+export const cardPrice = 25_000_000n;
+
+const usdc = parseAbi(["function balanceOf(address) view returns (uint256)"]);
+const transfer = parseAbiItem("event Transfer(address indexed from, address indexed to, uint256 value)");
+
+export class Chain {
+  constructor(ready) {
+    this.asset = ready.usdc;
+    this.payTo = ready.payTo;
+    this.client = createPublicClient({ chain: base, transport: http(ready.rpcUrl), pollingInterval: 100, cacheTime: 0 });
+  }
+
+  balance(address) {
+    return this.client.readContract({ address: this.asset, abi: usdc, functionName: "balanceOf", args: [address] });
+  }
+
+  /** Every transfer of USDC from the payer to the service. */
+  transfers(payer) {
+    return this.client.getLogs({
+      address: this.asset, event: transfer, args: { from: payer, to: this.payTo }, fromBlock: 0n, toBlock: "latest",
+    });
+  }
+
+  /** The state of the money between payers and the service. */
+  async snapshot(...payers) {
+    const wallets = payers.map((p) => p.address);
+    const [payee, ...balances] = await Promise.all([this.payTo, ...wallets].map((w) => this.balance(w)));
+    const transfers = await Promise.all(wallets.map((w) => this.transfers(w)));
+    return { payee, balances, transfers };
+  }
+
+  /** Checks that since the snapshot each payer has paid for so many cards, one transfer each, and nobody else has. */
+  async assertPaid(before, payers, counts) {
+    const now = await this.snapshot(...payers);
+    const moved = now.transfers.map((logs, i) => logs.slice(before.transfers[i].length).map((log) => log.args.value));
+    assert.deepEqual(moved, counts.map((n) => Array(n).fill(cardPrice)), "the transfers from payer to payee");
+    assert.deepEqual(
+      before.balances.map((b, i) => b - now.balances[i]), counts.map((n) => BigInt(n) * cardPrice), "what left the payers' wallets",
+    );
+    const total = counts.reduce((sum, n) => sum + BigInt(n) * cardPrice, 0n);
+    assert.equal(now.payee - before.payee, total, "what reached the payee's wallet");
+    return now;
+  }
+}
+
+/** Runs an action by one payer and checks that it paid for exactly so many cards. */
+export async function paying(chain, payer, count, action) {
+  const before = await chain.snapshot(payer);
+  const result = await action();
+  await chain.assertPaid(before, [payer], [count]);
+  return result;
+}

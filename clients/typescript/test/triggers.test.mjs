@@ -1,0 +1,69 @@
+// What a key ending in ~NNN makes the sandbox do.
+import assert from "node:assert/strict";
+import { get, json, newKey, poll, problem, purchase, purchaseLeg, signIn } from "./support/api.mjs";
+import { paying } from "./support/chain.mjs";
+import { headerOf, signPayment, termsOf } from "./support/payer.mjs";
+import { buyer, chain, dev, scenario } from "./support/shared.mjs";
+
+scenario("~002: the issuer refuses, and the paid order waits for an operator", async () => {
+  const account = buyer();
+  const order = await paying(chain, account, 1, async () => {
+    const bought = await json(await purchase(dev.baseUrl, account, newKey("~002")));
+    const session = await signIn(dev.baseUrl, account, "eip191");
+    const held = await poll("operator_review", () => get(dev.baseUrl, `/api/orders/${bought.orderId}`, session), (o) => o.status === "operator_review");
+    assert.equal(held.issuance.status, "review");
+    const { cards } = await get(dev.baseUrl, "/api/cards", session);
+    assert.deepEqual(cards.filter((c) => c.status === "ACTIVE"), []);
+    return held;
+  });
+  assert.notEqual(order.payment.transaction, "");
+});
+
+scenario("~004: an unknown settlement is 503 and never 402, and the same header then answers 200", async () => {
+  const account = buyer();
+  const key = newKey("~004");
+  const before = await chain.snapshot(account);
+  const terms = termsOf(await purchaseLeg(dev.baseUrl, key));
+  const payment = headerOf(await signPayment(account, terms));
+
+  const first = await purchaseLeg(dev.baseUrl, key, payment);
+  const unknown = await problem(first, 503, "settlement_unknown");
+  assert.match(first.headers.get("retry-after") ?? "", /^[1-9]\d*$/);
+  assert.equal(first.headers.get("payment-required"), null);
+  assert.match(unknown.orderId, /^ord_/);
+  assert.equal(unknown.retryable, true);
+  assert.equal(unknown.safeToPayAgain, false);
+  assert.equal(unknown.nextAction, "retry_same_request");
+
+  // The same header, and an impatient client that signs anew.
+  const [same, anew] = await Promise.all([payment, headerOf(await signPayment(account, terms))].map((p) => purchaseLeg(dev.baseUrl, key, p)));
+  for (const response of [same, anew]) {
+    const order = await json(response);
+    assert.equal(order.orderId, unknown.orderId);
+    assert.equal(order.replayed, true);
+  }
+  assert.equal(anew.headers.get("payment-response"), same.headers.get("payment-response"));
+  await chain.assertPaid(before, [account], [1]);
+});
+
+scenario("~007: without float there is no challenge", async () => {
+  const response = await purchaseLeg(dev.baseUrl, newKey("~007"));
+  assert.equal(response.headers.get("payment-required"), null);
+  const body = await problem(response, 503, "float_unavailable");
+  assert.equal(body.retryable, true);
+});
+
+scenario("an issuer whose float runs out stops the sale before the challenge", async (t) => {
+  const { floatCents } = await (await fetch(`${dev.sandboxUrl}/control/books`)).json();
+  const setFloat = async (cents) => {
+    const response = await fetch(`${dev.sandboxUrl}/control/float`, { method: "POST", body: JSON.stringify({ cents }) });
+    assert.equal(response.status, 200, await response.text());
+  };
+  t.after(() => setFloat(floatCents));
+  await setFloat(2499);
+  const refused = await poll("the service's notice of it", () => purchaseLeg(dev.baseUrl, newKey()), (r) => r.status !== 402, 10_000);
+  assert.equal(refused.headers.get("payment-required"), null);
+  await problem(refused, 503, "float_unavailable");
+  await setFloat(floatCents);
+  await poll("the sale", () => purchaseLeg(dev.baseUrl, newKey()), (r) => r.status === 402, 10_000);
+});

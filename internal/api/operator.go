@@ -1,0 +1,104 @@
+package api
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/job"
+)
+
+// OperatorService is for the people who run the service.
+type OperatorService struct{ Config }
+
+// ListFeeJobs implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFeeJobsRequest) (*roamcardv1.ListFeeJobsResponse, error) {
+	q := card.FeeQuery{Status: job.Status(req.GetStatus()), Limit: defaultPage}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	if req.PageToken != nil {
+		before, err := uuid.Parse(req.GetPageToken())
+		if err != nil {
+			return nil, invalid("pageToken", "string.uuid", "must be a uuid")
+		}
+		q.Before = before
+	}
+	size := q.Limit
+	q.Limit++
+	rows, err := s.Fees.List(ctx, q, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListFeeJobsResponse{}
+	if len(rows) > size {
+		rows = rows[:size]
+		res.NextPageToken = proto.String(rows[size-1].ID.String())
+	}
+	for _, row := range rows {
+		m, err := feeJobMessage(row)
+		if err != nil {
+			return nil, err
+		}
+		res.Jobs = append(res.Jobs, m)
+	}
+	return res, nil
+}
+
+// ReconcileFeeJob implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.ReconcileFeeJobRequest) (*roamcardv1.ReconcileFeeJobResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, invalid("id", "string.uuid", "must be a uuid")
+	}
+	row, err := s.Fees.Reconcile(ctx, id, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	m, err := feeJobMessage(row)
+	return &roamcardv1.ReconcileFeeJobResponse{Job: m}, err
+}
+
+// RetryFeeJob implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryFeeJobRequest) (*roamcardv1.RetryFeeJobResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, invalid("id", "string.uuid", "must be a uuid")
+	}
+	a := act(ctx)
+	a.Reason = req.GetReason()
+	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		a.Key = call.RequestHeader().Get(HeaderIdempotencyKey)
+	}
+	row, err := s.Fees.Retry(ctx, id, a)
+	if err != nil {
+		return nil, err
+	}
+	m, err := feeJobMessage(row)
+	return &roamcardv1.RetryFeeJobResponse{Job: m}, err
+}
+
+// act is what the audit trail keeps of a call.
+func act(ctx context.Context) card.Act { return card.Act{Operator: caller(ctx).Name} }
+
+func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
+	a, err := job.Decode[card.FeeArgs](row)
+	if err != nil {
+		return nil, err
+	}
+	m := &roamcardv1.FeeJob{
+		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status), AmountUsdCents: uint32(a.Amount),
+		Version: uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt), FinishedAt: optionalTimestamp(row.FinishedAt),
+	}
+	if row.Status == job.Queued && row.Step != "" {
+		m.Status = string(job.Processing)
+	}
+	if (row.Status == job.Failed || row.Status == job.OperatorReview) && row.LastError != "" {
+		m.Reason = proto.String(row.LastError)
+	}
+	return m, nil
+}

@@ -1,0 +1,167 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/facilitator"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// The settlers that the setting settlement.order names.
+const (
+	settlerRelayer     = "relayer"
+	settlerFacilitator = "facilitator"
+)
+
+// settlerTurn is how long a payment waits for its first settler before the second comes in, and what
+// one call of a facilitator may take.
+const settlerTurn = 8 * time.Second
+
+// settlementOrder reads the setting. Nothing is also what a configuration without the setting has, and
+// means the relayer alone.
+func settlementOrder(text string) ([]string, error) {
+	text = strings.ReplaceAll(text, " ", "")
+	const both, reversed = settlerRelayer + "," + settlerFacilitator, settlerFacilitator + "," + settlerRelayer
+	if err := among(text, settlerRelayer, settlerFacilitator, both, reversed); err != nil {
+		return nil, err
+	}
+	return strings.Split(text, ","), nil
+}
+
+// settlesBy reports whether a settler is in the order.
+func (c Config) settlesBy(settler string) bool {
+	return slices.Contains(c.Settlement, settler) || (len(c.Settlement) == 0 && settler == settlerRelayer)
+}
+
+// settlementMistakes are what the settlers in the order lack. Each of them is needed only with its settler.
+func (c Config) settlementMistakes() []error {
+	var wrong []error
+	need := func(settler, key string, missing bool) {
+		if missing && slices.Contains(c.Settlement, settler) {
+			wrong = append(wrong, fmt.Errorf("%s (%s) is not set, and settlement.order names the %s", key, setting{key: key}.env(), settler))
+		}
+	}
+	need(settlerRelayer, "relayer.keys", len(c.RelayerKeys) == 0)
+	need(settlerFacilitator, "facilitator.url", c.FacilitatorURL == "")
+	need(settlerFacilitator, "facilitator.token", c.FacilitatorToken.IsZero())
+	if c.Environment == Production && strings.HasPrefix(c.FacilitatorURL, "http://") {
+		wrong = append(wrong, errors.New("facilitator.url: must be https in production"))
+	}
+	return wrong
+}
+
+// service reads the http or https URL of a service, which may lie below a path.
+func service(s string) (string, error) {
+	u, err := url.Parse(s)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return "", errors.New("is not a URL like https://facilitator.example.com/v2")
+	}
+	return strings.TrimSuffix(u.String(), "/"), nil
+}
+
+// openSettlers makes what brings payments to the chain. A relayer that has keys but is not in the order
+// settles nothing new; it looks after what it has under way.
+func (a *App) openSettlers(ctx context.Context) error {
+	keys, err := a.config.relayerKeys()
+	if err != nil {
+		return err
+	}
+	if err := chain.CheckKeys(ctx, a.store.Attempts(), keys); err != nil {
+		return fmt.Errorf("check the relayer keys: %w", err)
+	}
+	if len(keys) > 0 || a.config.settlesBy(settlerRelayer) {
+		if a.relayer, err = a.config.newRelayer(a.chain, a.store.Attempts(), keys, a.log); err != nil {
+			return fmt.Errorf("make the relayer: %w", err)
+		}
+	}
+	if a.config.settlesBy(settlerFacilitator) {
+		if a.facilitator, err = a.config.newFacilitator(a.log); err != nil {
+			return fmt.Errorf("make the facilitator: %w", err)
+		}
+	}
+	return nil
+}
+
+func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger) (*chain.Relayer, error) {
+	return chain.NewRelayer(chain.RelayerConfig{
+		Chain: on, Attempts: attempts, Keys: keys,
+		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
+		MaxHeadAge: maxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: log,
+	})
+}
+
+// maxHeadAge is how old the chain's latest block may be before purchases are not taken any more.
+const maxHeadAge = time.Minute
+
+func (c Config) newFacilitator(log *slog.Logger) (*facilitator.Facilitator, error) {
+	terms := c.terms()
+	return facilitator.New(facilitator.Config{
+		URL: c.FacilitatorURL, Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
+		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
+	})
+}
+
+// settler is the one that the order names, or both, one after the other.
+func (a *App) settler() payment.Settler {
+	named := a.settlers()
+	if len(named) == 1 {
+		return named[0].Settler
+	}
+	return payment.NewFailover(payment.FailoverConfig{
+		Settlers: named, Turn: cmp.Or(a.config.SettlementTurn, settlerTurn), Now: time.Now, Log: a.log,
+	})
+}
+
+func (a *App) settlers() []payment.NamedSettler {
+	order := a.config.Settlement
+	if len(order) == 0 {
+		order = []string{settlerRelayer}
+	}
+	named := make([]payment.NamedSettler, len(order))
+	for i, name := range order {
+		named[i] = payment.NamedSettler{Name: name, Settler: a.relayer}
+		if name == settlerFacilitator {
+			named[i].Settler = a.facilitator
+		}
+	}
+	return named
+}
+
+// settlersReady names the check of the settlers, and makes it. Two stand in for each other: they are
+// not ready when neither is.
+func (a *App) settlersReady() (name string, check func(context.Context) error) {
+	ready := map[string]func(context.Context) error{}
+	if a.relayer != nil {
+		ready[settlerRelayer] = a.relayer.Ready
+	}
+	if a.facilitator != nil {
+		ready[settlerFacilitator] = a.facilitator.Ready
+	}
+	named := a.settlers()
+	if len(named) == 1 {
+		return named[0].Name, ready[named[0].Name]
+	}
+	return "settlement", func(ctx context.Context) error {
+		var errs error
+		for _, s := range named {
+			err := ready[s.Name](ctx)
+			if err == nil {
+				return nil
+			}
+			errs = errors.Join(errs, fmt.Errorf("%s: %w", s.Name, err))
+		}
+		return errs
+	}
+}

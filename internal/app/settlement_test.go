@@ -1,0 +1,104 @@
+package app_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// settlementSettings are a whole configuration but for its settlers.
+func settlementSettings(more map[string]string) map[string]string {
+	all := map[string]string{
+		"environment": "sandbox", "base_url": "https://cards.example", "database.url": "postgres://db/roamcard",
+		"chain.rpc_url": "https://base.example", "payment.pay_to": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+		"issuer.url": "https://issuer.example", "issuer.key": "k", "quote.key": strings.Repeat("5a", 32),
+	}
+	for k, v := range more {
+		all[k] = v
+	}
+	return all
+}
+
+func settlementLoad(file map[string]string) (app.Config, error) {
+	return app.Load(file, func(string) (string, bool) { return "", false }, func(string) ([]byte, error) { return nil, errors.New("no file") })
+}
+
+func TestOnlyTheSettlersInTheOrderHaveToBeConfigured(t *testing.T) {
+	const key, url, token = "relayer.keys", "facilitator.url", "facilitator.token"
+	tests := []struct {
+		name    string
+		more    map[string]string
+		missing []string
+	}{
+		{"nothing said", nil, []string{key}},
+		{"relayer", map[string]string{"settlement.order": "relayer"}, []string{key}},
+		{"facilitator", map[string]string{"settlement.order": "facilitator"}, []string{url, token}},
+		{"both", map[string]string{"settlement.order": "relayer,facilitator"}, []string{key, url, token}},
+		{"both with a space, half", map[string]string{"settlement.order": "facilitator, relayer", key: "0x01", token: "t"}, []string{url}},
+		{"facilitator, whole", map[string]string{"settlement.order": "facilitator", url: "https://f.example/platform/v2/x402", token: "t"}, nil},
+		{"a facilitator that nobody asks for", map[string]string{key: "0x01", url: "https://f.example"}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := settlementLoad(settlementSettings(tt.more))
+			told := ""
+			if err != nil {
+				told = err.Error()
+			}
+			for _, name := range []string{key, url, token} {
+				if got, want := strings.Contains(told, name+" ("), slices.Contains(tt.missing, name); got != want {
+					t.Errorf("%s is missed: %t, want %t in:\n%s", name, got, want, told)
+				}
+			}
+			if (err != nil) != (len(tt.missing) > 0) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestASettlementThatCannotBeIsRefusedWithoutQuotingSecrets(t *testing.T) {
+	tests := map[string]map[string]string{
+		"settlement.order": {"settlement.order": "bank", "relayer.keys": "0x01"},
+		"facilitator.url":  {"facilitator.url": "https://user:hunter2@f.example", "relayer.keys": "0x01"},
+		"settlement.turn":  {"settlement.turn": "-1s", "relayer.keys": "0x01"},
+		"must be https": {"settlement.order": "facilitator", "facilitator.url": "http://f.example", "facilitator.token": "hunter2",
+			"environment": "production"},
+	}
+	for want, more := range tests {
+		_, err := settlementLoad(settlementSettings(more))
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%v, want %s told and no secret", err, want)
+		}
+	}
+}
+
+func TestTheServiceDoesNotStartWithoutTheKeyOfAnOpenTransaction(t *testing.T) {
+	url := storetest.URL(t)
+	lost := x402.Address{0: 0xde, 19: 0xad}
+	_, err := storetest.Open(t, url).Attempts().Prepare(t.Context(), uuid.New(), lost, 0, func(uint64) (payment.Transaction, error) {
+		return payment.Transaction{Hash: x402.Hash{1}, Raw: []byte{1}, SignedAt: time.Now()}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, plan{})
+	w.config.DatabaseURL = telemetry.NewSecret(url)
+	a, err := app.New(t.Context(), w.config, app.Options{Log: worldLog(t)})
+	if err == nil {
+		a.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), lost.String()) {
+		t.Errorf("%v, want the address %s named", err, lost)
+	}
+}

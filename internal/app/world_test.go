@@ -1,0 +1,484 @@
+package app_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/invariants"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// origin is the service's public address in every world. It is not where the instances listen, so
+// what a request says of the host cannot pass for it.
+const origin = "https://cards.example"
+
+// world is a whole service: a database, a payee and a relayer of its own on a chain, an issuer, and
+// one or more instances of the program over them.
+type world struct {
+	t       *testing.T
+	config  app.Config
+	db      *pgxpool.Pool
+	node    *rpc.Client
+	payTo   x402.Address
+	relayer x402.Address
+	// from is the block at which the world begins.
+	from      uint64
+	issuer    *issuer
+	instances []*instance
+	log       *slog.Logger
+
+	databaseURL, rpcURL string
+
+	mu sync.Mutex
+	// told is what buyers were told of their purchases.
+	told []invariants.Answer
+}
+
+// plan says how a world differs from the usual one.
+type plan struct {
+	instances int
+	// chain and databaseURL are the world's own ones; the shared chain and a fresh database otherwise.
+	chain       *devnet.Chain
+	databaseURL string
+	issuer      sandbox.Config
+	change      func(*app.Config)
+	// log hears what the instances log.
+	log *slog.Logger
+}
+
+// newWorld makes a world whose instances are ready to sell.
+func newWorld(t *testing.T, p plan) *world {
+	t.Helper()
+	if p.chain == nil {
+		p.chain = sharedChain(t)
+	}
+	if p.databaseURL == "" {
+		p.databaseURL = storetest.URL(t)
+	}
+	w := &world{t: t, issuer: newIssuer(t, p.issuer), databaseURL: p.databaseURL, rpcURL: p.chain.RPCURL, log: p.log}
+	if w.log == nil {
+		w.log = worldLog(t)
+	}
+	w.db = openDatabase(t, p.databaseURL)
+	w.node = dialNode(t, p.chain.RPCURL)
+	payee, relayer := newKey(t), newKey(t)
+	w.payTo, w.relayer = addressOf(payee), addressOf(relayer)
+	w.rpc(nil, "anvil_setBalance", w.relayer.String(), "0x3635c9adc5dea00000")
+	w.from = w.block()
+	w.config = app.Config{
+		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: telemetry.NewSecret(p.databaseURL),
+		RPCURLs: []string{p.chain.RPCURL}, PaidAt: "latest", DeadAt: "safe",
+		PayTo: w.payTo, Asset: usdc(), AssetName: "USD Coin",
+		RelayerKeys:    []telemetry.Secret{telemetry.NewSecret(hexutil.Encode(crypto.FromECDSA(relayer)))},
+		IssuerProvider: "sandbox", IssuerURL: w.issuer.url, IssuerKey: telemetry.NewSecret(sandbox.DevKey),
+		IssuerPoll: 50 * time.Millisecond, IssuerPatience: time.Hour,
+		QuoteKey: telemetry.NewSecret(strings.Repeat("5a", 32)),
+		Slots:    8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
+	}
+	if p.change != nil {
+		p.change(&w.config)
+	}
+	for range max(1, p.instances) {
+		w.start(w.config)
+	}
+	for _, i := range w.instances {
+		w.awaitReady(i)
+	}
+	return w
+}
+
+// instance is one process's worth of the program.
+type instance struct {
+	url string
+	// stop ends it as a signal would, and waits.
+	stop func()
+}
+
+// start adds an instance.
+func (w *world) start(cfg app.Config) *instance {
+	w.t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	cfg.Addr = listener.Addr().String()
+	a, err := app.New(w.t.Context(), cfg, app.Options{Log: w.log, Listener: listener})
+	if err != nil {
+		listener.Close()
+		w.t.Fatalf("start an instance: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	i := &instance{url: "http://" + cfg.Addr}
+	i.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := errors.Join(<-ended, a.Close()); err != nil {
+			w.t.Errorf("end an instance: %v", err)
+		}
+	})
+	w.t.Cleanup(i.stop)
+	w.instances = append(w.instances, i)
+	return i
+}
+
+func (w *world) awaitReady(i *instance) {
+	w.t.Helper()
+	eventually(w.t, 20*time.Second, func() (bool, string) {
+		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		return a.status == http.StatusOK, "not ready: " + string(a.body)
+	})
+}
+
+// worldLog writes what the program logs into the file that ROAMCARD_TEST_LOG names, for the hunt.
+func worldLog(t *testing.T) *slog.Logger {
+	path := os.Getenv("ROAMCARD_TEST_LOG")
+	if path == "" {
+		return slog.New(slog.DiscardHandler)
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return slog.New(slog.NewTextHandler(file, nil)).With("test", t.Name())
+}
+
+// chains is the test binary's shared chain: in memory, and ended by the kernel with this process.
+var chains struct {
+	sync.Mutex
+	shared *devnet.Chain
+}
+
+func sharedChain(t *testing.T) *devnet.Chain {
+	t.Helper()
+	chains.Lock()
+	defer chains.Unlock()
+	if chains.shared == nil {
+		chain, err := devnet.StartChain(context.Background(), devnet.ChainConfig{BlockEvery: time.Second})
+		if err != nil {
+			t.Fatalf("start the chain: %v", err)
+		}
+		chains.shared = chain
+	}
+	return chains.shared
+}
+
+// ownChain is a chain that a test may do anything to.
+func ownChain(t *testing.T) *devnet.Chain {
+	t.Helper()
+	chain, err := devnet.StartChain(t.Context(), devnet.ChainConfig{BlockEvery: time.Second})
+	if err != nil {
+		t.Fatalf("start a chain: %v", err)
+	}
+	t.Cleanup(func() { chain.Close() })
+	return chain
+}
+
+func openDatabase(t *testing.T, url string) *pgxpool.Pool {
+	t.Helper()
+	cfg, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxConns = 4
+	cfg.ConnConfig.RuntimeParams["application_name"] = "the test"
+	pool, err := pgxpool.NewWithConfig(context.WithoutCancel(t.Context()), cfg)
+	if err != nil {
+		t.Fatalf("open the database: %v", err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func dialNode(t *testing.T, url string) *rpc.Client {
+	t.Helper()
+	node, err := rpc.DialContext(t.Context(), url)
+	if err != nil {
+		t.Fatalf("dial the chain: %v", err)
+	}
+	t.Cleanup(node.Close)
+	return node
+}
+
+// rpc asks the chain itself, past whatever stands between it and the instances.
+func (w *world) rpc(result any, method string, args ...any) {
+	w.t.Helper()
+	if err := w.node.CallContext(context.WithoutCancel(w.t.Context()), result, method, args...); err != nil {
+		w.t.Fatalf("%s: %v", method, err)
+	}
+}
+
+func (w *world) block() uint64 {
+	w.t.Helper()
+	var n hexutil.Uint64
+	w.rpc(&n, "eth_blockNumber")
+	return uint64(n)
+}
+
+// balance is what an account holds in USDC.
+func (w *world) balance(of x402.Address) money.USDC {
+	w.t.Helper()
+	var word hexutil.Bytes
+	w.rpc(&word, "eth_call", map[string]any{"to": usdc().String(), "data": hexutil.Encode(x402.BalanceCall(of))}, "latest")
+	return money.USDC(common.BytesToHash(word).Big().Int64())
+}
+
+// fund sets what an account holds in USDC: the token keeps balances in its slot 2.
+func (w *world) fund(account x402.Address, amount money.USDC) {
+	w.t.Helper()
+	var slot [64]byte
+	copy(slot[12:], account[:])
+	slot[63] = 2
+	w.rpc(nil, "anvil_setStorageAt", usdc().String(), crypto.Keccak256Hash(slot[:]), common.BigToHash(amount.Big()))
+}
+
+func usdc() x402.Address { return x402.Address(common.HexToAddress(devnet.USDCAddress)) }
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func addressOf(key *ecdsa.PrivateKey) x402.Address {
+	return x402.Address(crypto.PubkeyToAddress(key.PublicKey))
+}
+
+// request is one call of a client's.
+type request struct {
+	at     *instance // the first one when nil
+	method string    // POST when empty
+	path   string
+	body   string
+	header map[string]string
+}
+
+// answer is what came back. problem is set for every answer of 400 and more that holds one.
+type answer struct {
+	status  int
+	header  http.Header
+	body    []byte
+	problem problem
+	// err is set when nothing came back.
+	err error
+}
+
+// problem is a problem document of the service's.
+type problem struct {
+	Type           string `json:"type"`
+	Title          string `json:"title"`
+	Status         int    `json:"status"`
+	Detail         string `json:"detail"`
+	Code           string `json:"code"`
+	Retryable      *bool  `json:"retryable"`
+	SafeToPayAgain *bool  `json:"safeToPayAgain"`
+	NextAction     string `json:"nextAction"`
+	RequestID      string `json:"requestId"`
+	OrderID        string `json:"orderId"`
+}
+
+var client = &http.Client{
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Timeout:       60 * time.Second,
+}
+
+// send makes a call and reads its answer to the end.
+func (w *world) send(r request) answer {
+	if r.at == nil {
+		r.at = w.instances[0]
+	}
+	if r.method == "" {
+		r.method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(w.t.Context(), r.method, r.at.url+r.path, strings.NewReader(r.body))
+	if err != nil {
+		return answer{err: err}
+	}
+	if r.body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for name, value := range r.header {
+		req.Header.Set(name, value)
+		if name == "Host" {
+			req.Host = value
+		}
+	}
+	sent := time.Now()
+	res, err := client.Do(req)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer res.Body.Close()
+	a := read(res)
+	w.hear(r, a, sent)
+	return a
+}
+
+func read(res *http.Response) answer {
+	a := answer{status: res.StatusCode, header: res.Header}
+	a.body, a.err = io.ReadAll(res.Body)
+	if a.status >= http.StatusBadRequest && json.Unmarshal(a.body, &a.problem) != nil {
+		a.problem = problem{}
+	}
+	return a
+}
+
+// into decodes the answer, which must have the status.
+func (a answer) into(t *testing.T, status int, v any) {
+	t.Helper()
+	if a.err != nil || a.status != status {
+		t.Fatalf("status %d (%v), want %d: %s", a.status, a.err, status, a.body)
+	}
+	if v == nil {
+		return
+	}
+	if err := json.Unmarshal(a.body, v); err != nil {
+		t.Fatalf("%v in %s", err, a.body)
+	}
+}
+
+// issuer is the sandbox behind a real port, and its control face.
+type issuer struct {
+	t   *testing.T
+	url string
+}
+
+func newIssuer(t *testing.T, cfg sandbox.Config) *issuer {
+	t.Helper()
+	if cfg.SettleAfter == 0 {
+		cfg.SettleAfter = 20 * time.Millisecond
+	}
+	server, err := sandbox.NewServer(cfg)
+	if err != nil {
+		t.Fatalf("open the sandbox: %v", err)
+	}
+	listener := httptest.NewServer(server)
+	t.Cleanup(func() {
+		server.Close() // lets held requests go, for which the listener waits
+		listener.CloseClientConnections()
+		listener.Close()
+	})
+	return &issuer{t: t, url: listener.URL}
+}
+
+// issuerBooks are the issuer's own, as its control face shows them.
+type issuerBooks struct {
+	Float money.Cents `json:"floatCents"`
+	Cards []struct {
+		ID      string      `json:"id"`
+		Status  string      `json:"status"`
+		Balance money.Cents `json:"balanceCents"`
+	} `json:"cards"`
+	Movements []struct {
+		Card   string      `json:"cardId"`
+		Status string      `json:"status"`
+		Amount money.Cents `json:"amountCents"`
+	} `json:"movements"`
+	Requests map[string]int `json:"requests"`
+}
+
+func (i *issuer) books() issuerBooks {
+	i.t.Helper()
+	var b issuerBooks
+	if err := json.Unmarshal(i.control("GET", "books", nil), &b); err != nil {
+		i.t.Fatal(err)
+	}
+	return b
+}
+
+// fault orders a misbehaviour: times requests of the operation, or all when times is 0.
+func (i *issuer) fault(op, mode string, times, delayMS int) {
+	i.t.Helper()
+	i.control("POST", "faults", map[string]any{"op": op, "mode": mode, "times": times, "delayMs": delayMS})
+}
+
+func (i *issuer) control(method, path string, body any) []byte {
+	i.t.Helper()
+	encoded, err := json.Marshal(body)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(context.WithoutCancel(i.t.Context()), method, i.url+"/control/"+path, bytes.NewReader(encoded))
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		i.t.Fatalf("control the issuer: %v", err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		i.t.Fatalf("control the issuer: %s %s: %d %s (%v)", method, path, res.StatusCode, text, err)
+	}
+	return text
+}
+
+// eventually polls a condition that another goroutine or process brings about.
+func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
+	t.Helper()
+	deadline := time.NewTimer(within)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, state := ok()
+		if done {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not within %s: %s", within, state)
+		}
+	}
+}
+
+// rounds is how often a race is run.
+func rounds() int {
+	if os.Getenv("ROAMCARD_TORTURE") != "" {
+		return 100
+	}
+	return 20
+}
+
+func quoted(s string) string { return strconv.Quote(s) }
+
+func purchaseBody(key string) string { return fmt.Sprintf(`{"idempotencyKey":%s}`, jsonText(key)) }
+
+func jsonText(s string) string {
+	encoded, _ := json.Marshal(s) // a string always marshals
+	return string(encoded)
+}

@@ -1,0 +1,111 @@
+package bench
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"sync"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// durable is a PostgreSQL of the benchmark's own that keeps what it commits, as in production. The tests'
+// one does not.
+func durable(b *testing.B) *devnet.Postgres {
+	b.Helper()
+	db, err := devnet.StartPostgres(b.Context(), devnet.PostgresConfig{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { db.Close() })
+	if _, err := store.Migrate(b.Context(), db.URL(), nil); err != nil {
+		b.Fatal(err)
+	}
+	return db
+}
+
+// ask reads one row.
+func ask(b *testing.B, url, sql string, into ...any) {
+	b.Helper()
+	connected(b, url, func(ctx context.Context, conn *pgx.Conn) error { return conn.QueryRow(ctx, sql).Scan(into...) })
+}
+
+// tell runs statements.
+func tell(b *testing.B, url, sql string) {
+	b.Helper()
+	connected(b, url, func(ctx context.Context, conn *pgx.Conn) error { _, err := conn.Exec(ctx, sql); return err })
+}
+
+func connected(b *testing.B, url string, do func(context.Context, *pgx.Conn) error) {
+	b.Helper()
+	ctx := context.WithoutCancel(b.Context())
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if err := do(ctx, conn); err != nil {
+		b.Fatalf("%s: %v", url, err)
+	}
+}
+
+// activity is what a server has done in a database so far.
+type activity struct{ transactions, written int64 }
+
+// activityOf is exact once the connections in question are closed: an open one reports late.
+func activityOf(b *testing.B, server, database string) activity {
+	b.Helper()
+	var a activity
+	connected(b, server, func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, `SELECT xact_commit + xact_rollback, tup_inserted + tup_updated + tup_deleted
+			FROM pg_stat_database WHERE datname = $1`, database).Scan(&a.transactions, &a.written)
+	})
+	return a
+}
+
+// inParallel calls do for each number below n, as often at once as there are workers.
+func inParallel(n, workers int, do func(worker, i int)) {
+	var next int
+	var mu sync.Mutex
+	take := func() int { mu.Lock(); defer mu.Unlock(); next++; return next - 1 }
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			for i := take(); i < n; i = take() {
+				do(worker, i)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func usdc() x402.Address { return x402.Address(common.HexToAddress(devnet.USDCAddress)) }
+
+func domain() x402.Domain {
+	return x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: usdc()}
+}
+
+func newKey(b *testing.B) *ecdsa.PrivateKey {
+	b.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return key
+}
+
+func addressOf(key *ecdsa.PrivateKey) x402.Address {
+	return x402.Address(crypto.PubkeyToAddress(key.PublicKey))
+}
+
+func newNonce() (n x402.Hash) {
+	_, _ = rand.Read(n[:]) // never fails
+	return n
+}

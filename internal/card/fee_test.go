@@ -1,0 +1,79 @@
+package card_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/job"
+)
+
+func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
+	modes := append(append([]cardtest.Mode{cardtest.UnknownState}, lostAfter...), lostBefore...)
+	for _, mode := range modes {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			story(t, careful, func(s *shelf) {
+				s.issuer.Fault(cardtest.Move, mode)
+				id := s.paid()
+				s.pass(10 * time.Minute)
+				args, err := job.Decode[card.FeeArgs](s.fee(id))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := s.issuer.Executed(args.Ref()); s.fee(id).Status != job.Succeeded || n != 1 {
+					t.Errorf("fee job %s, taken %d times", s.fee(id).Status, n)
+				}
+				s.wantBalance(id, card.Remaining)
+			})
+		})
+	}
+}
+
+func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
+	story(t, card.Traits{Horizon: horizon}, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore)
+		id := s.paid()
+		s.pass(patience)
+		if fee := s.fee(id); fee.Status != job.OperatorReview || s.issuer.Calls(cardtest.Move) != 1 {
+			t.Errorf("fee job %s after %d withdrawals", fee.Status, s.issuer.Calls(cardtest.Move))
+		}
+		s.wantBalance(id, card.Price)
+	})
+}
+
+func TestAFeeFailsByTheIssuersWordOnly(t *testing.T) {
+	for _, mode := range []cardtest.Mode{cardtest.Refused, cardtest.Rejected} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			story(t, careful, func(s *shelf) {
+				s.issuer.Fault(cardtest.Move, mode)
+				id := s.paid()
+				s.pass(time.Minute)
+				if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != card.RefusedUnstated {
+					t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
+				}
+				s.wantBalance(id, card.Price)
+			})
+		})
+	}
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, cardtest.StaysPending)
+		id := s.paid()
+		s.pass(patience + 10*time.Minute)
+		if fee := s.fee(id); fee.Status != job.OperatorReview {
+			t.Errorf("left pending: fee job %s", fee.Status)
+		}
+	})
+}
+
+func TestEachVersionOfAFeeHasItsOwnReference(t *testing.T) {
+	one := card.FeeArgs{Card: uuid.New(), Version: 1}
+	again, next, other := one, one, one
+	next.Version, other.Card = 2, uuid.New()
+	if one.Ref() != again.Ref() || one.Ref() == next.Ref() || one.Ref() == other.Ref() {
+		t.Errorf("references %s, %s, %s, %s", one.Ref(), again.Ref(), next.Ref(), other.Ref())
+	}
+}

@@ -1,0 +1,147 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+)
+
+// Act is an operator's deed, for the audit trail.
+type Act struct {
+	// Operator is the operator's name.
+	Operator string
+	// Key makes a retry happen once; empty for acts that may be repeated.
+	Key    string
+	Reason string
+}
+
+// FeeQuery asks for a page of fee jobs.
+type FeeQuery struct {
+	// Status is one of the job statuses, or empty for all. A queued job whose withdrawal has been sent
+	// counts as processing.
+	Status job.Status
+	// Before is the last job of the page before.
+	Before uuid.UUID
+	Limit  int
+}
+
+// FeeJobs keeps the fee jobs for operators. Every write is audited in its own transaction.
+type FeeJobs interface {
+	// FeeJobs lists jobs, newest first, and records that the operator looked.
+	FeeJobs(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error)
+	// FeeJob finds one. ErrNotFound when there is none.
+	FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error)
+	// Conclude gives a job that is not final the status that the issuer confirmed; with the status it
+	// has, only the act is recorded. It does nothing to a job that changed since row was read, and says so.
+	Conclude(ctx context.Context, row job.Row, status job.Status, reason string, act Act) (done bool, err error)
+	// Retry queues the next version of a failed job, once for each key. ErrNotFailed when it is not
+	// failed, ErrKeyReused when the operator used the key for another reason.
+	Retry(ctx context.Context, row job.Row, next FeeArgs, act Act) error
+}
+
+// The errors of FeeJobs.
+var (
+	ErrNotFailed = errors.New("the job is not failed")
+	ErrKeyReused = errors.New("the key was used for another act")
+)
+
+// FeeDesk is what operators do with fee jobs.
+type FeeDesk struct {
+	Jobs   FeeJobs
+	Issuer Issuer
+	// Budget bounds one call to the issuer.
+	Budget time.Duration
+}
+
+// List shows a page of fee jobs, newest first.
+func (d FeeDesk) List(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error) {
+	return d.Jobs.FeeJobs(ctx, q, act)
+}
+
+// Reconcile reads what became of a job's withdrawal and records it. Nothing is sent again.
+func (d FeeDesk) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+	row, a, err := d.find(ctx, id)
+	if err != nil {
+		return job.Row{}, err
+	}
+	status, reason, err := d.look(ctx, row, a)
+	if err != nil {
+		return job.Row{}, err
+	}
+	done, err := d.Jobs.Conclude(ctx, row, status, reason, act)
+	if err != nil {
+		return job.Row{}, fmt.Errorf("conclude the job: %w", err)
+	}
+	if !done {
+		// A worker was quicker; what it wrote is the truth to show.
+		row, _, err = d.find(ctx, id)
+		return row, err
+	}
+	return d.Jobs.FeeJob(ctx, id)
+}
+
+// look asks the issuer for the withdrawal of the job's present version.
+func (d FeeDesk) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status, string, error) {
+	if row.Status == job.Succeeded || row.Status == job.Failed {
+		return row.Status, row.LastError, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.Budget)
+	defer cancel()
+	m, err := d.Issuer.Moved(ctx, a.Ref())
+	if errors.Is(err, ErrNoRef) {
+		return row.Status, row.LastError, nil
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("read the withdrawal: %w", errors.Join(err, issuerDown()))
+	}
+	switch m.State {
+	case MoveSucceeded:
+		return job.Succeeded, "", nil
+	case MoveFailed:
+		if m.Refusal == nil {
+			return job.Failed, RefusedUnstated, nil
+		}
+		return job.Failed, m.Refusal.Code, nil
+	case MovePending:
+	}
+	return row.Status, row.LastError, nil
+}
+
+// Retry queues the next version of a withdrawal that the issuer confirmed as failed.
+func (d FeeDesk) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+	row, a, err := d.find(ctx, id)
+	if err != nil {
+		return job.Row{}, err
+	}
+	a.Version++
+	switch err := d.Jobs.Retry(ctx, row, a, act); {
+	case errors.Is(err, ErrNotFailed):
+		return job.Row{}, fault.New(fault.FailureUnconfirmed, "Only a withdrawal that the issuer confirmed as failed can be retried. Reconcile it first.")
+	case errors.Is(err, ErrKeyReused):
+		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
+	case err != nil:
+		return job.Row{}, fmt.Errorf("retry the job: %w", err)
+	}
+	return d.Jobs.FeeJob(ctx, id)
+}
+
+func (d FeeDesk) find(ctx context.Context, id uuid.UUID) (job.Row, FeeArgs, error) {
+	row, err := d.Jobs.FeeJob(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return job.Row{}, FeeArgs{}, fault.New(fault.JobNotFound, "There is no fee job with this id.")
+	}
+	if err != nil {
+		return job.Row{}, FeeArgs{}, fmt.Errorf("find the job: %w", err)
+	}
+	a, err := job.Decode[FeeArgs](row)
+	if err != nil {
+		return job.Row{}, FeeArgs{}, fmt.Errorf("read the job: %w", err)
+	}
+	return row, a, nil
+}

@@ -1,0 +1,176 @@
+package card
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// TopupRequest asks for a top-up. Its JSON is part of the order's fingerprint.
+type TopupRequest struct {
+	Gross money.Cents `json:"amountUsdCents"`
+}
+
+// Topup is what a top-up order remembers: what is paid, what is kept of it, what the card gets. The
+// card is picked when the payer is known, and stays.
+type Topup struct {
+	Gross  money.Cents `json:"grossUsdCents"`
+	Fee    money.Cents `json:"loadFeeUsdCents"`
+	Credit money.Cents `json:"cardCreditUsdCents"`
+	Card   uuid.UUID   `json:"card"`
+}
+
+// TopupOf splits a gross payment.
+func TopupOf(gross money.Cents) Topup {
+	fee := gross.BasisPoints(LoadFeeBPS)
+	return Topup{Gross: gross, Fee: fee, Credit: gross - fee}
+}
+
+// TopupItem reads what a top-up order remembers.
+func TopupItem(o order.Order) (Topup, error) {
+	var t Topup
+	if err := json.Unmarshal(o.Item, &t); err != nil {
+		return Topup{}, fmt.Errorf("read the top-up: %w", err)
+	}
+	return t, nil
+}
+
+// Topups sells credit for cards that were sold before. It is the second product over the same issuer.
+type Topups struct {
+	*Cards
+	// TopupPaused closes the sale.
+	TopupPaused bool
+}
+
+// Kind implements checkout.Product.
+func (t Topups) Kind() order.Kind { return order.CardTopup }
+
+// Offer implements checkout.Product: the amount asked for, while the issuer can be funded.
+func (t Topups) Offer(ctx context.Context, request json.RawMessage, _ *order.Offer) (order.Offer, error) {
+	if t.TopupPaused {
+		return order.Offer{}, fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
+	}
+	var r TopupRequest
+	if len(request) > 0 {
+		if err := json.Unmarshal(request, &r); err != nil {
+			return order.Offer{}, fmt.Errorf("read the request: %w", err)
+		}
+	}
+	if r.Gross == 0 {
+		r.Gross = DefaultOrder
+	}
+	split := TopupOf(r.Gross)
+	if err := t.available(ctx, split.Credit); err != nil {
+		return order.Offer{}, err
+	}
+	return order.Offer{
+		Price: split.Gross, Item: marshal(split),
+		Description: fmt.Sprintf("Card top-up: %s USD credit after the load fee of %s", split.Credit, split.Fee),
+	}, nil
+}
+
+// Admit implements checkout.Product: the payer's active card, and the credit from the issuer's float.
+func (t Topups) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
+	c, err := t.Store.Live(ctx, owner)
+	if errors.Is(err, ErrNotFound) || (err == nil && c.Status != Active) {
+		return order.Admission{}, fault.New(fault.ActiveCardMissing, "Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
+	}
+	if err != nil {
+		return order.Admission{}, fmt.Errorf("look for the owner's card: %w", err)
+	}
+	var split Topup
+	if err := json.Unmarshal(o.Item, &split); err != nil {
+		return order.Admission{}, fmt.Errorf("read the offer: %w", err)
+	}
+	split.Card = c.ID
+	hold, err := t.floatHold(ctx, split.Credit)
+	if err != nil {
+		return order.Admission{}, err
+	}
+	return order.Admission{Item: marshal(split), Holds: []order.Hold{hold}}, nil
+}
+
+// Deliver implements checkout.Product: one load of the credit, confirmed by the issuer's record of it and
+// then by the balance.
+func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
+	split, err := TopupItem(o)
+	if err != nil {
+		return order.Progress{}, err
+	}
+	c, err := t.Store.Card(ctx, split.Card, o.Owner)
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("find the card: %w", err)
+	}
+	ref := loadRef(o.ID)
+	loaded, err := mutate(ctx, t.Cards, l, mutation[Moved]{
+		step: "load",
+		send: func(ctx context.Context) (Moved, error) {
+			if err := faultpoint.Fail("load.before_send"); err != nil {
+				return Moved{}, err
+			}
+			m, err := t.Issuer.Move(ctx, Movement{Ref: ref, Account: c.Account, Direction: Load, Amount: split.Credit, Scenario: o.Scenario})
+			return m, errors.Join(err, faultpoint.Fail("load.after_send"))
+		},
+		read: func(ctx context.Context) (Moved, error) { return t.Issuer.Moved(ctx, ref) },
+	})
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("load the card: %w", err)
+	}
+	proof := map[string]string{"card": c.ID.String(), "reference": ref.String()}
+	switch loaded.knowledge {
+	case refused:
+		return refusedLoad(loaded.refusal, proof), nil
+	case untraceable:
+		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the load", Evidence: proof}, nil
+	case recorded:
+		switch m := loaded.record; m.State {
+		case MoveSucceeded:
+			return t.confirm(ctx, o, c, proof)
+		case MoveFailed:
+			return refusedLoad(m.Refusal, proof), nil
+		case MovePending:
+		}
+	case unknown:
+	}
+	return t.waitFor(o, proof), nil
+}
+
+// confirm reads the balance: a load that the issuer reports is a credit once the card shows money.
+func (t Topups) confirm(ctx context.Context, o order.Order, c Card, proof map[string]string) (order.Progress, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.Budget)
+	defer cancel()
+	b, err := t.Vault.Balance(ctx, c.Account)
+	if err != nil {
+		// The credit stands; only its confirmation waits.
+		return t.waitFor(o, proof), nil
+	}
+	proof["balance_usd_cents"] = fmt.Sprint(int64(b.Available))
+	return order.Progress{State: order.Delivered, Reason: "credit confirmed", Evidence: proof}, nil
+}
+
+func (t Topups) waitFor(o order.Order, proof map[string]string) order.Progress {
+	if t.Now().Sub(o.CreatedAt) > t.Patience {
+		return order.Progress{State: order.Doubtful, Reason: "the issuer left the load undecided for too long", Evidence: proof}
+	}
+	return order.Progress{State: order.Waiting, After: t.pollAfter(o)}
+}
+
+func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
+	if no == nil {
+		no = &Refusal{Code: RefusedUnstated}
+	}
+	proof["refusal"], proof["issuer_message"] = no.Code, no.Message
+	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: proof}
+}
+
+func loadRef(id order.ID) Ref { return Ref(uuid.NewSHA1(references, []byte("load/"+string(id)))) }

@@ -1,0 +1,132 @@
+package chain
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// CheckKeys refuses to go on without the key of a relayer that has open attempts: nobody else can raise
+// their fees or fill a gap in their nonces, and a payment waits for its open attempt.
+func CheckKeys(ctx context.Context, attempts payment.Attempts, keys []*ecdsa.PrivateKey) error {
+	open, err := attempts.Relayers(ctx)
+	if err != nil {
+		return fmt.Errorf("list relayers with open attempts: %w", err)
+	}
+	held := map[x402.Address]bool{}
+	for _, key := range keys {
+		held[x402.Address(crypto.PubkeyToAddress(key.PublicKey))] = true
+	}
+	var missing []string
+	for _, relayer := range open {
+		if !held[relayer] {
+			missing = append(missing, relayer.String())
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("there are open settlement transactions of %s, whose private key is not configured", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// choose spreads new payments over the keys that have gas, the same payment always to the same key
+// while nothing changes. When every key is below its minimum, one that can pay for this transaction
+// will do: the payment is claimed, and readiness keeps further ones away.
+func (r *Relayer) choose(ctx context.Context, id uuid.UUID, cost *big.Int) (account, error) {
+	start := int(binary.BigEndian.Uint64(id[8:]) % uint64(len(r.accounts)))
+	order := slices.Concat(r.accounts[start:], r.accounts[:start])
+	for _, least := range []*big.Int{r.config.MinBalance, cost} {
+		for _, a := range order {
+			balance, err := r.gasOf(ctx, a)
+			if err != nil {
+				return account{}, err
+			}
+			if balance.Cmp(least) >= 0 {
+				return a, nil
+			}
+		}
+	}
+	return account{}, errors.New("every relayer is short of gas")
+}
+
+// Ready reports what would keep a payment from settling now: silent or wrong nodes, an old head, or no
+// key with enough ether for gas. A key that is short of it is passed over while another has enough.
+func (r *Relayer) Ready(ctx context.Context) error {
+	if err := r.config.Chain.Ready(ctx, r.config.MaxHeadAge); err != nil {
+		return err
+	}
+	var short []string
+	for _, a := range r.accounts {
+		balance, err := r.readGas(ctx, a)
+		if err != nil {
+			return fmt.Errorf("chain not ready: %w", err)
+		}
+		if balance.Cmp(r.config.MinBalance) >= 0 {
+			return nil
+		}
+		short = append(short, fmt.Sprintf("%s has %s wei", a.address, balance))
+	}
+	return fmt.Errorf("every relayer is short of gas: %s", strings.Join(short, ", "))
+}
+
+// gasOf is what an account holds for gas, in wei, now or a moment ago.
+func (r *Relayer) gasOf(ctx context.Context, a account) (*big.Int, error) {
+	if known, ok := r.gas.recent(a.address, r.config.Now()); ok {
+		return known, nil
+	}
+	return r.readGas(ctx, a)
+}
+
+func (r *Relayer) readGas(ctx context.Context, a account) (*big.Int, error) {
+	var balance hexutil.Big
+	if err := r.config.Chain.pool.call(ctx, &balance, "eth_getBalance", a.address.String(), "latest"); err != nil {
+		return nil, fmt.Errorf("read gas balance: %w", err)
+	}
+	r.gas.keep(a.address, balance.ToInt(), r.config.Now())
+	return balance.ToInt(), nil
+}
+
+// gasLog keeps balances for a moment, which saves a call for each payment. What is kept is enough for
+// hundreds of settlements or is read again.
+type gasLog struct {
+	mu sync.Mutex
+	of map[x402.Address]gasBalance
+}
+
+type gasBalance struct {
+	wei *big.Int
+	at  time.Time
+}
+
+// gasFor is how long a balance is believed.
+const gasFor = 5 * time.Second
+
+func (g *gasLog) recent(of x402.Address, now time.Time) (*big.Int, bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b, ok := g.of[of]
+	return b.wei, ok && now.Sub(b.at) < gasFor
+}
+
+func (g *gasLog) keep(of x402.Address, wei *big.Int, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of == nil {
+		g.of = map[x402.Address]gasBalance{}
+	}
+	g.of[of] = gasBalance{wei: wei, at: now}
+}

@@ -1,0 +1,131 @@
+package chain_test
+
+import (
+	"crypto/ecdsa"
+	"log/slog"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// relayerOf is a relayer with several of the development chain's keys.
+func (b *bench) relayerOf(wallets ...devnet.Wallet) *chain.Relayer {
+	b.Helper()
+	var keys []*ecdsa.PrivateKey
+	for _, w := range wallets {
+		keys = append(keys, keyOf(w))
+	}
+	r, err := chain.NewRelayer(chain.RelayerConfig{
+		Chain: b.chain, Attempts: b.attempts, Keys: keys, MinBalance: big.NewInt(1e15),
+		ResendAfter: time.Nanosecond, Now: b.now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) setGas(w devnet.Wallet, wei *big.Int) {
+	b.Helper()
+	b.control("anvil_setBalance", w.Address, "0x"+wei.Text(16))
+}
+
+func TestNewPaymentsGoToKeysThatHaveGas(t *testing.T) {
+	b := newBench(t)
+	wallets := devnet.WalletsOf(devnet.RoleRelayer)
+	poor, rich := wallets[0], wallets[1]
+	b.setGas(poor, big.NewInt(1))
+	r := b.relayerOf(poor, rich)
+	if err := r.Ready(t.Context()); err != nil {
+		t.Errorf("one key has gas: %v", err)
+	}
+	for i := range 6 {
+		p := b.claim(buyer(i))
+		if err := r.Submit(t.Context(), p); err != nil {
+			t.Fatalf("submit: %v", err)
+		}
+		if got := b.wantAttempts(p, payment.AttemptOpen)[0].Relayer; got != addressOf(rich) {
+			t.Errorf("payment %d goes to %s, which is short of gas", i, got)
+		}
+		b.settles(p)
+	}
+}
+
+func TestAClaimedPaymentUsesTheLastOfTheGas(t *testing.T) {
+	b := newBench(t)
+	only := devnet.WalletsOf(devnet.RoleRelayer)[0]
+	// Below the minimum, yet enough for a few transactions at the development chain's fees.
+	b.setGas(only, big.NewInt(9e14))
+	r := b.relayerOf(only)
+	if err := r.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), addressOf(only).String()) {
+		t.Errorf("ready: %v, want the key named", err)
+	}
+	p := b.claim(buyer(0))
+	if err := r.Submit(t.Context(), p); err != nil {
+		t.Fatalf("submit: %v", err)
+	}
+	b.settles(p)
+}
+
+func TestNothingIsSignedWithoutGas(t *testing.T) {
+	b := newBench(t)
+	wallets := devnet.WalletsOf(devnet.RoleRelayer)[:2]
+	for _, w := range wallets {
+		b.setGas(w, big.NewInt(1))
+	}
+	p := b.claim(buyer(0))
+	if err := b.relayerOf(wallets...).Submit(t.Context(), p); err == nil || !strings.Contains(err.Error(), "short of gas") {
+		t.Errorf("submit: %v", err)
+	}
+	b.wantAttempts(p)
+}
+
+func TestAnOpenAttemptNeedsItsKey(t *testing.T) {
+	b := newBench(t)
+	wallets := devnet.WalletsOf(devnet.RoleRelayer)
+	check := func(wallets ...devnet.Wallet) error {
+		var keys []*ecdsa.PrivateKey
+		for _, w := range wallets {
+			keys = append(keys, keyOf(w))
+		}
+		return chain.CheckKeys(t.Context(), b.attempts, keys)
+	}
+	if err := check(); err != nil {
+		t.Errorf("no attempt, no key: %v", err)
+	}
+	p := b.claim(buyer(0))
+	b.submit(p)
+	if err := check(wallets[1], wallets[0]); err != nil {
+		t.Errorf("with the key: %v", err)
+	}
+	if err := check(wallets[1]); err == nil || !strings.Contains(err.Error(), addressOf(wallets[0]).String()) {
+		t.Errorf("without the key: %v, want its address named", err)
+	}
+	b.settles(p)
+	b.mine(2)
+	b.tend()
+	if err := check(wallets[1]); err != nil {
+		t.Errorf("once it is final: %v", err)
+	}
+}
+
+func TestAnAttemptOfAnotherProcessesKeyIsSentAgainAsItIs(t *testing.T) {
+	b := newBench(t)
+	wallets := devnet.WalletsOf(devnet.RoleRelayer)
+	p := b.claim(buyer(0))
+	_ = b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p)
+	stored := b.wantAttempts(p, payment.AttemptOpen)[0].Variants[0]
+	if err := b.relayerOf(wallets[1]).Submit(t.Context(), p); err != nil {
+		t.Fatalf("submit: %v", err)
+	}
+	if got := b.settles(p).Transaction; got != stored.Hash {
+		t.Errorf("settled by %s, want the stored %s", got, x402.Hash(stored.Hash))
+	}
+	b.wantAttempts(p, payment.AttemptOpen)
+}

@@ -1,0 +1,50 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// forgetfulAttempts lets an attempt be signed and then fails to store it.
+type forgetfulAttempts struct{ payment.Attempts }
+
+func (forgetfulAttempts) Prepare(_ context.Context, _ uuid.UUID, _ x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error)) (payment.Attempt, error) {
+	_, err := sign(floor)
+	return payment.Attempt{}, errors.Join(err, errors.New("not stored"))
+}
+
+func TestATransactionThatIsNotStoredIsNotSent(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.control("evm_setAutomine", false)
+	if err := b.newRelayer(forgetfulAttempts{b.attempts}).Submit(t.Context(), p); err == nil {
+		t.Fatal("submitted without an attempt")
+	}
+	var pool struct{ Pending, Queued hexutil.Uint64 }
+	if err := b.node.CallContext(t.Context(), &pool, "txpool_status"); err != nil || pool.Pending+pool.Queued != 0 {
+		t.Errorf("%d transactions wait in the pool, %v", pool.Pending+pool.Queued, err)
+	}
+}
+
+func TestATransactionInFlightIsTheOnlyOneOfItsPayment(t *testing.T) {
+	b := newBench(t)
+	p := b.claim(buyer(0))
+	b.control("evm_setAutomine", false)
+	for range 3 {
+		b.submit(p)
+	}
+	if n := len(b.wantAttempts(p, payment.AttemptOpen)[0].Variants); n != 1 {
+		t.Errorf("%d variants", n)
+	}
+	b.waiting(1)
+	b.mine(1)
+	b.settles(p)
+	b.wantPayee(price)
+}

@@ -1,0 +1,144 @@
+package facilitator
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Refusal is a facilitator's no. It decides nothing: reference implementations say it of payments that
+// somebody else has settled, and of transactions that are still under way.
+type Refusal struct {
+	// Reason is the errorReason, one of an open list, "unreadable", or empty.
+	Reason string
+}
+
+// Error implements error.
+func (r *Refusal) Error() string {
+	return "the facilitator refuses: " + cmp.Or(r.Reason, "no reason given")
+}
+
+// outcome is what an answer to /settle says, in words fit for logs and traces.
+type outcome struct {
+	state state
+	// reason is the errorReason, and transaction a hash; either may be empty.
+	reason, transaction string
+}
+
+type state int
+
+// The states of an outcome.
+const (
+	unknown state = iota
+	claimed
+	pending
+	refused
+)
+
+func (o outcome) String() string {
+	return [...]string{"unknown", "claimed", "pending", "refused"}[o.state]
+}
+
+// settled reads an answer to /settle. The error is nil for a claim and for a pending one, a *Refusal for
+// a no, and otherwise says why the answer says nothing.
+func settled(got answer, p payment.Payment) (outcome, error) {
+	var s struct {
+		x402.Settlement
+		// Success shadows the one above: an answer without it is none.
+		Success *bool `json:"success"`
+	}
+	if err := json.Unmarshal(got.body, &s); err != nil || s.Success == nil {
+		return outcome{}, got.unclear("no settlement in it")
+	}
+	o := outcome{state: refused, reason: reason(s.ErrorReason)}
+	if hash, err := x402.ParseHash(s.Transaction); err == nil {
+		o.transaction = hash.String()
+	}
+	switch {
+	case aboutAnother(s.Settlement, p):
+		return outcome{}, got.unclear("it is about another payment")
+	case s.ErrorReason == x402.ReasonSettlementPending && !*s.Success:
+		// Some send it as HTTP 500. It says that the money may move, so it is no failure.
+		o.state = pending
+		return o, nil
+	case !*s.Success:
+		return o, &Refusal{Reason: o.reason}
+	case got.status/100 != 2 || o.transaction == "":
+		return outcome{}, got.unclear("it claims success without a transaction")
+	}
+	o.state = claimed
+	return o, nil
+}
+
+func aboutAnother(s x402.Settlement, p payment.Payment) bool {
+	if s.Network != "" && s.Network != p.Network {
+		return true
+	}
+	if s.Payer == "" {
+		return false
+	}
+	payer, err := x402.ParseAddress(s.Payer)
+	return err != nil || payer != p.Authorization.From
+}
+
+// reason lets through what looks like one of the reasons, and nothing that a facilitator could quote
+// from the payment: no part is as long as a key or a signature.
+func reason(text string) string {
+	const longest, longestPart = 96, 24
+	for part := range strings.SplitSeq(text, "_") {
+		if len(text) > longest || len(part) > longestPart || strings.Trim(part, letters) != "" {
+			return "unreadable"
+		}
+	}
+	return text
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+// supports reads an answer to /supported.
+func supports(got answer) error {
+	var s x402.Supported
+	if err := json.Unmarshal(got.body, &s); err != nil || got.status != http.StatusOK {
+		return got.unclear("no list of kinds in it")
+	}
+	for _, k := range s.Kinds {
+		if k == (x402.Kind{X402Version: x402.Version, Scheme: x402.Scheme, Network: x402.NetworkID}) {
+			return nil
+		}
+	}
+	return fmt.Errorf("the facilitator does not settle %s on %s", x402.Scheme, x402.NetworkID)
+}
+
+// unclearError is an answer that decides nothing, or none.
+type unclearError struct {
+	status int
+	why    string
+}
+
+func (e *unclearError) Error() string {
+	if e.status == 0 {
+		return e.why
+	}
+	return fmt.Sprintf("the facilitator answers HTTP %d, %s", e.status, e.why)
+}
+
+func (a answer) unclear(why string) error { return &unclearError{status: a.status, why: why} }
+
+// blames reports an error that says something of the facilitator, not of one payment.
+func blames(err error) bool {
+	if err == nil {
+		return false
+	}
+	if _, no := errors.AsType[*Refusal](err); no {
+		return false
+	}
+	e, ok := errors.AsType[*unclearError](err)
+	return !ok || e.status == 0 || e.status >= http.StatusInternalServerError ||
+		e.status == http.StatusUnauthorized || e.status == http.StatusForbidden || e.status == http.StatusTooManyRequests
+}

@@ -1,0 +1,122 @@
+package facilitator
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// maxAnswer is far more than any documented answer takes.
+const maxAnswer = 256 << 10
+
+// answer is one answer of the facilitator's, whole.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// begin opens the span of a call. end tells it how the call went; neither ever holds what was sent.
+func (f *Facilitator) begin(ctx context.Context, op, method string) (_ context.Context, end func(status int, o outcome, err error)) {
+	ctx, span := f.config.Tracer.Start(ctx, "facilitator "+op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("http.request.method", method),
+		attribute.String("url.template", "/"+op),
+		attribute.String("server.address", f.base.Host),
+	))
+	return ctx, func(status int, o outcome, err error) {
+		if status != 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", status))
+		}
+		if o != (outcome{}) {
+			span.SetAttributes(attribute.String("facilitator.outcome", o.String()), attribute.String("facilitator.reason", o.reason))
+		}
+		if _, no := errors.AsType[*Refusal](err); err != nil && !no {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}
+}
+
+// call sends once and reads a bounded answer. It is never repeated here.
+func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) (answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
+	defer cancel()
+	target := f.base.JoinPath(op)
+	token, err := f.token(ctx, method, target)
+	if err != nil {
+		return answer{}, err
+	}
+	r, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
+	if err != nil {
+		return answer{}, errors.New("the request cannot be made")
+	}
+	r.Header.Set("Accept", "application/json")
+	if body != nil {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	if !token.IsZero() {
+		r.Header.Set("Authorization", "Bearer "+token.Reveal())
+	}
+	resp, err := f.http.Do(r)
+	if err != nil {
+		return answer{}, fmt.Errorf("no answer: %w", cause(err))
+	}
+	defer func() { _ = resp.Body.Close() }()
+	got := answer{status: resp.StatusCode}
+	got.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	switch {
+	case err != nil:
+		return got, fmt.Errorf("half an answer: %w", cause(err))
+	case len(got.body) > maxAnswer:
+		return got, got.unclear("more than an answer takes")
+	case resp.StatusCode == http.StatusTooManyRequests:
+		return got, &busyError{unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header)}
+	}
+	return got, nil
+}
+
+func (f *Facilitator) token(ctx context.Context, method string, target *url.URL) (telemetry.Secret, error) {
+	if f.config.TokenSource == nil {
+		return f.config.Token, nil
+	}
+	token, err := f.config.TokenSource(ctx, method, target.Host, target.Path)
+	if err != nil {
+		return telemetry.Secret{}, fmt.Errorf("make a token: %w", err)
+	}
+	return token, nil
+}
+
+// cause is what broke a round trip, without its address: a path may hold a key.
+func cause(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// busyError is HTTP 429 and how long it asks to be left alone, which may be nothing.
+type busyError struct {
+	unclearError
+	after time.Duration
+}
+
+func (e *busyError) Unwrap() error { return &e.unclearError }
+
+func retryAfter(h http.Header) time.Duration {
+	seconds, err := strconv.Atoi(h.Get("Retry-After"))
+	if err != nil || seconds < 0 {
+		return 0
+	}
+	return time.Duration(min(seconds, int(longestRest/time.Second))) * time.Second
+}

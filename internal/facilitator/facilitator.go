@@ -1,0 +1,153 @@
+// Package facilitator settles payments through a remote x402 facilitator, whose word is a claim that the chain has to confirm.
+//
+//	stored payment ──► POST /settle, the same bytes each time ──► claimed   success, with a transaction
+//	                                                          ├─► pending   settlement_pending, whatever the HTTP status
+//	                                                          ├─► refused   success: false; it may be wrong about that
+//	                                                          └─► unknown   no answer, or none that can be read
+//
+// None of the four decides a payment. Asking again is always safe: the stored payment is the durable
+// record, and the token takes its authorization once.
+package facilitator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config is what a Facilitator needs. What is zero takes the default named.
+type Config struct {
+	// URL is where /settle and /supported lie below.
+	URL string
+	// Token is sent as a bearer token with every call, when it is set.
+	Token telemetry.Secret
+	// TokenSource makes a token for one call instead. Some facilitators bind tokens to method, host and
+	// path, and let them live for minutes.
+	TokenSource func(ctx context.Context, method, host, path string) (telemetry.Secret, error)
+	// Requirements are the terms a payment was made under, without anything that changes between calls.
+	Requirements func(payment.Payment) x402.Requirements
+	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
+	HTTP *http.Client
+	// Timeout bounds one call: 10 s.
+	Timeout time.Duration
+	// Pause is the least time between two calls of this process for one payment: 2 s.
+	Pause time.Duration
+	// Now is time.Now if nil.
+	Now func() time.Time
+	Log *slog.Logger
+	// Tracer is the process's own if nil.
+	Tracer trace.Tracer
+}
+
+// Facilitator settles by asking another service to. It is payment.Settler, and safe for concurrent use.
+type Facilitator struct {
+	config Config
+	base   *url.URL
+	http   *http.Client
+	rests  rests
+	ready  readiness
+}
+
+// New makes a Facilitator. It sends nothing yet.
+func New(c Config) (*Facilitator, error) {
+	base, err := url.Parse(c.URL)
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil || base.RawQuery != "" {
+		return nil, errors.New("the facilitator's URL is not an http URL")
+	}
+	if c.Requirements == nil {
+		return nil, errors.New("the facilitator has no requirements")
+	}
+	c.Timeout = cmp.Or(c.Timeout, 10*time.Second)
+	c.Pause = cmp.Or(c.Pause, 2*time.Second)
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Tracer == nil {
+		c.Tracer = otel.Tracer("github.com/roamcard/roamcard/internal/facilitator")
+	}
+	f := &Facilitator{config: c, base: base,
+		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	if c.HTTP != nil {
+		f.http.Transport = c.HTTP.Transport
+	}
+	return f, nil
+}
+
+// Submit implements payment.Settler. Nil says that the facilitator claims success, or that it is at it;
+// a *Refusal is its no; any other error leaves open what it did. A payment asked about a moment ago is
+// not sent again, and has the same answer.
+func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
+	if last, resting := f.rests.of(p.ID, f.config.Now()); resting {
+		return last
+	}
+	err := f.settle(ctx, p)
+	// The facilitator is not to blame for a caller who hangs up.
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		f.rests.after(p.ID, f.config.Now(), f.config.Pause, err)
+	}
+	return err
+}
+
+func (f *Facilitator) settle(ctx context.Context, p payment.Payment) error {
+	body, err := x402.EncodeFacilitatorRequest(x402.Payment{
+		Accepted: f.config.Requirements(p), Authorization: p.Authorization, Signature: p.Signature})
+	if err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	ctx, end := f.begin(ctx, "settle", http.MethodPost)
+	start := f.config.Now()
+	var found outcome
+	faultpoint.Reach("facilitator.before_settle")
+	got, err := f.call(ctx, http.MethodPost, "settle", body)
+	faultpoint.Reach("facilitator.after_settle")
+	if err == nil {
+		found, err = settled(got, p)
+	}
+	end(got.status, found, err)
+	level := slog.LevelInfo
+	if err != nil {
+		level = slog.LevelWarn
+	}
+	f.config.Log.LogAttrs(ctx, level, "facilitator asked to settle", slog.String("payment", p.ID.String()),
+		slog.String("outcome", found.String()), slog.String("reason", found.reason), slog.String("transaction", found.transaction),
+		slog.Int("status", got.status), slog.Duration("took", f.config.Now().Sub(start)), slog.Any("cause", err))
+	if err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	return nil
+}
+
+// Supported checks that the facilitator settles what we sell for: the scheme exact on our network.
+func (f *Facilitator) Supported(ctx context.Context) error {
+	ctx, end := f.begin(ctx, "supported", http.MethodGet)
+	got, err := f.call(ctx, http.MethodGet, "supported", nil)
+	if err == nil {
+		err = supports(got)
+	}
+	end(got.status, outcome{}, err)
+	if err != nil {
+		return fmt.Errorf("facilitator not ready: %w", err)
+	}
+	return nil
+}
+
+// Ready is Supported, asked again only after a while: checks of readiness come from anyone.
+func (f *Facilitator) Ready(ctx context.Context) error {
+	return f.ready.check(f.config.Now, func() error { return f.Supported(ctx) })
+}

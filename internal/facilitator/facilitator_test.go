@@ -1,0 +1,402 @@
+package facilitator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/codes"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/roamcard/roamcard/internal/facilitator"
+	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const (
+	price = money.USDC(25_000_000)
+	token = "t0p-secret-token"
+)
+
+var terms = payment.Terms{
+	Network: x402.NetworkID, Asset: x402.Address{1}, PayTo: x402.Address{2}, MaxTimeout: 2 * time.Minute,
+	Domain: x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: x402.Address{1}},
+}
+
+// bench is a facilitator over a chain in memory, and a client of it with a clock of its own.
+type bench struct {
+	*testing.T
+	chain  *paymenttest.Chain
+	remote *facilitatortest.Server
+	client *facilitator.Facilitator
+	spans  *tracetest.SpanRecorder
+	logs   *bytes.Buffer
+
+	mu  sync.Mutex
+	now time.Time
+}
+
+func newBench(t *testing.T, change func(*facilitator.Config)) *bench {
+	t.Helper()
+	b := &bench{T: t, now: time.Unix(1_790_000_000, 0), spans: tracetest.NewSpanRecorder(), logs: &bytes.Buffer{}}
+	b.chain = paymenttest.NewChain(terms.Domain, b.time)
+	b.remote = facilitatortest.New(facilitatortest.Config{Chain: b.chain, Settler: b.chain, Token: telemetry.NewSecret(token), Now: b.time})
+	server := httptest.NewServer(b.remote)
+	t.Cleanup(server.Close)
+	c := facilitator.Config{
+		URL: server.URL, Token: telemetry.NewSecret(token), HTTP: server.Client(), Timeout: 5 * time.Second, Pause: 2 * time.Second,
+		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
+		Now:          b.time, Log: slog.New(slog.NewTextHandler(b.logs, nil)),
+		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans)).Tracer("test"),
+	}
+	if change != nil {
+		change(&c)
+	}
+	var err error
+	if b.client, err = facilitator.New(c); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) time() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.now
+}
+
+func (b *bench) pass(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.now = b.now.Add(d)
+}
+
+// claim is a stored payment of a funded payer.
+func (b *bench) claim(nonce byte) payment.Payment {
+	b.Helper()
+	key, err := crypto.ToECDSA(crypto.Keccak256([]byte("payer")))
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := x402.Authorization{From: x402.Address(crypto.PubkeyToAddress(key.PublicKey)), To: terms.PayTo, Value: price,
+		ValidBefore: uint64(b.time().Unix()) + 120, Nonce: x402.Hash{31: nonce}}
+	s, err := terms.Domain.Sign(a, key)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.chain.Fund(a.From, price)
+	return payment.Payment{ID: uuid.New(), Status: payment.Claimed, Network: terms.Network, Asset: terms.Asset,
+		Authorization: a, Signature: s, CreatedAt: b.time()}
+}
+
+func TestOutcomesOfASettlement(t *testing.T) {
+	tests := []struct {
+		name  string
+		fault facilitatortest.Fault
+		// taken says that the answer is no failure; refused that it is a no; moved that the money moved.
+		taken, refused, moved bool
+	}{
+		{"honest", facilitatortest.Honest, true, false, true},
+		{"pending", facilitatortest.Pending, true, false, true},
+		{"pending as HTTP 500", facilitatortest.Pending500, true, false, true},
+		{"reply lost after the broadcast", facilitatortest.Lose, false, false, true},
+		{"failure after success", facilitatortest.Deny, false, true, true},
+		{"half a text", facilitatortest.Garble, false, false, true},
+		{"endless text", facilitatortest.Flood, false, false, true},
+		{"error before the effect", facilitatortest.Fail, false, false, false},
+		{"refused", facilitatortest.Refuse, false, true, false},
+		{"lie", facilitatortest.Lie, true, false, false},
+		{"success without a transaction", facilitatortest.Boast, false, false, false},
+		{"success of another payment", facilitatortest.Mistake, false, false, false},
+		{"pending for ever", facilitatortest.Stall, true, false, false},
+		{"token refused", facilitatortest.Unauthorized, false, false, false},
+		{"too many requests", facilitatortest.Limit, false, false, false},
+		{"redirect", facilitatortest.Redirect, false, false, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := newBench(t, nil)
+			b.remote.Next(tt.fault)
+			p := b.claim(1)
+			err := b.client.Submit(t.Context(), p)
+			if (err == nil) != tt.taken {
+				t.Errorf("error %v, want none: %t", err, tt.taken)
+			}
+			if refusal, no := errors.AsType[*facilitator.Refusal](err); no != tt.refused {
+				t.Errorf("refusal %v, want one: %t", refusal, tt.refused)
+			}
+			if _, rejected := errors.AsType[*payment.Rejection](err); rejected {
+				t.Error("a remote word is passed off as our own judgement")
+			}
+			want := 0
+			if tt.moved {
+				want = 1
+			}
+			if got := b.chain.Calls().Transfers; got != want {
+				t.Errorf("%d transfers, want %d", got, want)
+			}
+			if b.remote.Calls("/elsewhere") != 0 {
+				t.Error("a redirect was followed")
+			}
+			b.wantNoSecrets(p)
+		})
+	}
+}
+
+// wantNoSecrets searches what was logged and traced for what must not be there.
+func (b *bench) wantNoSecrets(p payment.Payment) {
+	b.Helper()
+	var told strings.Builder
+	told.WriteString(b.logs.String())
+	spans := b.spans.Ended()
+	if len(spans) == 0 {
+		b.Error("no span")
+	}
+	for _, s := range spans {
+		told.WriteString(s.Name() + s.Status().Description)
+		for _, a := range s.Attributes() {
+			told.WriteString(string(a.Key) + "=" + a.Value.String() + "\n")
+		}
+	}
+	if !strings.Contains(b.logs.String(), p.ID.String()) {
+		b.Error("the payment is not named in the logs")
+	}
+	for name, secret := range map[string]string{"token": token, "signature": p.Signature.Hex()[2:], "nonce": p.Authorization.Nonce.String()[2:]} {
+		if strings.Contains(told.String(), secret) {
+			b.Errorf("the %s is told:\n%s", name, told.String())
+		}
+	}
+}
+
+func TestEveryAskingSendsTheSameBytes(t *testing.T) {
+	b := newBench(t, nil)
+	b.remote.Always(facilitatortest.Stall)
+	p := b.claim(1)
+	for range 3 {
+		if err := b.client.Submit(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		b.pass(2 * time.Second)
+	}
+	bodies := b.remote.Settles()
+	if len(bodies) != 3 || !bytes.Equal(bodies[0], bodies[1]) || !bytes.Equal(bodies[0], bodies[2]) {
+		t.Errorf("%d bodies that differ", len(bodies))
+	}
+}
+
+func TestAPaymentIsNotAskedAboutAgainAtOnce(t *testing.T) {
+	b := newBench(t, nil)
+	good, bad := b.claim(1), b.claim(2)
+	b.remote.Next(facilitatortest.Stall, facilitatortest.Refuse)
+	for range 5 {
+		if err := b.client.Submit(t.Context(), good); err != nil {
+			t.Errorf("good: %v", err)
+		}
+		_, refused := errors.AsType[*facilitator.Refusal](b.client.Submit(t.Context(), bad))
+		if !refused {
+			t.Error("a resting refusal is forgotten")
+		}
+	}
+	if n := b.remote.Calls("/settle"); n != 2 {
+		t.Errorf("%d calls, want one for each payment", n)
+	}
+	if err := b.client.Submit(t.Context(), bad); !errors.Is(err, payment.ErrResting) {
+		t.Errorf("%v, want it said that nobody was asked", err)
+	}
+}
+
+func TestAFacilitatorThatKeepsFailingIsLeftAloneForAWhile(t *testing.T) {
+	b := newBench(t, nil)
+	b.remote.Always(facilitatortest.Fail)
+	for i := range byte(10) {
+		if err := b.client.Submit(t.Context(), b.claim(i)); err == nil {
+			t.Error("no error")
+		}
+	}
+	if n := b.remote.Calls("/settle"); n != 3 {
+		t.Errorf("%d calls, want 3", n)
+	}
+	b.remote.Always(facilitatortest.Honest)
+	b.pass(time.Second)
+	if err := b.client.Submit(t.Context(), b.claim(20)); err != nil {
+		t.Errorf("after the rest: %v", err)
+	}
+	if err := b.client.Submit(t.Context(), b.claim(21)); err != nil {
+		t.Errorf("once it works: %v", err)
+	}
+}
+
+func TestRefusalsOfPaymentsSayNothingOfTheFacilitator(t *testing.T) {
+	b := newBench(t, nil)
+	b.remote.Always(facilitatortest.Refuse)
+	for i := range byte(6) {
+		_ = b.client.Submit(t.Context(), b.claim(i))
+	}
+	if n := b.remote.Calls("/settle"); n != 6 {
+		t.Errorf("%d calls, want 6", n)
+	}
+}
+
+func TestARateLimitIsKept(t *testing.T) {
+	b := newBench(t, nil)
+	b.remote.Next(facilitatortest.Limit)
+	_ = b.client.Submit(t.Context(), b.claim(1))
+	if err := b.client.Submit(t.Context(), b.claim(2)); !errors.Is(err, payment.ErrResting) {
+		t.Errorf("another payment at once: %v", err)
+	}
+	b.pass(time.Second)
+	if err := b.client.Submit(t.Context(), b.claim(3)); err != nil {
+		t.Errorf("after the second it asked for: %v", err)
+	}
+}
+
+func TestASilentFacilitatorIsGivenUpInTime(t *testing.T) {
+	b := newBench(t, func(c *facilitator.Config) { c.Timeout = 50 * time.Millisecond })
+	b.remote.Always(facilitatortest.Hang)
+	if err := b.client.Submit(t.Context(), b.claim(1)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, want the deadline", err)
+	}
+}
+
+func TestACallerWhoHangsUpIsNotHeldAgainstTheFacilitator(t *testing.T) {
+	b := newBench(t, nil)
+	p := b.claim(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.client.Submit(ctx, p); err == nil {
+		t.Error("no error")
+	}
+	if err := b.client.Submit(t.Context(), p); err != nil {
+		t.Errorf("asked again: %v", err)
+	}
+}
+
+func TestATokenIsMadeForEachCall(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	b := newBench(t, func(c *facilitator.Config) {
+		c.Token = telemetry.NewSecret("stale")
+		c.URL += "/" // a slash at the end changes nothing
+		c.TokenSource = func(_ context.Context, method, host, path string) (telemetry.Secret, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if !strings.HasPrefix(host, "127.0.0.1:") {
+				t.Errorf("host %q", host)
+			}
+			asked = append(asked, method+" "+path)
+			return telemetry.NewSecret(token), nil
+		}
+	})
+	if err := b.client.Supported(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := b.client.Submit(t.Context(), b.claim(1)); err != nil {
+		t.Error(err)
+	}
+	if got := strings.Join(asked, ", "); got != "GET /supported, POST /settle" {
+		t.Errorf("tokens for %s", got)
+	}
+}
+
+func TestNothingIsSentWithoutTheTokenThatIsNeeded(t *testing.T) {
+	broken := errors.New("no key")
+	b := newBench(t, func(c *facilitator.Config) {
+		c.TokenSource = func(context.Context, string, string, string) (telemetry.Secret, error) {
+			return telemetry.Secret{}, broken
+		}
+	})
+	if err := b.client.Submit(t.Context(), b.claim(1)); !errors.Is(err, broken) || b.remote.Calls("/settle") != 0 {
+		t.Errorf("%v after %d calls", err, b.remote.Calls("/settle"))
+	}
+}
+
+func TestReadinessMeansThatOurKindIsSettled(t *testing.T) {
+	b := newBench(t, nil)
+	ready := func(want bool) {
+		t.Helper()
+		if err := b.client.Ready(t.Context()); (err == nil) != want {
+			t.Errorf("%v, want ready: %t", err, want)
+		}
+	}
+	ours := x402.Kind{X402Version: 2, Scheme: "exact", Network: "eip155:8453"}
+	b.remote.Kinds(x402.Kind{X402Version: 2, Scheme: "exact", Network: "eip155:84532"}, x402.Kind{X402Version: 1, Scheme: "exact", Network: "eip155:8453"})
+	ready(false)
+	b.remote.Kinds(ours)
+	ready(false) // the answer stands for a moment
+	b.pass(2 * time.Second)
+	ready(true)
+	b.remote.Kinds()
+	ready(true)
+	if n := b.remote.Calls("/supported"); n != 2 {
+		t.Errorf("%d calls, want 2", n)
+	}
+	b.pass(5 * time.Second)
+	ready(false)
+}
+
+func TestAWrongTokenIsNotReady(t *testing.T) {
+	b := newBench(t, func(c *facilitator.Config) { c.Token = telemetry.NewSecret("another") })
+	if err := b.client.Supported(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
+		t.Errorf("%v, want HTTP 401", err)
+	}
+	if s := b.spans.Ended()[0]; s.Status().Code != codes.Error || s.Name() != "facilitator supported" {
+		t.Errorf("span %s with status %v", s.Name(), s.Status())
+	}
+}
+
+func TestWhatAFacilitatorQuotesIsNotTold(t *testing.T) {
+	quoting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body := new(bytes.Buffer)
+		_, _ = body.ReadFrom(r.Body)
+		p, _, err := x402.DecodeFacilitatorRequest(body.Bytes())
+		if err != nil {
+			t.Errorf("decode: %v", err)
+		}
+		_, _ = w.Write([]byte(`{"success":false,"errorReason":"bad_` + p.Signature.Hex()[2:] + `","transaction":"` + p.Signature.Hex() + `"}`))
+	}))
+	t.Cleanup(quoting.Close)
+	b := newBench(t, func(c *facilitator.Config) { c.URL = quoting.URL })
+	p := b.claim(1)
+	refusal, ok := errors.AsType[*facilitator.Refusal](b.client.Submit(t.Context(), p))
+	if !ok || refusal.Reason != "unreadable" {
+		t.Errorf("%v, want an unreadable reason", refusal)
+	}
+	b.wantNoSecrets(p)
+}
+
+func TestACollectorTrustsTheChainAlone(t *testing.T) {
+	b := newBench(t, func(c *facilitator.Config) { c.Pause, c.Now = time.Nanosecond, time.Now })
+	// A lie, a denial before the effect and a lost reply: the payment moves once, when the chain says so.
+	b.remote.Next(facilitatortest.Lie, facilitatortest.Refuse, facilitatortest.Fail, facilitatortest.Lose)
+	c := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.client, Poll: time.Millisecond, Patience: 10 * time.Second,
+		Log: slog.New(slog.DiscardHandler)})
+	if v := c.Collect(t.Context(), b.claim(1)); v.State != payment.Moved {
+		t.Errorf("verdict %+v, want moved", v)
+	}
+	if n := b.chain.Calls().Transfers; n != 1 || b.remote.Calls("/settle") != 4 {
+		t.Errorf("%d transfers after %d calls, want 1 after 4", n, b.remote.Calls("/settle"))
+	}
+}
+
+func TestAFacilitatorNeedsAnAddress(t *testing.T) {
+	for _, url := range []string{"", "facilitator.example.com", "ftp://example.com", "https://user:pass@example.com", "https://example.com?key=1"} {
+		_, err := facilitator.New(facilitator.Config{URL: url, Requirements: func(payment.Payment) x402.Requirements { return x402.Requirements{} }})
+		if err == nil || strings.Contains(err.Error(), "pass") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+package facilitator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+const (
+	// patience is how many failures in a row a facilitator may have before it is left alone for a while.
+	patience = 3
+	// longestRest bounds that while, and what a facilitator may ask for.
+	longestRest = 30 * time.Second
+)
+
+// rests remembers what was answered a moment ago, for each payment, and when a failing facilitator is
+// asked again. It saves calls and nothing else: an empty one only makes a payment be sent once more.
+type rests struct {
+	mu       sync.Mutex
+	payments map[uuid.UUID]rest
+	// whole is the rest of the facilitator itself.
+	whole    rest
+	failures int
+}
+
+// rest holds the last answer until a time.
+type rest struct {
+	until time.Time
+	err   error
+}
+
+// of reports whether a payment rests, and what its answer is meanwhile.
+func (r *rests) of(id uuid.UUID, now time.Time) (last error, resting bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.payments[id]
+	if !now.Before(at.until) {
+		at = r.whole
+	}
+	if !now.Before(at.until) {
+		return nil, false
+	}
+	if at.err != nil {
+		return fmt.Errorf("%w: %w", payment.ErrResting, at.err), true
+	}
+	return nil, true
+}
+
+// after records an answer. A facilitator that fails again and again rests as a whole, longer each time,
+// so that payments move on without waiting for it; one call after each rest finds out.
+func (r *rests) after(id uuid.UUID, now time.Time, pause time.Duration, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	const enough = 10_000
+	if r.payments == nil || len(r.payments) >= enough {
+		r.payments = map[uuid.UUID]rest{}
+	}
+	r.payments[id] = rest{until: now.Add(pause), err: err}
+	if !blames(err) {
+		r.failures, r.whole = 0, rest{}
+		return
+	}
+	r.failures++
+	length := time.Duration(0)
+	if over := r.failures - patience; over >= 0 {
+		length = min(time.Second<<min(over, 5), longestRest)
+	}
+	if busy, ok := errors.AsType[*busyError](err); ok {
+		length = max(length, busy.after)
+	}
+	r.whole = rest{until: now.Add(length), err: err}
+}
+
+// readiness keeps the last answer to a check for a while.
+type readiness struct {
+	mu   sync.Mutex
+	last rest
+}
+
+const (
+	readyFor    = 5 * time.Second
+	notReadyFor = 2 * time.Second
+)
+
+func (r *readiness) check(now func() time.Time, ask func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now().Before(r.last.until) {
+		return r.last.err
+	}
+	err := ask()
+	keep := readyFor
+	if err != nil {
+		keep = notReadyFor
+	}
+	if !errors.Is(err, context.Canceled) {
+		r.last = rest{until: now().Add(keep), err: err}
+	}
+	return err
+}

@@ -1,0 +1,59 @@
+package faultpoint
+
+// Point is one named place.
+type Point struct {
+	Name string
+	// Fails says that "error" may be armed: the caller handles an error there.
+	Fails bool
+	// Doc is what has happened when the point is reached, and what has not.
+	Doc string
+}
+
+// Points lists every point in the order in which a purchase comes by: a card, then what is particular to a
+// top-up where it differs.
+func Points() []Point {
+	return []Point{
+		{"buy.challenged", false, "an unpaid request is priced; the challenge is not sent"},
+		{"buy.decoded", false, "the payment header is read; nothing is verified or stored"},
+		{"buy.verified", false, "the payment is good; nothing is stored"},
+		{"place.before_commit", true, "order, payment, holds and job are written; the transaction is open"},
+		{"place.committed", false, "the claim is stored; nobody works on it yet"},
+		{"carry.leased", false, "the order's job is leased, by the buyer's own process or by another; no step is taken"},
+		{"attempt.before_commit", true, "the settlement transaction is signed and written; its database transaction is open"},
+		{"attempt.stored", false, "the signed transaction is stored; it is not sent"},
+		{"attempt.sent", false, "the signed transaction is sent; its acceptance is not noted"},
+		{"facilitator.before_settle", false, "the facilitator is about to be asked to settle"},
+		{"facilitator.after_settle", false, "the facilitator has answered or the call has failed; nothing is noted"},
+		{"settle.seen", false, "the chain shows the transfer; it is not recorded"},
+		{"settle.before_commit", true, "the paid payment is written; the transaction is open"},
+		{"settle.committed", false, "the payment is recorded and the order settled; nobody is told"},
+		{"bury.before_commit", true, "the dead payment is written; the transaction is open"},
+		{"bury.committed", false, "the dead payment is recorded and the order payable again; nobody is told"},
+		{"answer.ready", false, "the paid request's answer is made; none of it is sent"},
+		{"answer.half", false, "half of the paid request's answer is sent"},
+		{"move.before_commit", true, "a step of the order is written; the transaction is open. Passes: settled, provisioning, fulfilled"},
+		{"move.committed", false, "a step of the order is stored; the next is not begun. Passes: settled, provisioning, fulfilled"},
+		{"card.reserved", false, "the card's row and reference are stored; the issuer knows nothing"},
+		{"submit.marked", false, "the marker of a call to the issuer is stored; the call is not made. Passes: opening, withdrawal"},
+		{"issuer.before_open", true, "the opening is about to be sent"},
+		{"issuer.after_open", true, "the issuer has opened the card; its answer is not recorded"},
+		{"card.before_commit", true, "the active card and its fee job are written; the transaction is open"},
+		{"card.activated", false, "the active card and its fee job are stored; the order is not fulfilled"},
+		{"load.before_send", true, "a top-up's load is about to be sent"},
+		{"load.after_send", true, "the issuer has the load; its answer is not recorded"},
+		{"carry.done", false, "the order is final; its job is not closed"},
+		{"fee.leased", false, "the fee job is leased; no step is taken"},
+		{"fee.before_withdraw", true, "the withdrawal is about to be sent"},
+		{"fee.after_withdraw", true, "the issuer has the withdrawal; its answer is not recorded"},
+		{"fee.taken", false, "the issuer confirmed the withdrawal; the fee job is not closed"},
+	}
+}
+
+func find(name string) (Point, bool) {
+	for _, p := range Points() {
+		if p.Name == name {
+			return p, true
+		}
+	}
+	return Point{}, false
+}

@@ -1,0 +1,153 @@
+package invariants
+
+import (
+	"slices"
+	"strings"
+)
+
+// graph is every legal step of an order.
+var graph = map[string][]string{
+	"payment_required": {"settling", "expired"},
+	"settling":         {"settled", "payment_required"},
+	"settled":          {"provisioning", "refund_pending", "operator_review"},
+	"provisioning":     {"fulfilled", "refund_pending", "operator_review"},
+	"refund_pending":   {"refunded", "operator_review"},
+	"operator_review":  {"provisioning", "fulfilled", "refund_pending"},
+}
+
+func movesFollowTheGraph(r *records) []string {
+	var f findings
+	moves := group(r.moves, func(m moveRow) string { return m.Order })
+	for _, o := range r.orders {
+		story := slices.SortedFunc(slices.Values(moves[o.ID]), func(a, b moveRow) int { return int(a.Version - b.Version) })
+		status, version := "payment_required", int64(0)
+		for _, m := range story {
+			switch {
+			case m.Version <= version:
+				f.add("order %s has two moves to version %d", o.ID, m.Version)
+			case m.Version != version+1 && version != 0:
+				f.add("order %s has no move to version %d", o.ID, version+1)
+			case m.From != status && version != 0:
+				f.add("order %s moved from %s while it was %s", o.ID, m.From, status)
+			case !slices.Contains(graph[m.From], m.To):
+				f.add("order %s moved from %s to %s", o.ID, m.From, m.To)
+			case m.From == "operator_review" && !strings.HasPrefix(m.Actor, "operator:"):
+				f.add("order %s left operator_review by %s", o.ID, m.Actor)
+			}
+			status, version = m.To, m.Version
+		}
+		if len(story) > 0 && (status != o.Status || version != o.Version) {
+			f.add("order %s is %s at version %d, its timeline ends at %s, version %d", o.ID, o.Status, o.Version, status, version)
+		}
+		if len(story) == 0 && o.paid() {
+			f.add("order %s is %s without a timeline", o.ID, o.Status)
+		}
+	}
+	return f
+}
+
+func challengesAreUsedOnce(r *records) []string {
+	var f findings
+	seen := map[string]bool{}
+	for _, c := range r.challenges {
+		if seen[c.ID] {
+			f.add("challenge %s exists twice", c.ID)
+		}
+		seen[c.ID] = true
+		if c.ConsumedAt != nil && (c.ConsumedAt.After(c.ExpiresAt) || c.ConsumedAt.Before(c.IssuedAt)) {
+			f.add("challenge %s was used outside of its time", c.ID)
+		}
+	}
+	return f
+}
+
+// oneWorkerPerJob also refuses two open jobs for one order: each would believe itself alone.
+func oneWorkerPerJob(r *records) []string {
+	var f findings
+	open := map[string]int{}
+	for _, j := range r.jobs {
+		if j.Leased != (j.Status == "processing") {
+			f.add("job %s is %s, leased: %t", j.ID, j.Status, j.Leased)
+		}
+		if j.Status != "queued" && j.Attempt < 1 {
+			f.add("job %s is %s and was never claimed", j.ID, j.Status)
+		}
+		if j.Kind == carryJob && (j.Status == "queued" || j.Status == "processing") {
+			if open[j.Order]++; open[j.Order] == 2 {
+				f.add("order %s has two open jobs", j.Order)
+			}
+		}
+	}
+	return f
+}
+
+// noncesAreContiguous compares the relayers' stored transactions with those in blocks.
+func noncesAreContiguous(r *records) []string {
+	var f findings
+	for relayer, attempts := range group(r.attempts, func(a attemptRow) string { return lower(a.Relayer) }) {
+		slices.SortFunc(attempts, func(a, b attemptRow) int { return int(a.Nonce - b.Nonce) })
+		for i, a := range attempts {
+			if i > 0 && a.Nonce == attempts[i-1].Nonce {
+				f.add("relayer %s uses nonce %d for two attempts", relayer, a.Nonce)
+			}
+			if i > 0 && a.Nonce > attempts[i-1].Nonce+1 {
+				f.add("relayer %s has no attempt with nonce %d", relayer, attempts[i-1].Nonce+1)
+			}
+			included := 0
+			for _, hash := range a.Hashes {
+				tx, ok := r.chain.included[lower(hash)]
+				if !ok {
+					continue
+				}
+				included++
+				if tx.Nonce != a.Nonce || !same(tx.From, a.Relayer) {
+					f.add("transaction %s is from %s with nonce %d, its attempt is from %s with nonce %d", hash, tx.From, tx.Nonce, a.Relayer, a.Nonce)
+				}
+			}
+			if included > 1 {
+				f.add("relayer %s has %d transactions in blocks for nonce %d", relayer, included, a.Nonce)
+			}
+		}
+		if last := attempts[len(attempts)-1].Nonce; r.chain.sent[relayer] > last+1 {
+			f.add("relayer %s sent %d transactions, the last attempt is number %d", relayer, r.chain.sent[relayer], last)
+		}
+	}
+	return f
+}
+
+func operatorActsAreAudited(r *records) []string {
+	var f findings
+	type act struct{ actor, subject string }
+	rows, moves := map[act]int{}, map[act]int{}
+	once, retries := map[auditRow]int{}, map[string]int64{}
+	for _, a := range r.audit {
+		rows[act{a.Actor, a.Subject}]++
+		// A look has no key; an act has one, and a reason.
+		if a.Actor == "" || a.Action == "" || (a.Key != "" && a.Reason == "") {
+			f.add("an audit row about %s lacks who, what or why", a.Subject)
+		}
+		if strings.HasSuffix(a.Action, ".retry") {
+			retries[a.Subject]++
+		}
+		key := auditRow{Actor: a.Actor, Action: a.Action, Subject: a.Subject, Key: a.Key}
+		if once[key]++; a.Key != "" && once[key] == 2 {
+			f.add("%s by %s on %s with key %s is audited twice", a.Action, a.Actor, a.Subject, a.Key)
+		}
+	}
+	for _, m := range r.moves {
+		if strings.HasPrefix(m.Actor, "operator:") {
+			moves[act{m.Actor, m.Order}]++
+		}
+	}
+	for _, j := range r.jobs {
+		if j.Kind == feeJob && retries[j.ID] != j.Retry-1 {
+			f.add("fee job %s was retried %d times, audited %d times", j.ID, j.Retry-1, retries[j.ID])
+		}
+	}
+	for a, n := range moves {
+		if got := rows[a] + rows[act{strings.TrimPrefix(a.actor, "operator:"), a.subject}]; got != n {
+			f.add("%s moved order %s %d times, audited %d times", a.actor, a.subject, n, got)
+		}
+	}
+	return f
+}

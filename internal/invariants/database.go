@@ -1,0 +1,165 @@
+package invariants
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// database is what the service recorded.
+type database struct {
+	orders     []orderRow
+	moves      []moveRow
+	payments   []paymentRow
+	attempts   []attemptRow
+	cards      []cardRow
+	holds      []holdRow
+	jobs       []jobRow
+	challenges []challengeRow
+	audit      []auditRow
+}
+
+type orderRow struct {
+	ID, Kind, Status, Owner, Key string
+	PriceCents                   int64
+	Version                      int64
+}
+
+// paid says that the order's payment must be proven.
+func (o orderRow) paid() bool {
+	switch o.Status {
+	case "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review":
+		return true
+	}
+	return false
+}
+
+// ended says that nothing moves the order any more but an operator.
+func (o orderRow) ended() bool {
+	switch o.Status {
+	case "fulfilled", "refunded", "operator_review", "expired", "payment_required":
+		return true
+	}
+	return false
+}
+
+type moveRow struct {
+	Order           string
+	Version         int64
+	From, To, Actor string
+}
+
+type paymentRow struct {
+	ID, Order, Status, Asset, Payer, PayTo string
+	Value                                  int64
+	Nonce                                  string
+	Transaction                            *string
+	LogIndex                               *int64
+	CreatedAt                              time.Time
+}
+
+type attemptRow struct {
+	ID, Payment, Relayer string
+	Nonce                int64
+	Status               string
+	Hashes               []string
+	CreatedAt            time.Time
+}
+
+type cardRow struct{ ID, Order, Owner, Status, Reference, Account string }
+
+func (c cardRow) live() bool {
+	return c.Status == "PENDING" || c.Status == "ACTIVE" || c.Status == "FROZEN"
+}
+
+type holdRow struct {
+	Order, Resource string
+	Units           int64
+	Released        bool
+}
+
+type jobRow struct {
+	ID, Kind, UniqueKey, Order, Status string
+	// Retry is the version of what the job does: 1, and one more for each retry by an operator.
+	Retry   int64
+	Attempt int64
+	Leased  bool
+}
+
+type challengeRow struct {
+	ID, Purpose         string
+	IssuedAt, ExpiresAt time.Time
+	ConsumedAt          *time.Time
+}
+
+type auditRow struct{ Actor, Action, Subject, Reason, Key string }
+
+// The kinds of jobs that stand behind what a buyer paid for.
+const (
+	carryJob = "order_carry"
+	feeJob   = "card_issue_fee"
+)
+
+// readDatabase reads every table at one moment.
+func readDatabase(ctx context.Context, url string) (d database, err error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return d, fmt.Errorf("open the database: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return d, fmt.Errorf("begin to read: %w", err)
+	}
+	defer func() { _ = tx.Rollback(ctx) }()
+	for _, step := range []func() error{
+		table(ctx, tx, &d.orders, `SELECT id, kind, status, owner, idempotency_key, price_usd_cents, version FROM orders`),
+		table(ctx, tx, &d.moves, `SELECT order_id, version, from_status, to_status, actor FROM timeline ORDER BY order_id, version`),
+		table(ctx, tx, &d.payments, `SELECT id::text, order_id, status, asset, payer, pay_to, value, nonce, transaction, log_index, created_at FROM payments`),
+		table(ctx, tx, &d.attempts, `SELECT id::text, payment_id::text, relayer, nonce, status,
+			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
+		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account FROM cards`),
+		table(ctx, tx, &d.holds, `SELECT order_id, resource, units, released_at IS NOT NULL FROM holds`),
+		table(ctx, tx, &d.jobs, `SELECT id::text, kind, unique_key, coalesce(payload->>'order', ''), status,
+			coalesce((payload->>'version')::bigint, 1), attempt, lease_owner IS NOT NULL FROM jobs`),
+		table(ctx, tx, &d.challenges, `SELECT id::text, purpose, issued_at, expires_at, consumed_at FROM challenges`),
+		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
+	} {
+		if err := step(); err != nil {
+			return d, err
+		}
+	}
+	return d, nil
+}
+
+func table[T any](ctx context.Context, tx pgx.Tx, into *[]T, sql string) func() error {
+	return func() error {
+		rows, err := tx.Query(ctx, sql)
+		if err == nil {
+			*into, err = pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", sql, err)
+		}
+		return nil
+	}
+}
+
+// atRest says that no order and no job of one is on its way.
+func atRest(ctx context.Context, url string) (bool, error) {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return false, fmt.Errorf("open the database: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	var busy bool
+	err = conn.QueryRow(ctx, `SELECT
+		EXISTS (SELECT FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
+		EXISTS (SELECT FROM jobs WHERE kind IN ('`+carryJob+`', '`+feeJob+`') AND status IN ('queued', 'processing'))`).Scan(&busy)
+	if err != nil {
+		return false, fmt.Errorf("look for what is on its way: %w", err)
+	}
+	return !busy, nil
+}

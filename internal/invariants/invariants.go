@@ -1,0 +1,155 @@
+// Package invariants checks what must hold after any fault, from three books that know nothing of each other: the
+// database, the chain's logs and the issuer's own.
+//
+// It shares no code with the program that it checks: tables, events, statuses and rules are written down here once more.
+package invariants
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Books says where the three books are, and what the buyers saw.
+type Books struct {
+	DatabaseURL string
+	RPCURL      string
+	// USDC and PayTo are the addresses of the token and of who is paid.
+	USDC, PayTo string
+	SandboxURL  string
+	// FromBlock is where the chain's logs begin to matter.
+	FromBlock uint64
+	// Stray is how many millionths of a dollar a test itself sent to PayTo beside any purchase.
+	Stray int64
+	// Answers are what buyers were told, in any order.
+	Answers []Answer
+}
+
+// Answer is one answer to a purchase, as a buyer saw it.
+type Answer struct {
+	// Payer and Key are whose purchase it was; Paid says that the request carried a payment.
+	Payer, Key string
+	Paid       bool
+	Status     int
+	// What a 200 told.
+	OrderID, Transaction, Amount string
+	// At is when the request was sent.
+	At time.Time
+}
+
+// Violation is one broken invariant.
+type Violation struct {
+	// ID and Rule name the invariant, Message what breaks it.
+	ID, Rule, Message string
+}
+
+// String is the violation in one line.
+func (v Violation) String() string { return fmt.Sprintf("%s (%s): %s", v.ID, v.Rule, v.Message) }
+
+// Check reads the books and reports what does not hold. It is for a system at rest: while an order is on
+// its way, the books may differ. An error means that a book could not be read.
+func Check(ctx context.Context, b Books) ([]Violation, error) {
+	r, err := read(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return r.judge(), nil
+}
+
+// Settled reports that nothing is on its way: every order is final, unpaid or with an operator, and no
+// job of an order or a fee is due.
+func Settled(ctx context.Context, b Books) (bool, error) {
+	return atRest(ctx, b.DatabaseURL)
+}
+
+// Await waits until Settled, or until ctx ends.
+func Await(ctx context.Context, b Books) error {
+	look := time.NewTicker(100 * time.Millisecond)
+	defer look.Stop()
+	for {
+		done, err := Settled(ctx, b)
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until every order is final: %w (last look: %w)", ctx.Err(), err)
+		case <-look.C:
+		}
+	}
+}
+
+// records is what the books say.
+type records struct {
+	database
+	chain  chainBook
+	issuer issuerBook
+	payTo  string
+	stray  int64
+
+	answers []Answer
+}
+
+// invariant is one rule and what it finds broken.
+type invariant struct {
+	id, rule string
+	check    func(*records) []string
+}
+
+func invariants() []invariant {
+	return []invariant{
+		{"I1", "every credit is a recorded payment, to the cent", creditsAreThePayments},
+		{"I2", "one authorization, one payment, one order", onePaymentOneOrder},
+		{"I3", "one purchase is paid once, by one authorization at a time", onePaymentPerPurchase},
+		{"I4", "a paid order has its job and its timeline", paidOrdersHaveAJob},
+		{"I5", "nothing is delivered without a proven transfer", deliveryNeedsATransfer},
+		{"I6", "the issuer carried out each reference once", eachReferenceOnce},
+		{"I7", "one live card per owner, here and at the issuer", oneLiveCard},
+		{"I8", "every paid order has ended", paidOrdersEnd},
+		{"I9", "no order is both fulfilled and refunded", fulfilledOrRefunded},
+		{"I10", "25.00 paid, 25.00 loaded, 10.00 withdrawn", theMoneyAddsUp},
+		{"I10", "every load is a paid top-up without its fee of 2 %", loadsAreTheTopups},
+		{"I11", "who paid owns the order and the card", thePayerOwns},
+		{"I12", "all answers for one purchase tell of the same order and transaction", answersAgree},
+		{"I13", "no 402 once a payment is on its way", noChallengeAfterBroadcast},
+		{"I14", "orders move along the graph, one step at a time", movesFollowTheGraph},
+		{"I15", "a challenge is used once, in its time", challengesAreUsedOnce},
+		{"I16", "one withdrawal of the fee, and the job knows it", oneFee},
+		{"I17", "what is held belongs to an open order", holdsBelongToOpenOrders},
+		{"I18", "what a buyer was told exists", answersLast},
+		{"I19", "a job is leased to one worker at most", oneWorkerPerJob},
+		{"I21", "the relayer's nonces have no gap and no second use", noncesAreContiguous},
+		{"I22", "an operator's act has one audit row", operatorActsAreAudited},
+	}
+}
+
+func (r *records) judge() []Violation {
+	var found []Violation
+	for _, inv := range invariants() {
+		messages := inv.check(r)
+		slices.Sort(messages)
+		for _, m := range slices.Compact(messages) {
+			found = append(found, Violation{inv.id, inv.rule, m})
+		}
+	}
+	return found
+}
+
+// findings collects what a check finds.
+type findings []string
+
+func (f *findings) add(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+// same compares addresses and hashes, which come in both cases.
+func same(a, b string) bool { return strings.EqualFold(a, b) }
+
+// group sorts things by a key.
+func group[K comparable, T any](all []T, key func(T) K) map[K][]T {
+	out := map[K][]T{}
+	for _, t := range all {
+		out[key(t)] = append(out[key(t)], t)
+	}
+	return out
+}

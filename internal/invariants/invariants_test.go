@@ -1,0 +1,259 @@
+package invariants
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+)
+
+const (
+	alice = "0xa11ce00000000000000000000000000000000001"
+	bob   = "0xb0b0000000000000000000000000000000000002"
+	carol = "0xca401000000000000000000000000000000000a3"
+	shop  = "0x5409000000000000000000000000000000000004"
+	usdc  = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
+	relay = "0x4e1a700000000000000000000000000000000005"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// good are the books of three purchases: Alice has her card, Bob's authorization was cancelled, and
+// Carol's card was refused by the issuer and waits for an operator.
+func good() *records {
+	paidA, paidC, at := "0xAA", "0xcc", int64(7)
+	used := noon.Add(time.Minute)
+	r := &records{payTo: shop}
+	r.orders = []orderRow{
+		{"ord_a", "card_issue", "fulfilled", alice, "key-a", 2500, 4},
+		{"ord_b", "card_issue", "payment_required", bob, "key-b", 2500, 2},
+		{"ord_c", "card_issue", "operator_review", carol, "key-c", 2500, 4},
+	}
+	r.moves = []moveRow{
+		{"ord_a", 1, "payment_required", "settling", "buyer"}, {"ord_a", 2, "settling", "settled", "worker"},
+		{"ord_a", 3, "settled", "provisioning", "worker"}, {"ord_a", 4, "provisioning", "fulfilled", "worker"},
+		{"ord_b", 1, "payment_required", "settling", "buyer"}, {"ord_b", 2, "settling", "payment_required", "worker"},
+		{"ord_c", 1, "payment_required", "settling", "buyer"}, {"ord_c", 2, "settling", "settled", "worker"},
+		{"ord_c", 3, "settled", "provisioning", "worker"}, {"ord_c", 4, "provisioning", "operator_review", "worker"},
+	}
+	r.payments = []paymentRow{
+		{"pay_a", "ord_a", "paid", usdc, alice, shop, 25_000_000, "0x0a", &paidA, &at, noon},
+		{"pay_b", "ord_b", "dead", usdc, bob, shop, 25_000_000, "0x0b", nil, nil, noon},
+		{"pay_c", "ord_c", "paid", usdc, carol, shop, 25_000_000, "0x0c", &paidC, &at, noon},
+	}
+	r.attempts = []attemptRow{
+		{"att_a", "pay_a", relay, 0, "closed", []string{"0xaa"}, noon},
+		{"att_b", "pay_b", relay, 1, "reverted", []string{"0xb1", "0xb2"}, noon},
+		{"att_c", "pay_c", relay, 2, "open", []string{"0xcc"}, noon},
+	}
+	r.cards = []cardRow{
+		{"card_a", "ord_a", alice, "ACTIVE", "ref-a", "crd_1"},
+		{"card_c", "ord_c", carol, "FAILED", "ref-c", ""},
+	}
+	r.holds = []holdRow{
+		{"ord_a", "float/card", 2500, true}, {"ord_b", "float/card", 2500, true}, {"ord_c", "float/card", 2500, false},
+	}
+	r.jobs = []jobRow{
+		{"job_a", carryJob, "pay_a", "ord_a", "succeeded", 1, 1, false},
+		{"job_b", carryJob, "pay_b", "ord_b", "succeeded", 1, 2, false},
+		{"job_c", carryJob, "pay_c", "ord_c", "succeeded", 1, 1, false},
+		{"job_f", feeJob, "card_a", "ord_a", "succeeded", 2, 1, false},
+		{"job_t", "relayer_tend", "1", "", "processing", 1, 1, true},
+	}
+	r.challenges = []challengeRow{{"ch_1", "reveal", noon, noon.Add(5 * time.Minute), &used}}
+	r.audit = []auditRow{{"ann", "fee_job.retry", "job_f", "the issuer was down", "k1"}}
+	r.chain = chainBook{
+		credits:  []transfer{{"0xaa", 7, alice, 25_000_000}, {"0xcc", 7, carol, 25_000_000}},
+		used:     []use{{"0xaa", 6, alice, "0x0a"}, {"0xcc", 6, carol, "0x0c"}},
+		included: map[string]inclusion{"0xaa": {relay, 0}, "0xb2": {relay, 1}, "0xcc": {relay, 2}},
+		sent:     map[string]int64{relay: 3},
+	}
+	r.issuer = issuerBook{
+		FloatCents: 1000,
+		Cards:      []issuerCard{{"crd_1", "ref-a", "live", 2500, 1500, ""}, {"crd_2", "ref-c", "declined", 2500, 0, "002"}},
+		Movements:  []issuerMove{{"mov_1", "ref-f", "crd_1", "out", 1000, "done"}},
+		Executed:   map[string]int{"ref-a": 1, "ref-c": 1, "ref-f": 1},
+	}
+	r.answers = []Answer{
+		{alice, "key-a", false, http.StatusPaymentRequired, "", "", "", noon.Add(-time.Second)},
+		{alice, "key-a", true, http.StatusServiceUnavailable, "", "", "", noon.Add(time.Second)},
+		{alice, "key-a", true, http.StatusOK, "ord_a", "0xaa", "25000000", noon.Add(2 * time.Second)},
+		{alice, "key-a", true, http.StatusOK, "ord_a", "0xAA", "25000000", noon.Add(3 * time.Second)},
+		{bob, "key-b", true, http.StatusPaymentRequired, "", "", "", noon.Add(time.Minute)},
+	}
+	return r
+}
+
+func TestGoodBooksBreakNothing(t *testing.T) {
+	for _, v := range good().judge() {
+		t.Error(v)
+	}
+}
+
+// TestEveryCheckFires spoils a copy of good books and expects the invariants named, and no others.
+func TestEveryCheckFires(t *testing.T) {
+	tests := map[string]struct {
+		spoil func(*records)
+		want  []string
+	}{
+		"a credit nobody bought with": {func(r *records) {
+			r.chain.credits = append(r.chain.credits, transfer{"0xdd", 1, bob, 5})
+		}, []string{"I1"}},
+		"a credit of another amount": {func(r *records) { r.chain.credits[0].Value-- }, []string{"I1"}},
+		"a payment nobody made": {func(r *records) {
+			r.chain.credits, r.chain.used = r.chain.credits[1:], r.chain.used[1:]
+		}, []string{"I1", "I2", "I5", "I18"}},
+		"an authorization in two payments": {func(r *records) {
+			p := r.payments[1]
+			p.ID, p.Nonce, p.Payer, p.Order = "pay_x", r.payments[0].Nonce, "0xA11CE00000000000000000000000000000000001", "ord_a"
+			r.payments = append(r.payments, p)
+		}, []string{"I2"}},
+		"a dead payment that moved": {func(r *records) {
+			r.chain.used = append(r.chain.used, use{"0xb2", 6, bob, "0x0b"})
+			r.chain.credits = append(r.chain.credits, transfer{"0xb2", 7, bob, 25_000_000})
+		}, []string{"I1", "I2"}},
+		"an order paid and not marked so": {func(r *records) {
+			r.orders[0].Status = "payment_required"
+			r.moves[3].To = "payment_required"
+		}, []string{"I2", "I14", "I18"}},
+		"two authorizations on their way": {func(r *records) {
+			r.payments = append(r.payments, paymentRow{"pay_x", "ord_a", "claimed", usdc, alice, shop, 25_000_000, "0x1a", nil, nil, noon})
+			r.attempts = append(r.attempts, attemptRow{"att_x", "pay_x", relay, 3, "open", []string{"0xee"}, noon})
+		}, []string{"I3", "I8"}},
+		"two orders for one purchase": {func(r *records) {
+			o := r.orders[1]
+			o.ID = "ord_b2"
+			r.orders = append(r.orders, o)
+		}, []string{"I3"}},
+		"a paid order without a job":      {func(r *records) { r.jobs = r.jobs[1:] }, []string{"I4"}},
+		"a paid order that never settled": {func(r *records) { r.moves[1].To = "payment_required"; r.moves[2].From = "payment_required" }, []string{"I4", "I14"}},
+		"a card nobody paid for": {func(r *records) {
+			r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_9", "ref-z", "live", 2500, 2500, ""})
+		}, []string{"I5"}},
+		"a movement nobody paid for": {func(r *records) {
+			r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_9", "ref-z", "crd_9", "in", 2500, "queued"})
+		}, []string{"I5"}},
+		"a reference carried out twice": {func(r *records) { r.issuer.Executed["ref-a"] = 2 }, []string{"I6"}},
+		"a reference booked twice": {func(r *records) {
+			r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_3", "ref-c", "declined", 2500, 0, ""})
+		}, []string{"I6"}},
+		"two live cards": {func(r *records) {
+			r.cards = append(r.cards, cardRow{"card_x", "ord_a", alice, "PENDING", "ref-x", ""})
+		}, []string{"I7", "I8"}},
+		"two live cards at the issuer": {func(r *records) {
+			r.cards = append(r.cards, cardRow{"card_x", "ord_a", alice, "CLOSED", "ref-x", ""})
+			r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_3", "ref-x", "live", 2500, 0, ""})
+		}, []string{"I7", "I8"}},
+		"a stuck order": {func(r *records) {
+			r.orders[0].Status, r.orders[0].Version = "provisioning", 3
+			r.moves = slices.Delete(r.moves, 3, 4)
+			r.holds[0].Released = false
+		}, []string{"I8"}},
+		"a fulfilled order without a card": {func(r *records) { r.cards[0].Account = "" }, []string{"I8"}},
+		"an undecided payment":             {func(r *records) { r.payments[1].Status = "claimed" }, []string{"I8", "I13"}},
+		"fulfilled and refunded": {func(r *records) {
+			r.orders[0].Status, r.orders[0].Version = "refunded", 5
+			r.moves = append(r.moves, moveRow{"ord_a", 5, "fulfilled", "refunded", "worker"})
+		}, []string{"I9", "I14"}},
+		"a load of another amount": {func(r *records) { r.issuer.Cards[0].LoadCents = 5000 }, []string{"I10"}},
+		"a fee of another amount":  {func(r *records) { r.issuer.Movements[0].AmountCents = 1500 }, []string{"I10"}},
+		"a payment of another amount": {func(r *records) {
+			r.payments[0].Value, r.chain.credits[0].Value = 24_999_999, 24_999_999
+		}, []string{"I10"}},
+		"an order of somebody else":       {func(r *records) { r.orders[1].Owner = alice }, []string{"I11"}},
+		"a card of somebody else":         {func(r *records) { r.cards[1].Owner = bob }, []string{"I11"}},
+		"a payment to somebody else":      {func(r *records) { r.payments[1].PayTo = bob }, []string{"I11"}},
+		"two answers that differ":         {func(r *records) { r.answers[2].Amount = "1" }, []string{"I12"}},
+		"a challenge after the broadcast": {func(r *records) { r.answers[1].Status = http.StatusPaymentRequired }, []string{"I13"}},
+		"a move that is not in the graph": {func(r *records) { r.moves[3].From = "settling"; r.moves[2].To = "settling" }, []string{"I14"}},
+		"a lost move":                     {func(r *records) { r.moves = slices.Delete(r.moves, 2, 3) }, []string{"I14"}},
+		"a status without a move":         {func(r *records) { r.orders[0].Version = 5 }, []string{"I14"}},
+		"review left by no operator": {func(r *records) {
+			r.orders[2].Status, r.orders[2].Version = "fulfilled", 5
+			r.moves = append(r.moves, moveRow{"ord_c", 5, "operator_review", "fulfilled", "worker"})
+			r.holds[2].Released = true
+		}, []string{"I8", "I14"}},
+		"a challenge used too late": {func(r *records) { late := noon.Add(time.Hour); r.challenges[0].ConsumedAt = &late }, []string{"I15"}},
+		"two fees": {func(r *records) {
+			r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-g", "crd_1", "out", 1000, "done"})
+		}, []string{"I16"}},
+		"a fee that was never taken":          {func(r *records) { r.issuer.Movements[0].Status = "declined" }, []string{"I16"}},
+		"a fee the job does not know":         {func(r *records) { r.jobs[3].Status = "failed" }, []string{"I16"}},
+		"no fee job":                          {func(r *records) { r.jobs = slices.Delete(r.jobs, 3, 4) }, []string{"I16"}},
+		"a hold of an order that has ended":   {func(r *records) { r.holds[0].Released = false }, []string{"I17"}},
+		"an overdrawn float":                  {func(r *records) { r.issuer.FloatCents = -1 }, []string{"I17"}},
+		"an order that a buyer saw is gone":   {func(r *records) { r.answers[2].OrderID, r.answers[3].OrderID = "ord_z", "ord_z" }, []string{"I18"}},
+		"a transaction that was never booked": {func(r *records) { r.answers[2].Transaction, r.answers[3].Transaction = "0xcc", "0xcc" }, []string{"I18"}},
+		"a lease on a finished job":           {func(r *records) { r.jobs[0].Leased = true }, []string{"I19"}},
+		"two open jobs for one order": {func(r *records) {
+			r.jobs = append(r.jobs, jobRow{"job_x", carryJob, "x", "ord_a", "queued", 1, 0, false}, jobRow{"job_y", carryJob, "y", "ord_a", "queued", 1, 0, false})
+		}, []string{"I19"}},
+		"a gap in the nonces": {func(r *records) {
+			r.attempts[2].Nonce = 3
+			r.chain.included["0xcc"] = inclusion{relay, 3}
+			r.chain.sent[relay] = 4
+		}, []string{"I21"}},
+		"a nonce used twice": {func(r *records) {
+			r.attempts[2].Nonce = 1
+			r.chain.included["0xcc"] = inclusion{relay, 1}
+			r.chain.sent[relay] = 2
+		}, []string{"I21"}},
+		"a transaction nobody recorded": {func(r *records) { r.chain.sent[relay] = 4 }, []string{"I21"}},
+		"both variants in blocks":       {func(r *records) { r.chain.included["0xb1"] = inclusion{relay, 1} }, []string{"I21"}},
+		"an operator's act unaudited": {func(r *records) {
+			r.orders[2].Status, r.orders[2].Version = "provisioning", 5
+			r.orders[2].Status = "refund_pending"
+			r.moves = append(r.moves, moveRow{"ord_c", 5, "operator_review", "refund_pending", "operator:ann"}, moveRow{"ord_c", 6, "refund_pending", "refunded", "worker"})
+			r.orders[2].Status, r.orders[2].Version, r.holds[2].Released = "refunded", 6, true
+		}, []string{"I22"}},
+		"an audit row without a reason": {func(r *records) { r.audit[0].Reason = "" }, []string{"I22"}},
+		"a retry unaudited":             {func(r *records) { r.audit = nil }, []string{"I22"}},
+		"a load nobody paid for": {func(r *records) {
+			r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-l", "crd_1", "in", 2450, "done"})
+		}, []string{"I10"}},
+		"a top-up without its load": {func(r *records) {
+			tx, at := "0xdd", int64(7)
+			r.orders = append(r.orders, orderRow{"ord_t", "card_topup", "fulfilled", alice, "key-t", 5000, 1})
+			r.payments = append(r.payments, paymentRow{"pay_t", "ord_t", "paid", usdc, alice, shop, 50_000_000, "0x0d", &tx, &at, noon})
+			r.chain.credits = append(r.chain.credits, transfer{"0xdd", 7, alice, 50_000_000})
+			r.chain.used = append(r.chain.used, use{"0xdd", 6, alice, "0x0d"})
+			r.moves = append(r.moves, moveRow{"ord_t", 1, "settling", "settled", "worker"})
+			r.orders[len(r.orders)-1].Status = "fulfilled"
+			r.moves = append(r.moves, moveRow{"ord_t", 2, "settled", "provisioning", "worker"}, moveRow{"ord_t", 3, "provisioning", "fulfilled", "worker"})
+			r.orders[len(r.orders)-1].Version = 3
+			r.jobs = append(r.jobs, jobRow{"job_t2", carryJob, "pay_t", "ord_t", "succeeded", 1, 1, false})
+		}, []string{"I10"}},
+		"an act audited twice": {func(r *records) { r.audit = append(r.audit, r.audit[0]) }, []string{"I22"}},
+	}
+	fired := map[string]bool{}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r := good()
+			tt.spoil(r)
+			var got []string
+			for _, v := range r.judge() {
+				got = append(got, v.ID)
+				fired[v.ID] = true
+				t.Log(v)
+			}
+			got = slices.Compact(got)
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("broken: %v, want %v", got, tt.want)
+			}
+		})
+	}
+	for _, inv := range invariants() {
+		if !fired[inv.id] {
+			t.Errorf("%s never fires", inv.id)
+		}
+	}
+}
+
+func TestStrayMoneyIsExpectedToTheCent(t *testing.T) {
+	r := good()
+	r.chain.credits = append(r.chain.credits, transfer{"0xdd", 1, bob, 5})
+	r.stray = 5
+	for _, v := range r.judge() {
+		t.Error(v)
+	}
+}

@@ -1,0 +1,77 @@
+package invariants
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// issuerBook is what the issuer carried out.
+type issuerBook struct {
+	FloatCents int64          `json:"floatCents"`
+	Cards      []issuerCard   `json:"cards"`
+	Movements  []issuerMove   `json:"movements"`
+	Executed   map[string]int `json:"executed"`
+}
+
+type issuerCard struct {
+	ID           string `json:"id"`
+	Reference    string `json:"reference"`
+	Status       string `json:"status"`
+	LoadCents    int64  `json:"loadCents"`
+	BalanceCents int64  `json:"balanceCents"`
+	Scenario     string `json:"scenario"`
+}
+
+// live says that the issuer's card counts as one.
+func (c issuerCard) live() bool {
+	return c.Status == "preparing" || c.Status == "live" || c.Status == "locked"
+}
+
+type issuerMove struct {
+	ID          string `json:"id"`
+	Reference   string `json:"reference"`
+	Card        string `json:"cardId"`
+	Direction   string `json:"direction"`
+	AmountCents int64  `json:"amountCents"`
+	Status      string `json:"status"`
+}
+
+func readIssuer(ctx context.Context, url string) (b issuerBook, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/control/books", nil)
+	if err != nil {
+		return b, fmt.Errorf("ask for the issuer's books: %w", err)
+	}
+	client := http.Client{Timeout: 30 * time.Second}
+	res, err := client.Do(req)
+	if err != nil {
+		return b, fmt.Errorf("ask for the issuer's books: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return b, fmt.Errorf("ask for the issuer's books: %s", res.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(&b); err != nil {
+		return b, fmt.Errorf("read the issuer's books: %w", err)
+	}
+	return b, nil
+}
+
+// read reads the three books, the database first: what it has recorded, the others must have.
+func read(ctx context.Context, b Books) (*records, error) {
+	r := &records{payTo: b.PayTo, stray: b.Stray, answers: b.Answers}
+	var err error
+	if r.database, err = readDatabase(ctx, b.DatabaseURL); err != nil {
+		return nil, err
+	}
+	if r.chain, err = readChain(ctx, b, r.attempts); err != nil {
+		return nil, err
+	}
+	if r.issuer, err = readIssuer(ctx, b.SandboxURL); err != nil {
+		return nil, err
+	}
+	return r, nil
+}

@@ -1,0 +1,77 @@
+package invariants
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Tally is what one payer's purchases came to.
+type Tally struct {
+	// Orders that are paid, in the database; Transfers to the payee, on chain.
+	Orders, Transfers int
+	// Cards, Withdrawals and Loads at the issuer, carried out.
+	Cards, Withdrawals, Loads int
+}
+
+// Tell counts what a payer has, in all three books.
+func Tell(ctx context.Context, b Books, payer string) (Tally, error) {
+	r, err := read(ctx, b)
+	if err != nil {
+		return Tally{}, err
+	}
+	var t Tally
+	for _, o := range r.orders {
+		if o.paid() && same(o.Owner, payer) {
+			t.Orders++
+		}
+	}
+	for _, c := range r.chain.credits {
+		if same(c.From, payer) {
+			t.Transfers++
+		}
+	}
+	cards := r.cardsByReference()
+	theirs := map[string]bool{}
+	for _, a := range r.issuer.Cards {
+		if c, ok := cards[lower(a.Reference)]; ok && same(c.Owner, payer) {
+			theirs[a.ID] = true
+			t.Cards++
+		}
+	}
+	for _, m := range r.issuer.Movements {
+		switch {
+		case !theirs[m.Card] || m.Status != "done":
+		case m.Direction == "out":
+			t.Withdrawals++
+		default:
+			t.Loads++
+		}
+	}
+	return t, nil
+}
+
+// Digest is a fingerprint of everything that buyers and bookkeeping rely on. Housekeeping, such as the
+// jobs that tend the relayer, is left out.
+func Digest(ctx context.Context, b Books) (string, error) {
+	r, err := read(ctx, b)
+	if err != nil {
+		return "", err
+	}
+	var jobs []jobRow
+	for _, j := range r.jobs {
+		if j.Kind == carryJob || j.Kind == feeJob {
+			jobs = append(jobs, j)
+		}
+	}
+	text, err := json.Marshal([]any{
+		r.orders, r.moves, r.payments, r.cards, r.holds, jobs, r.audit, r.chain.credits, r.chain.used, r.issuer,
+	})
+	if err != nil {
+		return "", fmt.Errorf("write the books down: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,5 @@
+//go:build mutant_authorization_not_unique
+
+package mutant
+
+const planted = "authorization_not_unique"

@@ -1,0 +1,5 @@
+//go:build mutant_challenge_reused
+
+package mutant
+
+const planted = "challenge_reused"

@@ -1,0 +1,5 @@
+//go:build mutant_deliver_first
+
+package mutant
+
+const planted = "deliver_first"

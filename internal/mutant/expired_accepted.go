@@ -1,0 +1,5 @@
+//go:build mutant_expired_accepted
+
+package mutant
+
+const planted = "expired_accepted"

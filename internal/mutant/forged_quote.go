@@ -1,0 +1,5 @@
+//go:build mutant_forged_quote
+
+package mutant
+
+const planted = "forged_quote"

@@ -1,0 +1,5 @@
+//go:build mutant_holds_released_early
+
+package mutant
+
+const planted = "holds_released_early"

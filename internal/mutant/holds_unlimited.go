@@ -1,0 +1,5 @@
+//go:build mutant_holds_unlimited
+
+package mutant
+
+const planted = "holds_unlimited"

@@ -1,0 +1,81 @@
+// Package mutant names planted bugs, none of which is in an ordinary build: they show that the tests would notice.
+//
+// Each constant is false, so the compiler drops what it guards, unless the program is built with
+// -tags mutant,mutant_<name>. tools/teeth.sh builds each of them and expects a test to fail.
+package mutant
+
+// Selling.
+const (
+	// UnknownIs402 asks for another payment while the first may still arrive.
+	UnknownIs402 = planted == "unknown_is_402"
+	// RepeatUnsigned answers whoever names a wallet and its key with that wallet's order.
+	RepeatUnsigned = planted == "repeat_unsigned"
+	// BodyNotCompared answers a known key whatever its request asks for.
+	BodyNotCompared = planted == "body_not_compared"
+	// ForgedQuote honours a quote that nobody has signed.
+	ForgedQuote = planted == "forged_quote"
+	// DeliverFirst delivers before the payment is proven.
+	DeliverFirst = planted == "deliver_first"
+	// OrderOfAnyone shows an order to every wallet that knows its id.
+	OrderOfAnyone = planted == "order_of_anyone"
+)
+
+// Paying.
+const (
+	// AmountAtLeast takes a payment of more than the price.
+	AmountAtLeast = planted == "amount_at_least"
+	// ExpiredAccepted takes an authorization whose time is over.
+	ExpiredAccepted = planted == "expired_accepted"
+	// ReceiptTrusted takes any use of an authorization for the payment, wherever the money went.
+	ReceiptTrusted = planted == "receipt_trusted"
+	// TransferOfAnother takes a transfer anywhere in the transaction for this authorization's.
+	TransferOfAnother = planted == "transfer_of_another"
+	// ExpiryAtHead calls a payment dead by a block that may be reorganised away.
+	ExpiryAtHead = planted == "expiry_at_head"
+	// SentBeforeStored sends a transaction that no crash would leave a trace of.
+	SentBeforeStored = planted == "sent_before_stored"
+	// InFlightIsFailed makes a second transaction while the first can still be included.
+	InFlightIsFailed = planted == "in_flight_is_failed"
+)
+
+// Keeping.
+const (
+	// PurchaseKeyNotUnique drops the index that makes (kind, payer, key) one order.
+	PurchaseKeyNotUnique = planted == "purchase_key_not_unique"
+	// AuthorizationNotUnique drops the index that makes one authorization buy one thing.
+	AuthorizationNotUnique = planted == "authorization_not_unique"
+	// JobForgotten places an order that nothing carries.
+	JobForgotten = planted == "job_forgotten"
+	// OrderUnfenced lets a worker that has lost its job go on moving the order.
+	OrderUnfenced = planted == "order_unfenced"
+	// HoldsUnlimited promises the same float to everyone.
+	HoldsUnlimited = planted == "holds_unlimited"
+	// HoldsReleasedEarly gives a paid order's float away before the order is delivered.
+	HoldsReleasedEarly = planted == "holds_released_early"
+)
+
+// Delivering.
+const (
+	// ResendUnknown calls the issuer again after an unknown answer, without looking what became of it.
+	ResendUnknown = planted == "resend_unknown"
+	// HorizonIgnored believes "no such reference" at once.
+	HorizonIgnored = planted == "horizon_ignored"
+	// NewReference gives each opening of a card a reference of its own.
+	NewReference = planted == "new_reference"
+	// FeeVersionPerAttempt makes each attempt of a fee job another withdrawal.
+	FeeVersionPerAttempt = planted == "fee_version_per_attempt"
+	// MarkerAfterCall stores that a call was begun when it is over.
+	MarkerAfterCall = planted == "marker_after_call"
+)
+
+// Showing.
+const (
+	// ChallengeReused reveals a card again for the same signature.
+	ChallengeReused = planted == "challenge_reused"
+	// ScopeIgnored lets a session do what it was not granted.
+	ScopeIgnored = planted == "scope_ignored"
+	// SealedInTheOpen answers in plain text to who asked for a sealed answer.
+	SealedInTheOpen = planted == "sealed_in_the_open"
+	// PaymentLogged writes the payment header into the log.
+	PaymentLogged = planted == "payment_logged"
+)

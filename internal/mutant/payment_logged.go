@@ -1,0 +1,5 @@
+//go:build mutant_payment_logged
+
+package mutant
+
+const planted = "payment_logged"

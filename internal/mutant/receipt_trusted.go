@@ -1,0 +1,5 @@
+//go:build mutant_receipt_trusted
+
+package mutant
+
+const planted = "receipt_trusted"

@@ -1,0 +1,5 @@
+//go:build mutant_repeat_unsigned
+
+package mutant
+
+const planted = "repeat_unsigned"

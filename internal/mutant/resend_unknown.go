@@ -1,0 +1,5 @@
+//go:build mutant_resend_unknown
+
+package mutant
+
+const planted = "resend_unknown"

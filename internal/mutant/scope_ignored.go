@@ -1,0 +1,5 @@
+//go:build mutant_scope_ignored
+
+package mutant
+
+const planted = "scope_ignored"

@@ -1,0 +1,5 @@
+//go:build mutant_transfer_of_another
+
+package mutant
+
+const planted = "transfer_of_another"

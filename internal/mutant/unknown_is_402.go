@@ -1,0 +1,5 @@
+//go:build mutant_unknown_is_402
+
+package mutant
+
+const planted = "unknown_is_402"

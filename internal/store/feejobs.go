@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/audit"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/job"
+)
+
+// FeeJobs keeps the platform fee's jobs for operators. It implements card.FeeJobs.
+type FeeJobs struct{ s *Store }
+
+// FeeJobs is the part of the store that the fee desk uses.
+func (s *Store) FeeJobs() FeeJobs { return FeeJobs{s} }
+
+// What operators do with fee jobs, as the audit trail names it.
+const (
+	actList      = "fee_jobs.list"
+	actReconcile = "fee_job.reconcile"
+	actRetry     = "fee_job.retry"
+)
+
+// A queued job whose withdrawal has been sent is on its way to outsiders.
+const listFeeJobsSQL = `SELECT ` + jobColumns + ` FROM jobs
+	WHERE kind = $1 AND ($2 = '' OR $2 = CASE WHEN status = 'queued' AND step <> '' THEN 'processing' ELSE status END)
+		AND ($3::uuid IS NULL OR id < $3)
+	ORDER BY id DESC LIMIT $4`
+
+const (
+	feeJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND id = $2`
+
+	concludeJobSQL = `
+		UPDATE jobs SET status = $3, last_error = $4, version = version + 1, finished_at = now(),
+			lease_owner = NULL, lease_until = NULL
+		WHERE id = $1 AND version = $2 AND status IN ('queued', 'processing', 'operator_review')`
+
+	// The attempts made so far are forgiven: the next version has its own.
+	retryJobSQL = `
+		UPDATE jobs SET status = 'queued', payload = $2, step = '', step_at = NULL, last_error = '', run_at = now(),
+			finished_at = NULL, forgiven = attempt, version = version + 1
+		WHERE id = $1`
+)
+
+// FeeJobs implements card.FeeJobs.
+func (f FeeJobs) FeeJobs(ctx context.Context, q card.FeeQuery, act card.Act) ([]job.Row, error) {
+	var before any
+	if q.Before != uuid.Nil {
+		before = q.Before
+	}
+	var found []job.Row
+	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		rows, err := raw(tx).Query(ctx, listFeeJobsSQL, card.FeeJob, q.Status, before, q.Limit)
+		if err != nil {
+			return err
+		}
+		if found, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Row, error) { return scanJob(r) }); err != nil {
+			return err
+		}
+		return f.record(ctx, tx, act, actList, string(q.Status), nil, nil)
+	})
+	return found, err
+}
+
+// FeeJob implements card.FeeJobs.
+func (f FeeJobs) FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	row, err := scanJob(f.s.pool.QueryRow(ctx, feeJobSQL, card.FeeJob, id))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return job.Row{}, card.ErrNotFound
+	}
+	return row, mapError(err)
+}
+
+// Conclude implements card.FeeJobs. The version guards: a worker that wrote meanwhile knows better, and
+// one that holds the job now loses its lease.
+func (f FeeJobs) Conclude(ctx context.Context, row job.Row, status job.Status, reason string, act card.Act) (bool, error) {
+	done := true
+	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		done = true
+		if status != row.Status {
+			tag, err := raw(tx).Exec(ctx, concludeJobSQL, row.ID, row.Version, status, reason)
+			if err != nil {
+				return err
+			}
+			done = tag.RowsAffected() == 1
+		}
+		after := row.Status
+		if done {
+			after = status
+		}
+		return f.record(ctx, tx, act, actReconcile, row.ID.String(), feeState{row.Status, row.LastError}, feeState{after, reason})
+	})
+	return done, err
+}
+
+// Retry implements card.FeeJobs. The audit row of an act with a key is unique: it is what makes a
+// repeat a repeat.
+func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act card.Act) error {
+	payload, err := json.Marshal(next)
+	if err != nil {
+		return fmt.Errorf("encode the next version: %w", err)
+	}
+	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		// The job's lock, so that two retries cannot both find it failed.
+		now, err := scanJob(raw(tx).QueryRow(ctx, feeJobSQL+" FOR UPDATE", card.FeeJob, row.ID))
+		if err != nil {
+			return err
+		}
+		before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(actRetry),
+			audit.Subject(row.ID.String()), audit.IdempotencyKey(act.Key)).Only(ctx)
+		switch {
+		case err == nil && before.Reason != act.Reason:
+			return card.ErrKeyReused
+		case err == nil:
+			return nil
+		case !ent.IsNotFound(err):
+			return err
+		}
+		if now.Status != job.Failed || now.Version != row.Version {
+			return card.ErrNotFailed
+		}
+		if _, err := raw(tx).Exec(ctx, retryJobSQL, row.ID, payload); err != nil {
+			return err
+		}
+		wakeOnCommit(tx, topicJobs, "")
+		return f.record(ctx, tx, act, actRetry, row.ID.String(), feeState{now.Status, now.LastError}, feeState{job.Queued, ""})
+	})
+}
+
+// feeState is what an act changes of a job.
+type feeState struct {
+	Status job.Status `json:"status"`
+	Reason string     `json:"reason,omitempty"`
+}
+
+func (f FeeJobs) record(ctx context.Context, tx *ent.Tx, act card.Act, action, subject string, before, after any) error {
+	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(f.s.stamp()).SetActor(act.Operator).SetAction(action).
+		SetSubject(subject).SetReason(act.Reason).SetIdempotencyKey(act.Key)
+	for _, state := range []struct {
+		value any
+		set   func(json.RawMessage) *ent.AuditCreate
+	}{{before, create.SetBefore}, {after, create.SetAfter}} {
+		if state.value == nil {
+			continue
+		}
+		b, err := json.Marshal(state.value)
+		if err != nil {
+			return fmt.Errorf("encode the audit row: %w", err)
+		}
+		state.set(b)
+	}
+	return create.Exec(ctx)
+}

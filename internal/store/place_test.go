@@ -1,0 +1,318 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+var payer = x402.Address{0: 0xaa, 19: 1}
+
+// placement is a purchase of a key, paid by an authorization of its own and holding nothing.
+func placement(key string, change ...func(*checkout.Placement)) checkout.Placement {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	p := checkout.Placement{
+		Order: order.Order{
+			ID: order.NewID(), Operation: uuid.New(), Kind: order.CardIssue, Owner: payer, Key: key, Price: 2500,
+			Fingerprint: order.FingerprintOf(order.CardIssue, json.RawMessage(`{}`)), Item: json.RawMessage(`{}`),
+			CreatedAt: now, UpdatedAt: now,
+		},
+		Payment: payment.Payment{
+			ID: uuid.New(), Status: payment.Claimed, Network: x402.NetworkID, Asset: x402.Address{19: 9}, CreatedAt: now,
+			Authorization: x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: nonce()},
+		},
+	}
+	p.Payment.Order = p.Order.ID
+	for _, f := range change {
+		f(&p)
+	}
+	p.Job = checkout.CarryJob(p.Order.ID, p.Payment.ID.String())
+	p.Job.LeaseOwner, p.Job.LeaseTTL = "buyer", time.Minute
+	return p
+}
+
+func nonce() (n x402.Hash) {
+	for i := range n {
+		n[i] = byte(rand.Uint32())
+	}
+	return n
+}
+
+// paidBy makes a placement use another one's authorization.
+func paidBy(other checkout.Placement) func(*checkout.Placement) {
+	return func(p *checkout.Placement) { p.Payment.Authorization = other.Payment.Authorization }
+}
+
+func holding(h order.Hold) func(*checkout.Placement) {
+	return func(p *checkout.Placement) { p.Holds = []order.Hold{h} }
+}
+
+func place(t *testing.T, s *store.Store, p checkout.Placement) checkout.Placed {
+	t.Helper()
+	placed, err := s.Orders().Place(t.Context(), p)
+	if err != nil {
+		t.Fatalf("place: %v", err)
+	}
+	return placed
+}
+
+// race places all at once and counts how each claim ended.
+func race(t *testing.T, s *store.Store, all []checkout.Placement) (claims map[checkout.Claim]int, orders map[order.ID]bool) {
+	t.Helper()
+	placed := make([]checkout.Placed, len(all))
+	var group sync.WaitGroup
+	for i, p := range all {
+		group.Go(func() {
+			var err error
+			if placed[i], err = s.Orders().Place(t.Context(), p); err != nil {
+				t.Errorf("place %d: %v", i, err)
+			}
+		})
+	}
+	group.Wait()
+	claims, orders = map[checkout.Claim]int{}, map[order.ID]bool{}
+	for _, p := range placed {
+		claims[p.Claim]++
+		if p.Claim != checkout.Reused {
+			orders[p.Order.ID] = true
+		}
+	}
+	return claims, orders
+}
+
+func TestOneKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
+	s := storetest.New(t)
+	for round := range 5 {
+		all := make([]checkout.Placement, 8)
+		for i := range all {
+			all[i] = placement(fmt.Sprint(round))
+		}
+		claims, orders := race(t, s, all)
+		if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != len(all)-1 || len(orders) != 1 {
+			t.Fatalf("claims %v of orders %v", claims, orders)
+		}
+	}
+	// Another payer's key, and another product's, are other keys.
+	stranger := placement("0", func(p *checkout.Placement) {
+		p.Order.Owner, p.Payment.Authorization.From = x402.Address{1}, x402.Address{1}
+	})
+	product := placement("0", func(p *checkout.Placement) { p.Order.Kind = order.CardTopup })
+	for _, p := range []checkout.Placement{stranger, product} {
+		if got := place(t, s, p); got.Claim != checkout.Fresh {
+			t.Errorf("%s of %s: claim %d", p.Order.Kind, p.Order.Owner, got.Claim)
+		}
+	}
+}
+
+func TestOneAuthorizationPaysForOneOrder(t *testing.T) {
+	s := storetest.New(t)
+	for round := range 5 {
+		first := placement(fmt.Sprint(round, "/0"))
+		all := []checkout.Placement{first}
+		for i := range 7 {
+			all = append(all, placement(fmt.Sprint(round, "/", i+1), paidBy(first)))
+		}
+		claims, orders := race(t, s, all)
+		if claims[checkout.Fresh] != 1 || claims[checkout.Reused] != len(all)-1 || len(orders) != 1 {
+			t.Fatalf("claims %v of orders %v", claims, orders)
+		}
+	}
+	// A copy of the very purchase is a repeat of it.
+	p := placement("copied")
+	place(t, s, p)
+	if got := place(t, s, placement("copied", paidBy(p))); got.Claim != checkout.Repeated || got.Order.ID != p.Order.ID {
+		t.Errorf("claim %d of %s, want a repeat of %s", got.Claim, got.Order.ID, p.Order.ID)
+	}
+}
+
+func TestAnOrderIsPlacedWithItsJobOrNotAtAll(t *testing.T) {
+	s := storetest.New(t)
+	p := placement("k")
+	placed := place(t, s, p)
+	row, found, err := s.Jobs().Find(t.Context(), checkout.Carrying, p.Payment.ID.String())
+	if err != nil || !found || row.ID != placed.Job.ID || row.LeaseOwner != "buyer" || row.Status != job.Processing {
+		t.Errorf("job %+v, found %t, %v", row, found, err)
+	}
+	short := placement("short", holding(order.Hold{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
+	if _, err := s.Orders().Place(t.Context(), short); !isShort(err) {
+		t.Fatalf("place: %v", err)
+	}
+	if _, err := s.Orders().Find(t.Context(), short.Order.ID); !errors.Is(err, checkout.ErrNotFound) {
+		t.Errorf("the order is there: %v", err)
+	}
+	if _, found, err := s.Jobs().Find(t.Context(), checkout.Carrying, short.Payment.ID.String()); err != nil || found {
+		t.Errorf("its job: found %t, %v", found, err)
+	}
+	// Nor is its authorization spent.
+	if got := place(t, s, placement("later", paidBy(short))); got.Claim != checkout.Fresh {
+		t.Errorf("claim %d", got.Claim)
+	}
+}
+
+func isShort(err error) bool {
+	_, ok := errors.AsType[*order.Shortage](err)
+	return ok
+}
+
+// float is one order's share of what covers two.
+func float(asOf time.Time) order.Hold {
+	return order.Hold{Resource: "float", Units: 2500, Limit: 5000, AsOf: asOf, Refusal: fault.FloatUnavailable}
+}
+
+func TestWhatIsScarceIsPromisedAsOftenAsItIsThere(t *testing.T) {
+	s := storetest.New(t)
+	errs := make([]error, 8)
+	var group sync.WaitGroup
+	for i := range errs {
+		group.Go(func() {
+			_, errs[i] = s.Orders().Place(t.Context(), placement(fmt.Sprint(i), holding(float(time.Now()))))
+		})
+	}
+	group.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		} else if !isShort(err) {
+			t.Error(err)
+		}
+	}
+	if won != 2 {
+		t.Errorf("%d orders hold what covers two", won)
+	}
+}
+
+// settled is what a worker records of a proven payment.
+func settled(p checkout.Placement) payment.Payment {
+	paid := p.Payment
+	paid.Status = payment.Paid
+	paid.Receipt = &payment.Receipt{Transaction: nonce(), Block: 1, SettledAt: time.Now().UTC()}
+	return paid
+}
+
+func move(p checkout.Placement, from, to order.Status) order.Move {
+	return order.Move{Order: p.Order.ID, From: from, To: to, Actor: "worker", Reason: "test"}
+}
+
+func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
+	s := storetest.New(t)
+	start := time.Now()
+	p := placement("k", holding(float(start)))
+	fence := place(t, s, p).Job.Fence()
+	held := func(asOf time.Time) int64 {
+		t.Helper()
+		sum, err := s.Cards().Held(t.Context(), "float", asOf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum
+	}
+	at := order.Settling
+	for _, to := range []order.Status{order.Settled, order.Provisioning, order.Fulfilled} {
+		if got := held(time.Now().Add(time.Minute)); got != 2500 {
+			t.Errorf("%s holds %d", at, got)
+		}
+		var err error
+		if to == order.Settled {
+			err = s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to))
+		} else {
+			err = s.Orders().Move(t.Context(), fence, move(p, at, to))
+		}
+		if err != nil {
+			t.Fatalf("move to %s: %v", to, err)
+		}
+		at = to
+	}
+	if got := held(time.Now().Add(time.Minute)); got != 0 {
+		t.Errorf("%s holds %d", at, got)
+	}
+	// Whoever read the float before the order took its share of it must still count that share.
+	if got := held(start); got != 2500 {
+		t.Errorf("%d by a reading of before, want 2500", got)
+	}
+}
+
+func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
+	s := storetest.New(t)
+	p := placement("k", holding(float(time.Now())))
+	fence := place(t, s, p).Job.Fence()
+	dead := p.Payment
+	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
+	if err := s.Orders().Bury(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired)); err != nil {
+		t.Fatalf("bury: %v", err)
+	}
+	if held, err := s.Cards().Held(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
+		t.Errorf("holds %d, %v", held, err)
+	}
+	open, err := s.Orders().Find(t.Context(), p.Order.ID)
+	if err != nil || open.Status != order.PaymentRequired {
+		t.Fatalf("order %+v, %v", open, err)
+	}
+	again := func() checkout.Placement {
+		return placement("k", func(n *checkout.Placement) { n.Order, n.Payment.Order, n.Again = open, open.ID, true })
+	}
+	claims, _ := race(t, s, []checkout.Placement{again(), again(), again(), again()})
+	if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != 3 {
+		t.Errorf("claims %v", claims)
+	}
+}
+
+func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
+	s := storetest.New(t)
+	p := placement("k")
+	lost := place(t, s, p).Job.Fence()
+	lost.Attempt++ // another claim's
+	dead := p.Payment
+	dead.Status = payment.Dead
+	for name, err := range map[string]error{
+		"settle": s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled)),
+		"bury":   s.Orders().Bury(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired)),
+	} {
+		if !errors.Is(err, job.ErrLeaseLost) {
+			t.Errorf("%s: %v, want the lease lost", name, err)
+		}
+	}
+	found, err := s.Orders().Find(t.Context(), p.Order.ID)
+	if err != nil || found.Status != order.Settling || found.Version != 1 {
+		t.Errorf("order %+v, %v", found, err)
+	}
+	payments, err := s.Orders().Payments(t.Context(), p.Order.ID)
+	if err != nil || payments[p.Order.ID].Status != payment.Claimed {
+		t.Errorf("payment %+v, %v", payments[p.Order.ID], err)
+	}
+}
+
+func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
+	s := storetest.New(t)
+	p := placement("k")
+	fence := place(t, s, p).Job.Fence()
+	for _, wrong := range []order.Move{
+		move(p, order.Provisioning, order.Fulfilled), // not there yet
+		move(p, order.Settling, order.Fulfilled),     // not in the table
+	} {
+		if err := s.Orders().Move(t.Context(), fence, wrong); err == nil {
+			t.Errorf("moved from %s to %s", wrong.From, wrong.To)
+		}
+	}
+	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled)); err == nil {
+		t.Error("settled twice")
+	}
+}

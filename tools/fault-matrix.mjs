@@ -1,0 +1,51 @@
+// Makes docs/fault-matrix.md of what the crash suites noted: a JSON object a line.
+//   node tools/fault-matrix.mjs RESULTS [SEED] > docs/fault-matrix.md
+import { readFileSync } from 'node:fs';
+
+const [file, seed] = process.argv.slice(2);
+const runs = readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
+const docs = new Map(
+  [...readFileSync(new URL('../internal/faultpoint/points.go', import.meta.url), 'utf8').matchAll(/\{"([^"]+)", (?:true|false), "([^"]+)"\}/g)]
+    .map(([, name, doc]) => [name, doc]),
+);
+const order = [...docs.keys()];
+const place = (point) => {
+  const [name, pass = '1'] = point.split('@');
+  const at = order.indexOf(name);
+  return (at < 0 ? order.length : at) * 10 + Number(pass);
+};
+
+// One row for each way to fail: what the runs have in common, and their figures.
+const rows = new Map();
+for (const r of runs) {
+  const key = [r.flow, r.mode, r.first].join('\n');
+  const row = rows.get(key) ?? { ...r, once: 0, again: 0, signed: 0, by: new Set(), violations: 0, failed: 0, slowest: 0 };
+  row[r.second ? 'again' : 'once']++;
+  if (r.signs) row.signed++;
+  row.by.add(r.settler);
+  row.violations += r.violations;
+  if (r.failed) row.failed++;
+  row.slowest = Math.max(row.slowest, r.recovery);
+  rows.set(key, row);
+}
+const sorted = [...rows.values()].sort((a, b) =>
+  a.flow.localeCompare(b.flow) || a.mode.localeCompare(b.mode) || place(a.first) - place(b.first));
+const total = (name) => sorted.reduce((sum, row) => sum + row[name], 0);
+const settlers = [...new Set(runs.map((r) => r.settler))].sort().map((s) => `\`${s}\``).join(', ');
+
+console.log(`# Fault matrix
+
+Made by \`make torture\` from the runs themselves${seed ? ` (seed ${seed})` : ''}: the real program is killed (or a step of it fails,
+panics or sleeps) at the named point and started again, against a database, a chain and an issuer that live on. Settlers:
+${settlers}. "Again" are runs in which it was killed a second time while it recovered, "signed anew" those in which the
+buyer asked again with another authorization. A run passes when there is one transfer, one card and one withdrawn fee, the
+order is final within 30 s, a repeat gets the same order, and all invariants of \`internal/invariants\` hold.
+
+${runs.length} runs: ${runs.length - total('failed')} passed, ${total('failed')} failed, ${total('violations')} violations. Slowest recovery: ${Math.max(...sorted.map((r) => r.slowest)).toFixed(1)} s.
+`);
+console.log('| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations | slowest recovery |');
+console.log('|---|---|---|---|--:|--:|--:|--:|--:|--:|');
+for (const r of sorted) {
+  const doc = docs.get(r.first.split('@')[0])?.replace(/ Passes: .*/, '') ?? '';
+  console.log(`| ${r.flow} | ${r.mode} | \`${r.first}\` | ${doc} | ${r.once} | ${r.again} | ${r.signed} | ${r.failed} | ${r.violations} | ${r.slowest.toFixed(1)} s |`);
+}
