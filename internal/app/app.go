@@ -150,13 +150,14 @@ func (a *App) wire(listener net.Listener) error {
 	}
 	terms := c.terms()
 	sells = checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused}}, Terms: terms, Chain: a.chain,
+		Store: a.store.Orders(), Products: []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused}}, Terms: terms, Chain: a.chain, Final: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
 		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait,
 	})
 	a.runner.Register(checkout.Carrying, sells.Carry)
+	a.runner.Register(checkout.Confirming, sells.Confirm)
 	a.runner.Register(card.FeeJob, cards.WithdrawFee)
 	registerUpkeep(a.runner, a.store, a.relayer)
 	a.checks = a.ready(workers)

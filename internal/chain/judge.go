@@ -39,6 +39,14 @@ func (c *Chain) Judge(ctx context.Context, a x402.Authorization, since time.Time
 	return verdict, nil
 }
 
+// Final is the same chain judged at the block that decides that nothing can come any more: what has moved
+// there stays moved.
+func (c *Chain) Final() payment.Chain {
+	final := *c
+	final.config.Finality.Paid = c.config.Finality.Dead
+	return &final
+}
+
 // judgeUnused decides about a nonce that is free at the head. It is dead only once a block that
 // cannot be reorganised away is past its time and the nonce is free there, too: the block's time
 // follows from its number, so no other chain can bring it back.

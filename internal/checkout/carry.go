@@ -122,7 +122,7 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order) (tim
 		m := worker(o, order.Settled, order.Progress{
 			Reason: "payment proven", Evidence: map[string]string{"transaction": verdict.Receipt.Transaction.String()},
 		})
-		if err := c.Store.Settle(ctx, l.Fence(), pay, m); err != nil {
+		if err := c.Store.Settle(ctx, l.Fence(), pay, m, confirmJob(pay)); err != nil {
 			return 0, fmt.Errorf("record the payment: %w", err)
 		}
 		faultpoint.Reach("settle.committed")

@@ -54,8 +54,11 @@ type Store interface {
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
 	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
 	Place(ctx context.Context, p Placement) (Placed, error)
-	// Settle records a proven payment and moves its order to settled.
-	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error
+	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
+	// payment until it is final.
+	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) error
+	// Reprove records where a paid payment's transfer stands for good.
+	Reprove(ctx context.Context, f job.Fence, p payment.Payment) error
 	// Bury records that a payment can never arrive, gives its order's holds back, and makes the order
 	// payable again.
 	Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error
@@ -127,10 +130,12 @@ type Config struct {
 	Products []Product
 	Terms    payment.Terms
 	Chain    payment.Chain
-	Collect  Collector
-	Runner   Runner
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Final is the same chain, judged at a block that nothing can undo.
+	Final   payment.Chain
+	Collect Collector
+	Runner  Runner
+	Log     *slog.Logger
+	Now     func() time.Time
 	// QuoteKey signs quotes; every process of a deployment has the same. At least 32 bytes.
 	QuoteKey []byte
 	// Sandbox lets an idempotency key ending in ~NNN make the sandbox misbehave.

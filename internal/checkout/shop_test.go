@@ -60,6 +60,8 @@ type options struct {
 	paused  bool
 	workers func(context.Context) (bool, error)
 	habits  card.Traits
+	// judge, when set, is what the final block says.
+	judge payment.Chain
 	// dead makes a process that dies once an order is placed: its runner never runs anything.
 	dead bool
 }
@@ -98,13 +100,14 @@ func open(t *testing.T, o options) *shop {
 		runner = deadRunner{s.runner}
 	}
 	s.Checkout = checkout.New(checkout.Config{
-		Store: s.store.Orders(), Products: []checkout.Product{s.cards, card.Topups{Cards: s.cards}}, Terms: terms, Chain: s.chain,
+		Store: s.store.Orders(), Products: []checkout.Product{s.cards, card.Topups{Cards: s.cards}}, Terms: terms, Chain: s.chain, Final: o.final(s.chain),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: s.chain, Settler: s.chain, Poll: 5 * time.Millisecond, Patience: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		}),
 		Runner: runner, Log: slog.New(slog.DiscardHandler), Now: now, QuoteKey: make([]byte, 32), Sandbox: true, Wait: o.wait,
 	})
 	s.runner.Register(checkout.Carrying, s.Carry)
+	s.runner.Register(checkout.Confirming, s.Confirm)
 	s.runner.Register(card.FeeJob, s.cards.WithdrawFee)
 	if !o.dead {
 		run(t, s.runner)
@@ -250,3 +253,10 @@ func wantFault(t *testing.T, err error, code fault.Code) *fault.Fault {
 }
 
 func none(context.Context) (bool, error) { return false, nil }
+
+func (o options) final(otherwise payment.Chain) payment.Chain {
+	if o.judge != nil {
+		return o.judge
+	}
+	return otherwise
+}

@@ -7,10 +7,6 @@ import (
 	"time"
 )
 
-// lookback is how long before a payment's claim the chain is searched for its transfer: a copy of
-// the authorization may have been submitted first, and clocks differ.
-const lookback = 5 * time.Minute
-
 // CollectorConfig is what a Collector needs.
 type CollectorConfig struct {
 	Chain   Chain
@@ -60,7 +56,7 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 // submits while the authorization is unused. Submitting each time is what re-sends a lost
 // transaction; the settler makes no second one while the first can land.
 func (c *Collector) step(ctx context.Context, p Payment) (Verdict, error) {
-	verdict, err := c.config.Chain.Judge(ctx, p.Authorization, p.CreatedAt.Add(-lookback))
+	verdict, err := c.config.Chain.Judge(ctx, p.Authorization, p.Since())
 	if err != nil {
 		return Verdict{}, fmt.Errorf("judge payment: %w", err)
 	}

@@ -49,6 +49,13 @@ type Payment struct {
 	CreatedAt  time.Time
 }
 
+// lookback is how long before a payment's claim the chain is searched for its transfer: a copy of
+// the authorization may have been submitted first, and clocks differ.
+const lookback = 5 * time.Minute
+
+// Since is when the chain is searched from for what became of the payment.
+func (p Payment) Since() time.Time { return p.CreatedAt.Add(-lookback) }
+
 // Receipt is the proof that a payment arrived: the transaction in which the asset logged
 // AuthorizationUsed(payer, nonce) directly followed by the exact Transfer. Ours or anyone's.
 type Receipt struct {

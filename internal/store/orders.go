@@ -214,21 +214,40 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (or
 }
 
 // Settle implements checkout.Store.
-func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error {
+func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) error {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
-		r := p.Receipt
-		n, err := tx.Payment.Update().
-			Where(entpayment.ID(p.ID), entpayment.StatusEQ(entpayment.StatusClaimed)).
-			SetStatus(entpayment.StatusPaid).SetTransaction(r.Transaction.String()).SetBlock(int64(r.Block)).
-			SetBlockHash(r.BlockHash.String()).SetLogIndex(int64(r.LogIndex)).SetSettledAt(r.SettledAt).Save(ctx)
-		if err == nil && n != 1 {
-			err = fmt.Errorf("payment %s is not claimed any more", p.ID)
+		err := prove(ctx, tx, p, entpayment.StatusClaimed)
+		if err == nil {
+			_, _, err = insertJob(ctx, tx, follow)
 		}
 		if err != nil {
 			return err
 		}
 		return faultpoint.Fail("settle.before_commit")
 	})
+}
+
+// Reprove implements checkout.Store.
+func (o Orders) Reprove(ctx context.Context, f job.Fence, p payment.Payment) error {
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if err := fence(ctx, tx, f); err != nil {
+			return err
+		}
+		return prove(ctx, tx, p, entpayment.StatusPaid)
+	})
+}
+
+// prove records the transfer of a payment that is in a status, and makes it paid.
+func prove(ctx context.Context, tx *ent.Tx, p payment.Payment, from entpayment.Status) error {
+	r := p.Receipt
+	n, err := tx.Payment.Update().
+		Where(entpayment.ID(p.ID), entpayment.StatusEQ(from)).
+		SetStatus(entpayment.StatusPaid).SetTransaction(r.Transaction.String()).SetBlock(int64(r.Block)).
+		SetBlockHash(r.BlockHash.String()).SetLogIndex(int64(r.LogIndex)).SetSettledAt(r.SettledAt).Save(ctx)
+	if err == nil && n != 1 {
+		err = fmt.Errorf("payment %s is not %s any more", p.ID, from)
+	}
+	return err
 }
 
 // Bury implements checkout.Store.

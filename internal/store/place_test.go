@@ -229,7 +229,7 @@ func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
 		}
 		var err error
 		if to == order.Settled {
-			err = s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to))
+			err = s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to), follow(p))
 		} else {
 			err = s.Orders().Move(t.Context(), fence, move(p, at, to))
 		}
@@ -280,7 +280,7 @@ func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
 	dead := p.Payment
 	dead.Status = payment.Dead
 	for name, err := range map[string]error{
-		"settle": s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled)),
+		"settle": s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled), follow(p)),
 		"bury":   s.Orders().Bury(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired)),
 	} {
 		if !errors.Is(err, job.ErrLeaseLost) {
@@ -309,10 +309,14 @@ func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 			t.Errorf("moved from %s to %s", wrong.From, wrong.To)
 		}
 	}
-	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled)); err != nil {
+	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled)); err == nil {
+	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err == nil {
 		t.Error("settled twice")
 	}
+}
+
+func follow(p checkout.Placement) job.New {
+	return job.New{Args: checkout.ConfirmArgs{Order: p.Order.ID}, UniqueKey: p.Payment.ID.String()}
 }

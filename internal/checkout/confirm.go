@@ -1,0 +1,104 @@
+package checkout
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// Confirming is the kind of the job that follows a payment until no reorganisation can undo it. Goods are
+// delivered before that: a block is final minutes later.
+const Confirming job.Kind = "payment_confirm"
+
+// ConfirmArgs names the order whose payment is followed.
+type ConfirmArgs struct {
+	Order order.ID `json:"order"`
+}
+
+// Kind implements job.Args.
+func (ConfirmArgs) Kind() job.Kind { return Confirming }
+
+func confirmJob(p payment.Payment) job.New {
+	return job.New{Args: ConfirmArgs{Order: p.Order}, UniqueKey: p.ID.String(), MaxAttempts: carryAttempts}
+}
+
+const (
+	confirmAgain = 15 * time.Second
+	// confirmPatience is longer than any chain takes to be final.
+	confirmPatience = 24 * time.Hour
+)
+
+// Confirm handles the job of a payment that was seen settled. A payment that a reorganisation undid is
+// brought to the chain again; one that can never come back goes to an operator.
+func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[ConfirmArgs](l.Row())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
+	}
+	pay, err := c.payment(ctx, a.Order)
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the payment: %w", err)
+	}
+	final, err := c.Final.Judge(ctx, pay.Authorization, pay.Since())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("judge the payment: %w", err)
+	}
+	switch final.State {
+	case payment.Moved:
+		return c.confirmed(ctx, l, pay, *final.Receipt)
+	case payment.Gone:
+		return c.undone(ctx, l, pay, final.Reason)
+	case payment.Unknown, payment.Unused:
+	}
+	if c.Now().Sub(l.Row().CreatedAt) > confirmPatience {
+		return job.Review("the payment never became final"), nil
+	}
+	if err := c.restore(ctx, pay); err != nil {
+		return job.Outcome{}, err
+	}
+	return job.Snooze(confirmAgain), nil
+}
+
+// restore brings a payment back to the chain when the latest block does not show it any more.
+func (c *Checkout) restore(ctx context.Context, pay payment.Payment) error {
+	latest, err := c.Chain.Judge(ctx, pay.Authorization, pay.Since())
+	if err != nil {
+		return fmt.Errorf("look for the payment: %w", err)
+	}
+	if latest.State == payment.Unused {
+		c.Log.ErrorContext(ctx, "payment undone by a reorganisation", slog.String("order", string(pay.Order)))
+		c.Collect.Collect(ctx, pay)
+	}
+	return nil
+}
+
+// confirmed ends the watch. The transfer may stand in another transaction than the one first seen.
+func (c *Checkout) confirmed(ctx context.Context, l *job.Lease, pay payment.Payment, r payment.Receipt) (job.Outcome, error) {
+	if pay.Receipt == nil || pay.Receipt.Transaction != r.Transaction || pay.Receipt.BlockHash != r.BlockHash {
+		pay.Receipt = &r
+		if err := c.Store.Reprove(ctx, l.Fence(), pay); err != nil {
+			return job.Outcome{}, fmt.Errorf("record the final transfer: %w", err)
+		}
+	}
+	return job.Done(), nil
+}
+
+// undone stops a delivery that is still under way; what is delivered stays, and an operator decides.
+func (c *Checkout) undone(ctx context.Context, l *job.Lease, pay payment.Payment, reason string) (job.Outcome, error) {
+	why := "the payment was undone: " + reason
+	o, err := c.Store.Find(ctx, pay.Order)
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
+	}
+	if o.Status == order.Settled || o.Status == order.Provisioning {
+		if err := c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: why}); err != nil {
+			return job.Outcome{}, err
+		}
+	}
+	return job.Review(why), nil
+}
