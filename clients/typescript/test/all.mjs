@@ -4,5 +4,6 @@ import "./connect.test.mjs";
 import "./keys.test.mjs";
 import "./lost-reply.test.mjs";
 import "./bad-input.test.mjs";
+import "./topup.test.mjs";
 import "./triggers.test.mjs";
 import "./crash.test.mjs";
