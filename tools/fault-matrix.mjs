@@ -33,15 +33,24 @@ const sorted = [...rows.values()].sort((a, b) =>
 const total = (name) => sorted.reduce((sum, row) => sum + row[name], 0);
 const settlers = [...new Set(runs.map((r) => r.settler))].sort().map((s) => `\`${s}\``).join(', ');
 
+const kills = sorted.filter((r) => r.mode === 'kill');
+const slowest = Math.max(0, ...kills.map((r) => r.slowest)).toFixed(1);
+const atRest = runs.filter((r) => r.second === 'at rest').length;
+
 console.log(`# Fault matrix
 
-Made by \`make torture\` from the runs themselves${seed ? ` (seed ${seed})` : ''}: the real program is killed (or a step of it fails,
-panics or sleeps) at the named point and started again, against a database, a chain and an issuer that live on. Settlers:
-${settlers}. "Again" are runs in which it was killed a second time while it recovered, "signed anew" those in which the
-buyer asked again with another authorization. A run passes when there is one transfer, one card and one withdrawn fee, the
-order is final within 30 s, a repeat gets the same order, and all invariants of \`internal/invariants\` hold.
+Made of the runs themselves by \`tools/fault-matrix.mjs\`${seed ? ` (\`make torture\`, seed ${seed}, and \`make test\`)` : ''}: the real program is killed, or a step of it
+fails, panics or sleeps, at the named point. It is started again against a database, a chain and an issuer that live on.
 
-${runs.length} runs: ${runs.length - total('failed')} passed, ${total('failed')} failed, ${total('violations')} violations. Slowest recovery: ${Math.max(...sorted.map((r) => r.slowest)).toFixed(1)} s.
+- Orders of settlement: ${settlers}.
+- "Again": killed a second time while it recovered, at the same or a later point${atRest ? ` (${atRest} times the point did not come by any more, and it was killed at rest)` : ''}.
+- "Signed anew": the buyer asked again with another authorization instead of the same header.
+- "Every point": all points were armed at once, each for its first pass. What the program pauses between attempts adds up.
+
+A run passes when there is one transfer, one card and one withdrawn fee (of a top-up one load), the order is final within 30 s
+of the last start, a repeat gets the same order and transaction, and all invariants of \`internal/invariants\` hold.
+
+**${runs.length} runs: ${runs.length - total('failed')} passed, ${total('failed')} failed, ${total('violations')} violations. Slowest recovery after a kill: ${slowest} s.**
 `);
 console.log('| flow | mode | point | when the fault strikes | once | again | signed anew | failed | violations | slowest recovery |');
 console.log('|---|---|---|---|--:|--:|--:|--:|--:|--:|');

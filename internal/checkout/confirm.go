@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -50,6 +51,7 @@ func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, erro
 	}
 	switch final.State {
 	case payment.Moved:
+		faultpoint.Reach("confirm.final")
 		return c.confirmed(ctx, l, pay, *final.Receipt)
 	case payment.Gone:
 		return c.undone(ctx, l, pay, final.Reason)

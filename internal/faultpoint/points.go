@@ -46,6 +46,7 @@ func Points() []Point {
 		{"fee.before_withdraw", true, "the withdrawal is about to be sent"},
 		{"fee.after_withdraw", true, "the issuer has the withdrawal; its answer is not recorded"},
 		{"fee.taken", false, "the issuer confirmed the withdrawal; the fee job is not closed"},
+		{"confirm.final", false, "nothing can undo the payment any more; the job that follows it is not closed"},
 	}
 }
 

@@ -31,6 +31,8 @@ type chainBook struct {
 	included map[string]inclusion
 	// sent counts each relayer's transactions in blocks, by lower-case address.
 	sent map[string]int64
+	// fresh are the relayers whose every transaction must be stored.
+	fresh []string
 }
 
 type transfer struct {
@@ -81,6 +83,12 @@ func readChain(ctx context.Context, b Books, attempts []attemptRow) (chainBook, 
 			return book, err
 		}
 	}
+	for _, relayer := range b.Relayers {
+		book.fresh = append(book.fresh, strings.ToLower(relayer))
+		if err := n.countSent(ctx, relayer, &book); err != nil {
+			return book, err
+		}
+	}
 	for _, a := range attempts {
 		if err := n.readAttempt(ctx, a, &book); err != nil {
 			return book, err
@@ -126,16 +134,19 @@ func (n node) readAttempt(ctx context.Context, a attemptRow, book *chainBook) er
 		}
 		book.included[strings.ToLower(hash)] = inclusion{tx.From, nonce}
 	}
-	relayer := strings.ToLower(a.Relayer)
-	if _, known := book.sent[relayer]; known {
+	return n.countSent(ctx, a.Relayer, book)
+}
+
+func (n node) countSent(ctx context.Context, relayer string, book *chainBook) error {
+	if _, known := book.sent[strings.ToLower(relayer)]; known {
 		return nil
 	}
 	var count string
-	if err := n.call(ctx, &count, "eth_getTransactionCount", a.Relayer, "latest"); err != nil {
+	if err := n.call(ctx, &count, "eth_getTransactionCount", relayer, "latest"); err != nil {
 		return err
 	}
 	sent, err := number(count)
-	book.sent[relayer] = sent
+	book.sent[strings.ToLower(relayer)] = sent
 	return err
 }
 

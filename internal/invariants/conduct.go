@@ -84,6 +84,21 @@ func oneWorkerPerJob(r *records) []string {
 // noncesAreContiguous compares the relayers' stored transactions with those in blocks.
 func noncesAreContiguous(r *records) []string {
 	var f findings
+	stored := map[string]map[int64]bool{}
+	for _, a := range r.attempts {
+		relayer := lower(a.Relayer)
+		if stored[relayer] == nil {
+			stored[relayer] = map[int64]bool{}
+		}
+		stored[relayer][a.Nonce] = true
+	}
+	for _, relayer := range r.chain.fresh {
+		for nonce := range r.chain.sent[relayer] {
+			if !stored[relayer][nonce] {
+				f.add("relayer %s sent a transaction with nonce %d that was never stored", relayer, nonce)
+			}
+		}
+	}
 	for relayer, attempts := range group(r.attempts, func(a attemptRow) string { return lower(a.Relayer) }) {
 		slices.SortFunc(attempts, func(a, b attemptRow) int { return int(a.Nonce - b.Nonce) })
 		for i, a := range attempts {

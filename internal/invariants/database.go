@@ -98,8 +98,9 @@ type auditRow struct{ Actor, Action, Subject, Reason, Key string }
 
 // The kinds of jobs that stand behind what a buyer paid for.
 const (
-	carryJob = "order_carry"
-	feeJob   = "card_issue_fee"
+	carryJob   = "order_carry"
+	feeJob     = "card_issue_fee"
+	confirmJob = "payment_confirm"
 )
 
 // readDatabase reads every table at one moment.

@@ -44,6 +44,9 @@ func paidOrdersHaveAJob(r *records) []string {
 		if len(jobs[carryJob+" "+o.ID]) == 0 {
 			f.add("order %s is %s and has no job", o.ID, o.Status)
 		}
+		if len(jobs[confirmJob+" "+o.ID]) == 0 {
+			f.add("order %s is %s and nobody follows its payment", o.ID, o.Status)
+		}
 		if !settled[o.ID] {
 			f.add("order %s is %s and its timeline never settled", o.ID, o.Status)
 		}

@@ -57,6 +57,8 @@ func good() *records {
 		{"job_a", carryJob, "pay_a", "ord_a", "succeeded", 1, 1, false},
 		{"job_b", carryJob, "pay_b", "ord_b", "succeeded", 1, 2, false},
 		{"job_c", carryJob, "pay_c", "ord_c", "succeeded", 1, 1, false},
+		{"job_ka", confirmJob, "pay_a", "ord_a", "succeeded", 1, 2, false},
+		{"job_kc", confirmJob, "pay_c", "ord_c", "queued", 1, 1, false},
 		{"job_f", feeJob, "card_a", "ord_a", "succeeded", 2, 1, false},
 		{"job_t", "relayer_tend", "1", "", "processing", 1, 1, true},
 	}
@@ -67,6 +69,7 @@ func good() *records {
 		used:     []use{{"0xaa", 6, alice, "0x0a"}, {"0xcc", 6, carol, "0x0c"}},
 		included: map[string]inclusion{"0xaa": {relay, 0}, "0xb2": {relay, 1}, "0xcc": {relay, 2}},
 		sent:     map[string]int64{relay: 3},
+		fresh:    []string{relay},
 	}
 	r.issuer = issuerBook{
 		FloatCents: 1000,
@@ -126,6 +129,7 @@ func TestEveryCheckFires(t *testing.T) {
 			r.orders = append(r.orders, o)
 		}, []string{"I3"}},
 		"a paid order without a job":      {func(r *records) { r.jobs = r.jobs[1:] }, []string{"I4"}},
+		"a payment that nobody follows":   {func(r *records) { r.jobs = slices.Delete(r.jobs, 3, 4) }, []string{"I4"}},
 		"a paid order that never settled": {func(r *records) { r.moves[1].To = "payment_required"; r.moves[2].From = "payment_required" }, []string{"I4", "I14"}},
 		"a card nobody paid for": {func(r *records) {
 			r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_9", "ref-z", "live", 2500, 2500, ""})
@@ -178,8 +182,8 @@ func TestEveryCheckFires(t *testing.T) {
 			r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-g", "crd_1", "out", 1000, "done"})
 		}, []string{"I16"}},
 		"a fee that was never taken":          {func(r *records) { r.issuer.Movements[0].Status = "declined" }, []string{"I16"}},
-		"a fee the job does not know":         {func(r *records) { r.jobs[3].Status = "failed" }, []string{"I16"}},
-		"no fee job":                          {func(r *records) { r.jobs = slices.Delete(r.jobs, 3, 4) }, []string{"I16"}},
+		"a fee the job does not know":         {func(r *records) { r.jobs[5].Status = "failed" }, []string{"I16"}},
+		"no fee job":                          {func(r *records) { r.jobs = slices.Delete(r.jobs, 5, 6) }, []string{"I16"}},
 		"a hold of an order that has ended":   {func(r *records) { r.holds[0].Released = false }, []string{"I17"}},
 		"an overdrawn float":                  {func(r *records) { r.issuer.FloatCents = -1 }, []string{"I17"}},
 		"an order that a buyer saw is gone":   {func(r *records) { r.answers[2].OrderID, r.answers[3].OrderID = "ord_z", "ord_z" }, []string{"I18"}},
@@ -199,6 +203,7 @@ func TestEveryCheckFires(t *testing.T) {
 			r.chain.sent[relay] = 2
 		}, []string{"I21"}},
 		"a transaction nobody recorded": {func(r *records) { r.chain.sent[relay] = 4 }, []string{"I21"}},
+		"a transaction nobody stored":   {func(r *records) { r.attempts = r.attempts[1:] }, []string{"I21"}},
 		"both variants in blocks":       {func(r *records) { r.chain.included["0xb1"] = inclusion{relay, 1} }, []string{"I21"}},
 		"an operator's act unaudited": {func(r *records) {
 			r.orders[2].Status, r.orders[2].Version = "provisioning", 5
@@ -221,7 +226,8 @@ func TestEveryCheckFires(t *testing.T) {
 			r.orders[len(r.orders)-1].Status = "fulfilled"
 			r.moves = append(r.moves, moveRow{"ord_t", 2, "settled", "provisioning", "worker"}, moveRow{"ord_t", 3, "provisioning", "fulfilled", "worker"})
 			r.orders[len(r.orders)-1].Version = 3
-			r.jobs = append(r.jobs, jobRow{"job_t2", carryJob, "pay_t", "ord_t", "succeeded", 1, 1, false})
+			r.jobs = append(r.jobs, jobRow{"job_t2", carryJob, "pay_t", "ord_t", "succeeded", 1, 1, false},
+				jobRow{"job_kt", confirmJob, "pay_t", "ord_t", "succeeded", 1, 1, false})
 		}, []string{"I10"}},
 		"an act audited twice": {func(r *records) { r.audit = append(r.audit, r.audit[0]) }, []string{"I22"}},
 	}

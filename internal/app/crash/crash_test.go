@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,91 +21,6 @@ import (
 
 // recovery is how long an order may take once the program runs again.
 const recovery = 30 * time.Second
-
-// crash is one case: who settles, where the program dies, where it dies again while it recovers, and how
-// the buyer asks again.
-type crash struct {
-	// flow is what is bought; empty is a card.
-	flow string
-	// settler is the order of settlement; empty is the relayer.
-	settler       string
-	first, second string
-	// signs lets the buyer repeat the purchase with a new authorization instead of the same header.
-	signs bool
-}
-
-func (c crash) name() string {
-	name := c.first
-	for _, other := range []string{c.settler, c.flow} {
-		if other != "" {
-			name = other + " " + name
-		}
-	}
-	if c.second != "" {
-		name += " then " + c.second
-	}
-	if c.signs {
-		name += " signing again"
-	}
-	return name
-}
-
-// The orders of settlement.
-const (
-	relayer     = "relayer"
-	facilitator = "facilitator"
-	both        = "facilitator,relayer"
-)
-
-// The flows.
-const (
-	issue = "card issue"
-	topup = "card top-up"
-)
-
-// passes are how often an ordinary purchase comes by a point; each pass is a case.
-func passes(flow, settler, point string) int {
-	area, _, _ := strings.Cut(point, ".")
-	switch {
-	case area == "bury":
-		return 0
-	case area == "attempt" && settler != relayer: // of both, the second has nothing to do
-		return 0
-	case area == "facilitator" && settler == relayer:
-		return 0
-	case flow == issue && area == "load":
-		return 0
-	case flow == topup && (area == "card" || area == "issuer" || area == "fee"):
-		return 0
-	case area == "move", flow == issue && area == "submit":
-		return 2
-	}
-	return 1
-}
-
-// points are all points of an ordinary purchase, with their passes, in its order.
-func points(flow, settler string) []string {
-	var all []string
-	for _, p := range faultpoint.Points() {
-		for n := 1; n <= passes(flow, settler, p.Name); n++ {
-			name := p.Name
-			if n > 1 {
-				name += "@" + strconv.Itoa(n)
-			}
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
-// fault is the point with a mode.
-func fault(point, mode string) string {
-	name, pass, counted := strings.Cut(point, "@")
-	if counted {
-		mode += "@" + pass
-	}
-	return name + ":" + mode
-}
 
 // TestKilled is the promise of the program: whenever it dies, a purchase is paid once and delivered.
 func TestKilled(t *testing.T) {
@@ -123,68 +37,6 @@ func TestKilled(t *testing.T) {
 		"and the buyer signs anew":    andTheBuyerSignsAnew(),
 	} {
 		t.Run(name, func(t *testing.T) { run(t, worlds, cases) })
-	}
-}
-
-func once() []crash {
-	var cases []crash
-	for _, p := range points(issue, relayer) {
-		cases = append(cases, crash{first: p})
-	}
-	return cases
-}
-
-// whileItRecovers takes the points at which something irreversible has just begun or ended.
-func whileItRecovers() []crash {
-	return []crash{
-		{first: "place.before_commit", second: "place.committed"},
-		{first: "attempt.before_commit", second: "attempt.stored"},
-		{first: "attempt.stored", second: "attempt.sent"},
-		{first: "attempt.sent", second: "settle.seen"},
-		{first: "settle.before_commit", second: "settle.before_commit"},
-		{first: "issuer.before_open", second: "issuer.before_open"},
-		{first: "issuer.after_open", second: "card.before_commit"},
-		{first: "card.activated", second: "carry.leased"},
-		{first: "fee.after_withdraw", second: "fee.leased"},
-	}
-}
-
-// whileAFacilitatorSettles takes the points at which it matters who settles.
-func whileAFacilitatorSettles() []crash {
-	return []crash{
-		{settler: facilitator, first: "place.committed"},
-		{settler: facilitator, first: "facilitator.before_settle"},
-		{settler: facilitator, first: "facilitator.after_settle"},
-		{settler: facilitator, first: "facilitator.after_settle", signs: true},
-		{settler: facilitator, first: "facilitator.before_settle", second: "facilitator.after_settle"},
-		{settler: facilitator, first: "facilitator.after_settle", second: "settle.seen"},
-		{settler: both, first: "facilitator.before_settle"},
-		{settler: both, first: "facilitator.after_settle", second: "settle.before_commit"},
-	}
-}
-
-// whileACardIsToppedUp takes the points at which a top-up differs from the sale of a card.
-func whileACardIsToppedUp() []crash {
-	return []crash{
-		{flow: topup, first: "place.committed"},
-		{flow: topup, first: "attempt.sent"},
-		{flow: topup, first: "load.before_send"},
-		{flow: topup, first: "load.after_send"},
-		{flow: topup, first: "load.after_send", second: "move.before_commit", signs: true},
-		{flow: topup, first: "carry.done", signs: true},
-	}
-}
-
-// andTheBuyerSignsAnew: clients sign a new authorization whenever they ask again. One that is not needed
-// is never sent.
-func andTheBuyerSignsAnew() []crash {
-	return []crash{
-		{first: "buy.verified", signs: true},
-		{first: "place.committed", signs: true},
-		{first: "attempt.stored", signs: true},
-		{first: "attempt.sent", signs: true},
-		{first: "settle.committed", signs: true},
-		{first: "answer.half", signs: true},
 	}
 }
 
@@ -227,12 +79,17 @@ func (w *world) survive(t *testing.T, c crash) {
 	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" {
 		t.Fatalf("ask for the terms: %v", err)
 	}
-	header := b.press(t, p, "")
+	header := b.press(t, p, "", false)
 	p.awaitKill(t, recovery)
 	if c.second != "" {
 		p = w.start(t, c.settler, fault(c.second, "kill"))
-		header = b.press(t, p, header)
-		p.awaitKill(t, recovery)
+		header = b.press(t, p, header, c.drawn)
+		if c.drawn && !p.ended() {
+			note.Second = "at rest"
+			p.kill(t)
+		} else {
+			p.awaitKill(t, recovery)
+		}
 	}
 	p = w.start(t, c.settler, "")
 	began := time.Now()
@@ -264,8 +121,8 @@ func (w *world) ownsACard(t *testing.T, b *buyer) {
 }
 
 // press asks for the purchase until the program dies, and returns the payment it asked with. Without one
-// it signs, as soon as there are terms to sign.
-func (b *buyer) press(t *testing.T, p *process, header string) string {
+// it signs, as soon as there are terms to sign. It can be content with an order that is at rest.
+func (b *buyer) press(t *testing.T, p *process, header string, content bool) string {
 	t.Helper()
 	if header == "" && b.offer.Amount != "" {
 		header = b.sign(t)
@@ -279,7 +136,12 @@ func (b *buyer) press(t *testing.T, p *process, header string) string {
 			continue
 		}
 		// Whatever comes back, the answer is noted and the same is asked again.
-		_, _, _, _ = b.ask(t.Context(), header)
+		status, _, _, err := b.ask(t.Context(), header)
+		if content && err == nil && status == http.StatusOK {
+			if rest, _ := invariants.Settled(t.Context(), b.world.books); rest {
+				break
+			}
+		}
 		select {
 		case <-p.done:
 		case <-time.After(200 * time.Millisecond):
@@ -391,7 +253,7 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	if err := b.challenge(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	dead := b.press(t, p, "")
+	dead := b.press(t, p, "", false)
 	p.awaitKill(t, recovery)
 	b.cancel(t, dead)
 	for _, point := range []string{"bury.before_commit", "bury.committed"} {
@@ -454,26 +316,4 @@ func TestTorture(t *testing.T) {
 	cases := drawn(t)
 	t.Logf("%d cases", len(cases))
 	t.Run("drawn", func(t *testing.T) { run(t, pool(t), cases) })
-}
-
-// again says whether a program that died at the first point comes by the second when it recovers.
-func again(flow, settler, first, second string) bool {
-	all := points(flow, settler)
-	i, j := slices.Index(all, first), slices.Index(all, second)
-	name, _, _ := strings.Cut(second, "@")
-	switch {
-	case strings.Contains(second, "@"):
-		return false // the pass before may be done already
-	case strings.HasPrefix(name, "answer."):
-		return true // every repeat is answered
-	case strings.HasPrefix(name, "buy.") || strings.HasPrefix(name, "place."):
-		return j >= i && i <= slices.Index(all, "place.before_commit")
-	case name == "attempt.before_commit" || name == "attempt.stored":
-		return i <= slices.Index(all, "attempt.before_commit")
-	case name == "attempt.sent" || strings.HasPrefix(name, "facilitator."):
-		return i < j
-	case name == "issuer.after_open" || name == "fee.after_withdraw" || name == "load.after_send":
-		return i < j
-	}
-	return i <= j
 }

@@ -93,7 +93,7 @@ func pairs(flow, settler string) []crash {
 		}
 		for _, second := range seconds {
 			for _, signs := range []bool{false, true} {
-				all = append(all, crash{flow: flow, settler: settler, first: first, second: second, signs: signs})
+				all = append(all, crash{flow: flow, settler: settler, first: first, second: second, signs: signs, drawn: true})
 			}
 		}
 	}

@@ -1,0 +1,185 @@
+package crash_test
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/roamcard/roamcard/internal/faultpoint"
+)
+
+// crash is one case: who settles, where the program dies, where it dies again while it recovers, and how
+// the buyer asks again.
+type crash struct {
+	// flow is what is bought; empty is a card.
+	flow string
+	// settler is the order of settlement; empty is the relayer.
+	settler       string
+	first, second string
+	// signs lets the buyer repeat the purchase with a new authorization instead of the same header.
+	signs bool
+	// drawn cases may turn out to have no second point: what runs beside the order may be done already.
+	drawn bool
+}
+
+func (c crash) name() string {
+	name := c.first
+	for _, other := range []string{c.settler, c.flow} {
+		if other != "" {
+			name = other + " " + name
+		}
+	}
+	if c.second != "" {
+		name += " then " + c.second
+	}
+	if c.signs {
+		name += " signing again"
+	}
+	return name
+}
+
+// The orders of settlement.
+const (
+	relayer     = "relayer"
+	facilitator = "facilitator"
+	both        = "facilitator,relayer"
+)
+
+// The flows.
+const (
+	issue = "card issue"
+	topup = "card top-up"
+)
+
+// passes are how often an ordinary purchase comes by a point; each pass is a case.
+func passes(flow, settler, point string) int {
+	area, _, _ := strings.Cut(point, ".")
+	switch {
+	case area == "bury":
+		return 0
+	case area == "attempt" && settler != relayer: // of both, the second has nothing to do
+		return 0
+	case area == "facilitator" && settler == relayer:
+		return 0
+	case flow == issue && area == "load":
+		return 0
+	case flow == topup && (area == "card" || area == "issuer" || area == "fee"):
+		return 0
+	case area == "move", flow == issue && area == "submit":
+		return 2
+	}
+	return 1
+}
+
+// points are all points of an ordinary purchase, with their passes, in its order.
+func points(flow, settler string) []string {
+	var all []string
+	for _, p := range faultpoint.Points() {
+		for n := 1; n <= passes(flow, settler, p.Name); n++ {
+			name := p.Name
+			if n > 1 {
+				name += "@" + strconv.Itoa(n)
+			}
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// fault is the point with a mode.
+func fault(point, mode string) string {
+	name, pass, counted := strings.Cut(point, "@")
+	if counted {
+		mode += "@" + pass
+	}
+	return name + ":" + mode
+}
+
+func once() []crash {
+	var cases []crash
+	for _, p := range points(issue, relayer) {
+		cases = append(cases, crash{first: p})
+	}
+	return cases
+}
+
+// whileItRecovers takes the points at which something irreversible has just begun or ended.
+func whileItRecovers() []crash {
+	return []crash{
+		{first: "place.before_commit", second: "place.committed"},
+		{first: "attempt.before_commit", second: "attempt.stored"},
+		{first: "attempt.stored", second: "attempt.sent"},
+		{first: "attempt.sent", second: "settle.seen"},
+		{first: "settle.before_commit", second: "settle.before_commit"},
+		{first: "issuer.before_open", second: "issuer.before_open"},
+		{first: "issuer.after_open", second: "card.before_commit"},
+		{first: "card.activated", second: "carry.leased"},
+		{first: "fee.after_withdraw", second: "fee.leased"},
+	}
+}
+
+// whileAFacilitatorSettles takes the points at which it matters who settles.
+func whileAFacilitatorSettles() []crash {
+	return []crash{
+		{settler: facilitator, first: "place.committed"},
+		{settler: facilitator, first: "facilitator.before_settle"},
+		{settler: facilitator, first: "facilitator.after_settle"},
+		{settler: facilitator, first: "facilitator.after_settle", signs: true},
+		{settler: facilitator, first: "facilitator.before_settle", second: "facilitator.after_settle"},
+		{settler: facilitator, first: "facilitator.after_settle", second: "settle.seen"},
+		{settler: both, first: "facilitator.before_settle"},
+		{settler: both, first: "facilitator.after_settle", second: "settle.before_commit"},
+	}
+}
+
+// whileACardIsToppedUp takes the points at which a top-up differs from the sale of a card.
+func whileACardIsToppedUp() []crash {
+	return []crash{
+		{flow: topup, first: "place.committed"},
+		{flow: topup, first: "attempt.sent"},
+		{flow: topup, first: "load.before_send"},
+		{flow: topup, first: "load.after_send"},
+		{flow: topup, first: "load.after_send", second: "move.before_commit", signs: true},
+		{flow: topup, first: "carry.done", signs: true},
+	}
+}
+
+// andTheBuyerSignsAnew: clients sign a new authorization whenever they ask again. One that is not needed
+// is never sent.
+func andTheBuyerSignsAnew() []crash {
+	return []crash{
+		{first: "buy.verified", signs: true},
+		{first: "place.committed", signs: true},
+		{first: "attempt.stored", signs: true},
+		{first: "attempt.sent", signs: true},
+		{first: "settle.committed", signs: true},
+		{first: "answer.half", signs: true},
+	}
+}
+
+// again says whether a program that died at the first point may come by the second when it recovers.
+func again(flow, settler, first, second string) bool {
+	all := points(flow, settler)
+	last := slices.Index(all, "place.before_commit") // what comes before is done by the buyer alone
+	i, j := slices.Index(all, first), slices.Index(all, second)
+	if strings.HasPrefix(first, "move.") && strings.HasSuffix(first, "@2") {
+		i = slices.Index(all, "carry.done") - 1
+	}
+	name, _, passed := strings.Cut(second, "@")
+	switch {
+	case passed:
+		return false // the pass before may be done already
+	case strings.HasPrefix(name, "answer."):
+		return true // every repeat is answered
+	case j <= last:
+		return i <= j
+	case name == "attempt.before_commit" || name == "attempt.stored":
+		return i <= slices.Index(all, "attempt.before_commit")
+	case name == "move.before_commit" || name == "move.committed":
+		return i <= slices.Index(all, "carry.done")-1
+	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "attempt.sent", name == "issuer.after_open",
+		name == "card.activated", name == "fee.after_withdraw", name == "load.after_send":
+		return i < j // done once
+	}
+	return i <= j
+}
