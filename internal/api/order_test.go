@@ -66,7 +66,7 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 		{"doubtful", order.OperatorReview, card.Pending, "review"},
 		{"doubtful before it began", order.OperatorReview, "", "review"},
 	} {
-		o := order.Order{ID: order.NewID(), Kind: order.CardIssue, Status: tt.order}
+		o := order.Order{ID: order.NewID(time.Now()), Kind: order.CardIssue, Status: tt.order}
 		id := uuid.New()
 		if tt.card != "" {
 			store.Put(card.Card{ID: id, Order: o.ID, Status: tt.card})

@@ -37,7 +37,6 @@ func (w *world) refuseAll(cases []wrong) {
 			w.t.Errorf("%s: %s: %s", c.name, flaw, clipped(a.body))
 		}
 	}
-	w.t.Logf("%d requests; %s", len(cases), before)
 	if after := w.footprint(); after != before {
 		w.t.Errorf("the refused requests left a trace:\n was %s\n now %s", before, after)
 	}
@@ -102,6 +101,7 @@ func flaws(a answer) []string {
 }
 
 func TestWrongBodiesAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	good := header(t, b.payment())

@@ -102,6 +102,7 @@ func swapCase(address string) string {
 }
 
 func TestUnreadablePaymentsAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	w.refuseAll(headerCases(t, w.buyer()))
 }
@@ -214,6 +215,7 @@ func signatureCases(t *testing.T, b *buyer) []wrong {
 }
 
 func TestPaymentsOffTheTermsAreRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	cases := rejectedCases(t, b)
@@ -230,6 +232,7 @@ func TestPaymentsOffTheTermsAreRefused(t *testing.T) {
 
 // TestPaymentSpellingsThatMeanTheTermsAreTaken is the other side of the tables above: what must not be refused.
 func TestPaymentSpellingsThatMeanTheTermsAreTaken(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	for name, change := range map[string]func(m, a map[string]any){
 		"as made":             func(_, _ map[string]any) {},

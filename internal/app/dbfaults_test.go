@@ -63,8 +63,10 @@ func (w *world) load(n int, disturb func()) {
 			}
 		})
 	}
-	disturb()
-	all.Wait()
+	func() {
+		defer all.Wait() // whatever becomes of the disturbance, nobody buys after the test
+		disturb()
+	}()
 	w.settled(60 * time.Second)
 	if got := len(w.transfers()); got != n {
 		w.t.Errorf("%d transfers for %d buyers", got, n)
@@ -75,6 +77,17 @@ func (w *world) load(n int, disturb func()) {
 		}
 	}
 	w.reconcile()
+}
+
+// claimed waits until so many orders are placed.
+func (w *world) claimed(orders int) {
+	w.t.Helper()
+	eventually(w.t, 60*time.Second, func() (bool, string) {
+		var n int
+		// The test's own connections may be broken, too.
+		err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), "SELECT count(*) FROM orders").Scan(&n)
+		return err == nil && n >= orders, fmt.Sprint(n, " orders, ", err)
+	})
 }
 
 // ownDatabase is a server of the test's own, durable, in a folder that survives it.
@@ -106,6 +119,7 @@ func startDatabase(t *testing.T, dir string) *devnet.Postgres {
 }
 
 func TestADatabaseThatRestartsLosesNothing(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, server *devnet.Postgres, dir string){
 		"asked to": func(t *testing.T, server *devnet.Postgres, _ string) {
 			if err := server.Close(); err != nil {
@@ -125,10 +139,11 @@ func TestADatabaseThatRestartsLosesNothing(t *testing.T) {
 			server, dir := ownDatabase(t)
 			w := newWorld(t, plan{instances: 2, databaseURL: server.URL()})
 			w.load(12, func() {
-				for range 2 {
-					pause(400 * time.Millisecond)
+				for _, orders := range []int{2, 6} {
+					w.claimed(orders)
 					end(t, server, dir)
 					server = startDatabase(t, dir)
+					w.db.Reset()
 				}
 			})
 		})
@@ -157,6 +172,7 @@ func TestTerminatedBackendsLoseNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2})
 	w.load(12, func() {
+		w.claimed(1)
 		for range 12 {
 			pause(120 * time.Millisecond)
 			_, err := w.db.Exec(context.WithoutCancel(t.Context()),
@@ -176,17 +192,17 @@ func TestAnAmbiguousCommitIsLookedUp(t *testing.T) {
 	w := newWorld(t, plan{instances: 2, databaseURL: direct, change: func(c *app.Config) { c.DatabaseURL = telemetry.NewSecret(cutter.url) }})
 	cutter.every.Store(4)
 	w.load(12, func() {
-		pause(3 * time.Second)
+		eventually(t, 60*time.Second, func() (bool, string) {
+			return cutter.cuts.Load() >= 6, fmt.Sprint(cutter.cuts.Load(), " commits were cut")
+		})
 		cutter.every.Store(0)
 	})
-	if cutter.cuts.Load() < 4 {
-		t.Errorf("only %d commits were cut", cutter.cuts.Load())
-	}
 }
 
 // TestTransactionsThatGiveWayAreRunAgain makes the database refuse a share of all changes, with each of the
 // codes that only ask for patience.
 func TestTransactionsThatGiveWayAreRunAgain(t *testing.T) {
+	t.Parallel()
 	for _, code := range []string{"40001", "40P01", "55P03", "57014", "53100", "25006"} {
 		t.Run(code, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +220,8 @@ func TestTransactionsThatGiveWayAreRunAgain(t *testing.T) {
 				exec("CREATE TRIGGER give_way BEFORE INSERT OR UPDATE ON " + table + " FOR EACH ROW EXECUTE FUNCTION give_way()")
 			}
 			w.load(8, func() {
-				pause(3 * time.Second)
+				w.claimed(8)
+				pause(time.Second)
 				for _, table := range tables {
 					exec("DROP TRIGGER give_way ON " + table)
 				}

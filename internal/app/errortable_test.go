@@ -19,6 +19,7 @@ import (
 // TestOwnersRoutesRefuseEverybodyElse walks every route that shows or does something of an owner's: no
 // session, a wrong one, another wallet's, and ids of all kinds.
 func TestOwnersRoutesRefuseEverybodyElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	owner, stranger := w.buyer(), w.buyer()
 	mine := owner.bought("mine")
@@ -84,6 +85,7 @@ func revealBody(intent, signature string) string {
 
 // TestSignInRefusesWhatDoesNotProveTheWallet is the auth routes' table.
 func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	b, other := w.buyer(), w.buyer()
 	var ch struct{ IntentID, Message string }
@@ -147,6 +149,7 @@ func TestSignInRefusesWhatDoesNotProveTheWallet(t *testing.T) {
 // TestPathsAndMethodsLeadNowhereElse is A34: no spelling of a path and no header reaches a route that
 // the documented one would not.
 func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	paid := map[string]string{x402.HeaderSignature: header(t, b.payment())}
@@ -191,6 +194,7 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 // TestRawRequestsThatSmuggleAreCutOff is A30 and A32: what a lenient parser would read in two ways is
 // refused, and whatever follows it on the connection is not served.
 func TestRawRequestsThatSmuggleAreCutOff(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	b := w.buyer()
 	payment := header(t, b.payment())
@@ -286,6 +290,7 @@ func rawStatus(t *testing.T, w *world, raw string, halfClose bool) int {
 
 // TestTheDocumentedStatesAnswerAsDocumented brings the service into each state of the error tables.
 func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{instances: 1})
 	paused := w.config
 	paused.IssuePaused = true
@@ -362,6 +367,7 @@ func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
 
 // TestWithoutAWorkerNothingIsSold is the gate that keeps money from being taken for what nobody delivers.
 func TestWithoutAWorkerNothingIsSold(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, plan{})
 	alone := w.config
 	alone.NoWorker = true

@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	// These tests wait for settlements, leases and horizons most of their time: more of them run at once
 	// than there are cores.
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = flag.Set("test.parallel", "8") // the flag exists
+		_ = flag.Set("test.parallel", "10") // the flag exists
 	}
 	os.Exit(storetest.Main(m))
 }

@@ -3,11 +3,13 @@ package app_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -15,11 +17,13 @@ import (
 
 // nodeProxy is a JSON-RPC node that stands before the real one and misbehaves on demand.
 type nodeProxy struct {
-	url string
+	url, target string
 
 	mu     sync.Mutex
 	calls  map[string]int
 	faults []nodeFault
+	// old are the last right answers, by question and by method.
+	old map[string][]byte
 }
 
 // nodeFault spoils calls of a method.
@@ -51,6 +55,7 @@ const (
 	answerNull  nodeMode = "null"
 	answerEmpty nodeMode = "empty list"
 	answerOld   nodeMode = "the answer of before"
+	answerOther nodeMode = "the answer to another question"
 	answerJunk  nodeMode = "not JSON"
 	answerSlow  nodeMode = "slow"
 	swallow     nodeMode = "taken and dropped"
@@ -59,96 +64,120 @@ const (
 // newNodeProxy makes a proxy before a node.
 func newNodeProxy(t *testing.T, target string) *nodeProxy {
 	t.Helper()
-	p := &nodeProxy{calls: map[string]int{}}
-	old := map[string][]byte{}
-	var oldMu sync.Mutex
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		var asked struct {
-			ID     json.RawMessage   `json:"id"`
-			Method string            `json:"method"`
-			Params []json.RawMessage `json:"params"`
-		}
-		if err != nil || json.Unmarshal(body, &asked) != nil {
-			panic(http.ErrAbortHandler)
-		}
-		f := p.take(asked.Method, body)
-		if f.before != nil {
-			f.before()
-		}
-		result := func(v string) []byte {
-			return []byte(`{"jsonrpc":"2.0","id":` + string(asked.ID) + `,` + v + `}`)
-		}
-		forward := func() []byte {
-			res, err := http.Post(target, "application/json", bytes.NewReader(body))
-			if err != nil {
-				panic(http.ErrAbortHandler)
-			}
-			defer res.Body.Close()
-			answer, err := io.ReadAll(res.Body)
-			if err != nil {
-				panic(http.ErrAbortHandler)
-			}
-			return answer
-		}
-		w.Header().Set("Content-Type", "application/json")
-		key := asked.Method
-		switch f.mode {
-		case hangUp:
-			panic(http.ErrAbortHandler)
-		case hangUpAfter:
-			forward()
-			panic(http.ErrAbortHandler)
-		case failBefore:
-			_, _ = w.Write(result(`"error":{"code":-32603,"message":"internal error"}`))
-		case failAfter:
-			forward()
-			_, _ = w.Write(result(`"error":{"code":-32603,"message":"internal error"}`))
-		case status500:
-			http.Error(w, "upstream", http.StatusBadGateway)
-		case status429:
-			http.Error(w, "slow down", http.StatusTooManyRequests)
-		case answerNull:
-			_, _ = w.Write(result(`"result":null`))
-		case answerEmpty:
-			_, _ = w.Write(result(`"result":[]`))
-		case answerJunk:
-			_, _ = w.Write([]byte("<html>maintenance</html>"))
-		case swallow:
-			_, _ = w.Write(result(`"result":"0x` + string(bytes.Repeat([]byte("00"), 32)) + `"`))
-		case answerOld:
-			oldMu.Lock()
-			answer, known := old[key]
-			oldMu.Unlock()
-			if !known {
-				answer = forward()
-			}
-			var a struct{ Result, Error json.RawMessage }
-			if json.Unmarshal(answer, &a) == nil && a.Result != nil {
-				_, _ = w.Write(result(`"result":` + string(a.Result)))
-			} else {
-				_, _ = w.Write(result(`"error":` + string(a.Error)))
-			}
-		case answerSlow:
-			answer := forward()
-			timer := time.NewTimer(f.delay)
-			defer timer.Stop()
-			select {
-			case <-timer.C:
-				_, _ = w.Write(answer)
-			case <-r.Context().Done():
-			}
-		default:
-			answer := forward()
-			oldMu.Lock()
-			old[key] = answer
-			oldMu.Unlock()
-			_, _ = w.Write(answer)
-		}
-	}))
+	p := &nodeProxy{target: target, calls: map[string]int{}, old: map[string][]byte{}}
+	server := httptest.NewServer(p)
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	p.url = server.URL
 	return p
+}
+
+// nodeCall is one call as it came in.
+type nodeCall struct {
+	ID     json.RawMessage   `json:"id"`
+	Method string            `json:"method"`
+	Params []json.RawMessage `json:"params"`
+	body   []byte
+}
+
+func (c nodeCall) question() string { return fmt.Sprintf("%s%s", c.Method, c.Params) }
+
+// answer is a whole answer with a member "result" or "error".
+func (c nodeCall) answer(member string) []byte {
+	return []byte(`{"jsonrpc":"2.0","id":` + string(c.ID) + `,` + member + `}`)
+}
+
+// ServeHTTP implements http.Handler.
+func (p *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var c nodeCall
+	var err error
+	if c.body, err = io.ReadAll(r.Body); err != nil || json.Unmarshal(c.body, &c) != nil {
+		panic(http.ErrAbortHandler)
+	}
+	f := p.take(c.Method, c.body)
+	if f.before != nil {
+		f.before()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	switch f.mode {
+	case status500:
+		http.Error(w, "upstream", http.StatusBadGateway)
+	case status429:
+		http.Error(w, "slow down", http.StatusTooManyRequests)
+	case answerSlow:
+		answer := p.forward(c)
+		timer := time.NewTimer(f.delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			_, _ = w.Write(answer)
+		case <-r.Context().Done():
+		}
+	default:
+		_, _ = w.Write(p.spoiled(f.mode, c))
+	}
+}
+
+// spoiled is what a mode makes of a call's answer.
+func (p *nodeProxy) spoiled(mode nodeMode, c nodeCall) []byte {
+	const failure = `"error":{"code":-32603,"message":"internal error"}`
+	switch mode {
+	case hangUp:
+		panic(http.ErrAbortHandler)
+	case hangUpAfter:
+		p.forward(c)
+		panic(http.ErrAbortHandler)
+	case failBefore:
+		return c.answer(failure)
+	case failAfter:
+		p.forward(c)
+		return c.answer(failure)
+	case answerNull:
+		return c.answer(`"result":null`)
+	case answerEmpty:
+		return c.answer(`"result":[]`)
+	case answerJunk:
+		return []byte("<html>maintenance</html>")
+	case swallow:
+		return c.answer(`"result":"0x` + strings.Repeat("00", 32) + `"`)
+	case answerOld:
+		return p.before(c, c.question())
+	case answerOther:
+		return p.before(c, c.Method)
+	default:
+		answer := p.forward(c)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.old[c.question()], p.old[c.Method] = answer, answer
+		return answer
+	}
+}
+
+// before is an earlier answer under this call's id, or the right one when there is none.
+func (p *nodeProxy) before(c nodeCall, to string) []byte {
+	p.mu.Lock()
+	answer, known := p.old[to]
+	p.mu.Unlock()
+	if !known {
+		return p.forward(c)
+	}
+	var a struct{ Result, Error json.RawMessage }
+	if err := json.Unmarshal(answer, &a); err != nil || a.Result == nil {
+		return c.answer(`"error":` + string(a.Error))
+	}
+	return c.answer(`"result":` + string(a.Result))
+}
+
+func (p *nodeProxy) forward(c nodeCall) []byte {
+	res, err := http.Post(p.target, "application/json", bytes.NewReader(c.body))
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return answer
 }
 
 // spoil adds a fault; the oldest that fits a call is used.

@@ -1,17 +1,14 @@
 package app_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strconv"
 	"strings"
@@ -258,6 +255,8 @@ func (w *world) fund(account x402.Address, amount money.USDC) {
 	copy(slot[12:], account[:])
 	slot[63] = 2
 	w.rpc(nil, "anvil_setStorageAt", usdc().String(), crypto.Keccak256Hash(slot[:]), common.BigToHash(amount.Big()))
+	// Only a block made after it holds it for good: the service asks about blocks by their hash.
+	w.rpc(nil, "anvil_mine", "0x1")
 }
 
 func usdc() x402.Address { return x402.Address(common.HexToAddress(devnet.USDCAddress)) }
@@ -273,177 +272,6 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 
 func addressOf(key *ecdsa.PrivateKey) x402.Address {
 	return x402.Address(crypto.PubkeyToAddress(key.PublicKey))
-}
-
-// request is one call of a client's.
-type request struct {
-	at     *instance // the first one when nil
-	method string    // POST when empty
-	path   string
-	body   string
-	header map[string]string
-}
-
-// answer is what came back. problem is set for every answer of 400 and more that holds one.
-type answer struct {
-	status  int
-	header  http.Header
-	body    []byte
-	problem problem
-	// err is set when nothing came back.
-	err error
-}
-
-// problem is a problem document of the service's.
-type problem struct {
-	Type           string `json:"type"`
-	Title          string `json:"title"`
-	Status         int    `json:"status"`
-	Detail         string `json:"detail"`
-	Code           string `json:"code"`
-	Retryable      *bool  `json:"retryable"`
-	SafeToPayAgain *bool  `json:"safeToPayAgain"`
-	NextAction     string `json:"nextAction"`
-	RequestID      string `json:"requestId"`
-	OrderID        string `json:"orderId"`
-}
-
-var client = &http.Client{
-	Transport:     &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	Timeout:       60 * time.Second,
-}
-
-// send makes a call and reads its answer to the end.
-func (w *world) send(r request) answer {
-	if r.at == nil {
-		r.at = w.instances[0]
-	}
-	if r.method == "" {
-		r.method = http.MethodPost
-	}
-	req, err := http.NewRequestWithContext(w.t.Context(), r.method, r.at.url+r.path, strings.NewReader(r.body))
-	if err != nil {
-		return answer{err: err}
-	}
-	if r.body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for name, value := range r.header {
-		req.Header.Set(name, value)
-		if name == "Host" {
-			req.Host = value
-		}
-	}
-	sent := time.Now()
-	res, err := client.Do(req)
-	if err != nil {
-		return answer{err: err}
-	}
-	defer res.Body.Close()
-	a := read(res)
-	w.hear(r, a, sent)
-	return a
-}
-
-func read(res *http.Response) answer {
-	a := answer{status: res.StatusCode, header: res.Header}
-	a.body, a.err = io.ReadAll(res.Body)
-	if a.status >= http.StatusBadRequest && json.Unmarshal(a.body, &a.problem) != nil {
-		a.problem = problem{}
-	}
-	return a
-}
-
-// into decodes the answer, which must have the status.
-func (a answer) into(t *testing.T, status int, v any) {
-	t.Helper()
-	if a.err != nil || a.status != status {
-		t.Fatalf("status %d (%v), want %d: %s", a.status, a.err, status, a.body)
-	}
-	if v == nil {
-		return
-	}
-	if err := json.Unmarshal(a.body, v); err != nil {
-		t.Fatalf("%v in %s", err, a.body)
-	}
-}
-
-// issuer is the sandbox behind a real port, and its control face.
-type issuer struct {
-	t   *testing.T
-	url string
-}
-
-func newIssuer(t *testing.T, cfg sandbox.Config) *issuer {
-	t.Helper()
-	if cfg.SettleAfter == 0 {
-		cfg.SettleAfter = 20 * time.Millisecond
-	}
-	server, err := sandbox.NewServer(cfg)
-	if err != nil {
-		t.Fatalf("open the sandbox: %v", err)
-	}
-	listener := httptest.NewServer(server)
-	t.Cleanup(func() {
-		server.Close() // lets held requests go, for which the listener waits
-		listener.CloseClientConnections()
-		listener.Close()
-	})
-	return &issuer{t: t, url: listener.URL}
-}
-
-// issuerBooks are the issuer's own, as its control face shows them.
-type issuerBooks struct {
-	Float money.Cents `json:"floatCents"`
-	Cards []struct {
-		ID      string      `json:"id"`
-		Status  string      `json:"status"`
-		Balance money.Cents `json:"balanceCents"`
-	} `json:"cards"`
-	Movements []struct {
-		Card   string      `json:"cardId"`
-		Status string      `json:"status"`
-		Amount money.Cents `json:"amountCents"`
-	} `json:"movements"`
-	Requests map[string]int `json:"requests"`
-}
-
-func (i *issuer) books() issuerBooks {
-	i.t.Helper()
-	var b issuerBooks
-	if err := json.Unmarshal(i.control("GET", "books", nil), &b); err != nil {
-		i.t.Fatal(err)
-	}
-	return b
-}
-
-// fault orders a misbehaviour: times requests of the operation, or all when times is 0.
-func (i *issuer) fault(op, mode string, times, delayMS int) {
-	i.t.Helper()
-	i.control("POST", "faults", map[string]any{"op": op, "mode": mode, "times": times, "delayMs": delayMS})
-}
-
-func (i *issuer) control(method, path string, body any) []byte {
-	i.t.Helper()
-	encoded, err := json.Marshal(body)
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(context.WithoutCancel(i.t.Context()), method, i.url+"/control/"+path, bytes.NewReader(encoded))
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	res, err := client.Do(req)
-	if err != nil {
-		i.t.Fatalf("control the issuer: %v", err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != http.StatusOK {
-		i.t.Fatalf("control the issuer: %s %s: %d %s (%v)", method, path, res.StatusCode, text, err)
-	}
-	return text
 }
 
 // eventually polls a condition that another goroutine or process brings about.
@@ -466,9 +294,12 @@ func eventually(t *testing.T, within time.Duration, ok func() (bool, string)) {
 	}
 }
 
+// torture says that there is time for everything.
+func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
+
 // rounds is how often a race is run.
 func rounds() int {
-	if os.Getenv("ROAMCARD_TORTURE") != "" {
+	if torture() {
 		return 100
 	}
 	return 20

@@ -171,6 +171,8 @@ type Inventory struct {
 	// BINs are the card ranges, each open or not.
 	BINs []BIN
 	AsOf time.Time
+	// Held is what of the float is promised to live orders. The issuer leaves it alone.
+	Held money.Cents
 }
 
 // BIN is a range of card numbers.

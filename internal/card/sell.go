@@ -79,11 +79,7 @@ func (c *Cards) available(ctx context.Context, amount money.Cents) error {
 	if !alive {
 		return fault.New(fault.WorkersUnavailable, "No worker is there to do it.")
 	}
-	held, err := c.Store.Held(ctx, floatResource, inv.AsOf)
-	if err != nil {
-		return fmt.Errorf("sum the held float: %w", err)
-	}
-	if inv.Float-money.Cents(held) < amount {
+	if inv.Float-inv.Held < amount {
 		return fault.New(fault.FloatUnavailable, noFloat)
 	}
 	return nil
@@ -91,10 +87,25 @@ func (c *Cards) available(ctx context.Context, amount money.Cents) error {
 
 // inventory is the issuer's stock, at most a moment old.
 func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
-	inv, err := c.stock.read(ctx, c.Now, c.Stock)
+	inv, err := c.stock.read(ctx, c.Now, c.take)
 	if err != nil {
-		return Inventory{}, fmt.Errorf("read the issuer's stock: %w", errors.Join(err, issuerDown()))
+		return Inventory{}, fmt.Errorf("take stock: %w", err)
 	}
+	return inv, nil
+}
+
+// take reads the issuer's stock, and what of its float is promised to live orders. The claim adds the
+// promises up again, under a lock.
+func (c *Cards) take(ctx context.Context, asOf time.Time) (Inventory, error) {
+	inv, err := c.Stock.Stock(ctx)
+	if err != nil {
+		return Inventory{}, fmt.Errorf("ask the issuer: %w", errors.Join(err, issuerDown()))
+	}
+	held, err := c.Store.Held(ctx, floatResource, asOf)
+	if err != nil {
+		return Inventory{}, fmt.Errorf("sum the held float: %w", err)
+	}
+	inv.AsOf, inv.Held = asOf, money.Cents(held)
 	return inv, nil
 }
 
@@ -135,7 +146,8 @@ func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) (o
 	return order.Admission{Item: o.Item, Holds: []order.Hold{one, float}}, nil
 }
 
-// inventory remembers the issuer's stock for a moment, so that unpaid requests cost no call each.
+// inventory remembers the stock for a moment, so that unpaid requests ask neither the issuer nor the
+// database each.
 type inventory struct {
 	ttl  time.Duration
 	mu   sync.Mutex
@@ -143,17 +155,16 @@ type inventory struct {
 	at   time.Time
 }
 
-func (i *inventory) read(ctx context.Context, now func() time.Time, s Stock) (Inventory, error) {
+func (i *inventory) read(ctx context.Context, now func() time.Time, take func(context.Context, time.Time) (Inventory, error)) (Inventory, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if t := now(); i.at.IsZero() || t.Sub(i.at) >= i.ttl || t.Before(i.at) {
-		got, err := s.Stock(ctx)
+		// As of our clock before the call: what was given back after it may not show in the float yet.
+		// Another process gave it back by its own clock.
+		got, err := take(ctx, t.Add(-clockSkew))
 		if err != nil {
 			return Inventory{}, err
 		}
-		// AsOf is our clock before the call: what was given back after it may not show in the float yet.
-		// Another process gave it back by its own clock.
-		got.AsOf = t.Add(-clockSkew)
 		i.last, i.at = got, t
 	}
 	return i.last, nil

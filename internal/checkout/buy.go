@@ -90,8 +90,11 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 		return Sold{}, authorizationReused()
 	case Fresh:
 	}
+	// Watched from before the job begins, the order need not be read until something has happened.
+	wake, stop := c.Store.Watch(placed.Order.ID)
+	defer stop()
 	c.Runner.Adopt(placed.Job)
-	return c.await(ctx, p, placed.Order, false)
+	return c.await(ctx, p, placed.Order, wake, false)
 }
 
 // promised is the offer that a payment was made for: that of the order it is another attempt of, or of
@@ -119,7 +122,7 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, admission order.Admission, known *order.Order) Placement {
 	now := c.Now()
 	o := order.Order{
-		ID: order.NewID(), Operation: newID(), Kind: p.Kind, Status: order.Settling, Owner: pay.Authorization.From, Key: p.Key,
+		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Status: order.Settling, Owner: pay.Authorization.From, Key: p.Key,
 		Fingerprint: order.FingerprintOf(p.Kind, p.Request), Price: offer.Price, Item: admission.Item, CreatedAt: now, UpdatedAt: now,
 	}
 	if c.Sandbox {
@@ -146,25 +149,27 @@ func (c *Checkout) repeat(ctx context.Context, p Purchase, o order.Order) (Sold,
 	if o.Fingerprint != order.FingerprintOf(p.Kind, p.Request) && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
-	return c.await(ctx, p, o, true)
+	wake, stop := c.Store.Watch(o.ID)
+	defer stop()
+	return c.await(ctx, p, o, wake, true)
 }
 
 // await waits until the order's payment is decided, for as long as the configuration allows. The
 // payment goes on without it.
-func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, replayed bool) (Sold, error) {
-	wake, stop := c.Store.Watch(o.ID)
-	defer stop()
+func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, wake <-chan struct{}, replayed bool) (Sold, error) {
 	patience := time.NewTimer(c.Wait)
 	defer patience.Stop()
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
-	for {
-		got, err := c.Store.Find(ctx, o.ID)
-		if err != nil {
-			return Sold{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(o.ID)))
-		}
-		if got.Status != order.Settling {
-			return c.decided(ctx, p, got, replayed)
+	for changed := replayed; ; changed = true {
+		if changed {
+			got, err := c.Store.Find(ctx, o.ID)
+			if err != nil {
+				return Sold{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(o.ID)))
+			}
+			if got.Status != order.Settling {
+				return c.decided(ctx, p, got, replayed)
+			}
 		}
 		select {
 		case <-wake:

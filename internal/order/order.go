@@ -2,7 +2,9 @@
 package order
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -14,7 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// ID names an order to the outside: "ord_" and a time-ordered id with 74 random bits.
+// ID names an order to the outside: "ord_", the time in milliseconds and 128 random bits, in hex. It sorts
+// by time and cannot be guessed.
 type ID string
 
 // Kind is the product an order is for.
@@ -55,10 +58,13 @@ type Order struct {
 // Fingerprint is the SHA-256 of an operation and the canonical form of its request.
 type Fingerprint [sha256.Size]byte
 
-// NewID makes an id that sorts by time and cannot be guessed.
-func NewID() ID {
-	id := uuid.Must(uuid.NewV7())
-	return ID(fmt.Sprintf("ord_%x", id[:]))
+// NewID makes an id for an order made at a time.
+func NewID(at time.Time) ID {
+	var id [8 + 16]byte
+	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli()))
+	_, _ = rand.Read(id[8:]) // never fails: the program ends when there is no randomness
+	// The upper two bytes of the time stay zero until the year 10889.
+	return ID(fmt.Sprintf("ord_%x", id[2:]))
 }
 
 // FingerprintOf digests an operation and its item. Items are structs, whose JSON has a fixed order.

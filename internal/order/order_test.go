@@ -3,6 +3,7 @@ package order
 import (
 	"encoding/json"
 	"testing"
+	"time"
 )
 
 func TestMovesHaveNoCycleApartFromADeadAuthorization(t *testing.T) {
@@ -87,5 +88,13 @@ func TestFingerprintsSeparateKindAndItem(t *testing.T) {
 	}
 	if a != FingerprintOf(CardIssue, json.RawMessage(`{}`)) {
 		t.Error("one request has two fingerprints")
+	}
+}
+
+func TestOrderIDsSortByTimeAndDiffer(t *testing.T) {
+	at := time.UnixMilli(1_800_000_000_000)
+	first, twin, later := NewID(at), NewID(at), NewID(at.Add(time.Millisecond))
+	if first == twin || first >= later || twin >= later || len(first) != len("ord_")+44 {
+		t.Errorf("ids %s, %s, %s", first, twin, later)
 	}
 }

@@ -27,9 +27,7 @@ func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Addres
 ) (payment.Attempt, error) {
 	var got payment.Attempt
 	err := a.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := lock(ctx, tx, "relayer/"+relayer.Lower()); err != nil {
-			return err
-		}
+		lock(tx, "relayer/"+relayer.Lower())
 		open, err := tx.Attempt.Query().Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
 		if err == nil {
 			got, err = attemptOf(open)

@@ -86,9 +86,7 @@ func (c Cards) Held(ctx context.Context, resource string, asOf time.Time) (int64
 func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card, error) {
 	var got card.Card
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := fence(ctx, tx, f); err != nil {
-			return err
-		}
+		fence(tx, f)
 		// The fence holds the order's job: nobody else can make its card meanwhile.
 		row, err := tx.Card.Query().Where(entcard.OrderID(string(n.Order))).Only(ctx)
 		if err == nil {
@@ -109,9 +107,7 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 // Activate implements card.Store.
 func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, fee job.New) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := fence(ctx, tx, f); err != nil {
-			return err
-		}
+		fence(tx, f)
 		n, err := tx.Card.Update().
 			Where(entcard.ID(a.ID), entcard.StatusEQ(entcard.StatusPENDING)).
 			SetStatus(entcard.StatusACTIVE).SetAccount(a.Account).SetLast4(a.Last4).SetUpdatedAt(c.s.stamp()).Save(ctx)
@@ -128,9 +124,7 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, fee job.N
 // Fail implements card.Store.
 func (c Cards) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := fence(ctx, tx, f); err != nil {
-			return err
-		}
+		fence(tx, f)
 		return tx.Card.Update().Where(entcard.ID(id), entcard.StatusEQ(entcard.StatusPENDING)).
 			SetStatus(entcard.StatusFAILED).SetUpdatedAt(c.s.stamp()).Exec(ctx)
 	})

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/roamcard/roamcard/ent"
@@ -20,16 +19,23 @@ func (s *Store) Tx(ctx context.Context, fn func(context.Context, *ent.Tx) error)
 
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
-func Raw(tx *ent.Tx) pgx.Tx { return raw(tx) }
+func Raw(tx *ent.Tx) pgxRunner { return raw(tx) }
 
 func InsertJob(ctx context.Context, tx *ent.Tx, n job.New) (job.Row, bool, error) {
 	return insertJob(ctx, tx, n)
 }
 
-func Fence(ctx context.Context, tx *ent.Tx, f job.Fence) error { return fence(ctx, tx, f) }
+func Fence(ctx context.Context, tx *ent.Tx, f job.Fence) error {
+	fence(tx, f)
+	return pgxOf(tx).flush(ctx)
+}
 
 func FinishJob(ctx context.Context, tx *ent.Tx, f job.Fence, o job.Outcome) error {
 	return finishJob(ctx, tx, f, o)
 }
 
 func WakeOnCommit(tx *ent.Tx, topic, key string) { wakeOnCommit(tx, topic, key) }
+
+func QueueFence(tx *ent.Tx, f job.Fence) { fence(tx, f) }
+
+func Later(tx *ent.Tx, sql string, args ...any) { later(tx, sql, args...) }

@@ -3,11 +3,14 @@ package store
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
 
 	"entgo.io/ent/dialect/sql"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/hold"
@@ -15,28 +18,38 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// takeHolds takes an order's shares of what is scarce, each under the resource's lock, so that two
-// orders are never promised the same. The error is an *order.Shortage when one does not fit.
-func takeHolds(ctx context.Context, tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time) error {
+// takeHolds queues the taking of an order's shares of what is scarce, each under the resource's lock, so
+// that two orders are never promised the same. When one does not fit, the transaction fails with an
+// *order.Shortage. It comes last, for the locks are held from here to the commit.
+func takeHolds(tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time) {
 	// One order for everyone, or two placements could wait for each other.
 	holds = slices.SortedFunc(slices.Values(holds), func(a, b order.Hold) int { return strings.Compare(a.Resource, b.Resource) })
 	for _, h := range holds {
-		if err := lock(ctx, tx, h.Resource); err != nil {
-			return err
+		lock(tx, h.Resource)
+		limit := h.Limit
+		if mutant.HoldsUnlimited {
+			limit = math.MaxInt64
 		}
-		held, err := sumHolds(ctx, tx.Hold, h.Resource, h.AsOf)
-		if err != nil {
-			return err
-		}
-		if held+h.Units > h.Limit && !mutant.HoldsUnlimited {
-			return &order.Shortage{Hold: h}
-		}
-		err = tx.Hold.Create().SetOrderID(string(id)).SetResource(h.Resource).SetUnits(h.Units).SetCreatedAt(now).Exec(ctx)
-		if err != nil {
-			return err
-		}
+		pgxOf(tx).later(queued{
+			sql:     takeHoldSQL,
+			args:    []any{uuid.Must(uuid.NewV7()), id, h.Resource, h.Units, now, h.AsOf, limit},
+			refused: func(err *pgconn.PgError) error { return refusedHold(h, err) },
+		})
 	}
-	return nil
+}
+
+// takeHoldSQL adds up like sumHolds. What does not fit is inserted without units, which the table refuses:
+// so the server itself undoes the transaction, and nobody waits for its answer under the lock.
+const takeHoldSQL = `
+	INSERT INTO holds (id, order_id, resource, units, created_at)
+	SELECT $1, $2, $3::varchar, CASE WHEN coalesce(sum(units), 0) + $4::bigint <= $7::bigint THEN $4::bigint ELSE 0 END, $5::timestamptz
+	FROM holds WHERE resource = $3 AND (released_at IS NULL OR released_at > $6)`
+
+func refusedHold(h order.Hold, err *pgconn.PgError) error {
+	if err.ConstraintName != "holds_units" {
+		return err
+	}
+	return fmt.Errorf("%w: %w", &order.Shortage{Hold: h}, err)
 }
 
 // sumHolds is what is held of a resource, with what was given back after asOf: a limit read then does
@@ -54,16 +67,12 @@ func sumHolds(ctx context.Context, c *ent.HoldClient, resource string, asOf time
 	return rows[0].Sum.Int64, nil
 }
 
-func releaseHolds(ctx context.Context, tx *ent.Tx, id order.ID, now time.Time) error {
-	return tx.Hold.Update().Where(hold.OrderID(string(id)), hold.ReleasedAtIsNil()).SetReleasedAt(now).Exec(ctx)
+func releaseHolds(tx *ent.Tx, id order.ID, now time.Time) {
+	later(tx, "UPDATE holds SET released_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
 }
 
 // lock holds the row of a named mutex until the transaction ends.
-func lock(ctx context.Context, tx *ent.Tx, name string) error {
+func lock(tx *ent.Tx, name string) {
 	// The no-op update is what locks a row that is there already.
-	_, err := raw(tx).Exec(ctx, `INSERT INTO mutexes (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET id = excluded.id`, name)
-	if err != nil {
-		return fmt.Errorf("lock %s: %w", name, err)
-	}
-	return nil
+	later(tx, "INSERT INTO mutexes (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET id = excluded.id", name)
 }

@@ -25,12 +25,12 @@ const jobColumns = `id, kind, unique_key, payload, traceparent, status, attempt,
 // partial indexes. Leases are compared by the clock, not by the statement's start: it may have waited
 // for the row's lock.
 const (
-	insertJobSQL = `
+	jobValuesSQL = `
 		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
 			created_at, lease_owner, lease_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, now()), now(), $10, now() + $11::interval)
-		ON CONFLICT (kind, unique_key) DO NOTHING
-		RETURNING ` + jobColumns
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, now()), now(), $10, now() + $11::interval) `
+	addJobSQL    = jobValuesSQL + `RETURNING ` + jobColumns
+	insertJobSQL = jobValuesSQL + `ON CONFLICT (kind, unique_key) DO NOTHING RETURNING ` + jobColumns
 
 	findJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
 
@@ -122,11 +122,30 @@ func insertJob(ctx context.Context, tx *ent.Tx, n job.New) (row job.Row, added b
 	return row, added, err
 }
 
-func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, error) {
+// queueJob queues what insertJob does. With into, one of the kind and key must not be there yet; into has
+// the row once the transaction is committed.
+func queueJob(ctx context.Context, tx *ent.Tx, n job.New, into *job.Row) error {
 	row, err := n.Row()
 	if err != nil {
-		return job.Row{}, false, err
+		return err
 	}
+	q := queued{sql: insertJobSQL, args: jobValues(ctx, n, row)}
+	if into != nil {
+		q.sql = addJobSQL
+		q.read = func(answers pgx.BatchResults) (err error) {
+			*into, err = scanJob(answers.QueryRow())
+			into.Asked = n.Asked
+			return err
+		}
+	}
+	pgxOf(tx).later(q)
+	if n.LeaseOwner == "" {
+		wakeOnCommit(tx, topicJobs, "")
+	}
+	return nil
+}
+
+func jobValues(ctx context.Context, n job.New, row job.Row) []any {
 	var runAt, owner, ttl any
 	if !row.RunAt.IsZero() {
 		runAt = row.RunAt
@@ -134,8 +153,17 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, e
 	if row.LeaseOwner != "" {
 		owner, ttl = row.LeaseOwner, n.LeaseTTL
 	}
-	inserted, err := scanJob(on.QueryRow(ctx, insertJobSQL, row.ID, row.Kind, row.UniqueKey, row.Payload,
-		job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts, runAt, owner, ttl))
+	return []any{
+		row.ID, row.Kind, row.UniqueKey, row.Payload, job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts, runAt, owner, ttl,
+	}
+}
+
+func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, error) {
+	row, err := n.Row()
+	if err != nil {
+		return job.Row{}, false, err
+	}
+	inserted, err := scanJob(on.QueryRow(ctx, insertJobSQL, jobValues(ctx, n, row)...))
 	if errors.Is(err, pgx.ErrNoRows) {
 		found, err := scanJob(on.QueryRow(ctx, findJobSQL, row.Kind, row.UniqueKey))
 		if err != nil {
@@ -146,14 +174,21 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, e
 	if err != nil {
 		return job.Row{}, false, fmt.Errorf("queue %s job: %w", row.Kind, mapError(err))
 	}
+	inserted.Asked = n.Asked
 	return inserted, true, nil
 }
 
-// fence locks a claim's row until the transaction ends, or is job.ErrLeaseLost. It comes first in every
-// transaction that writes for a job, so that all take their locks in one order.
-func fence(ctx context.Context, tx *ent.Tx, f job.Fence) error {
-	tag, err := raw(tx).Exec(ctx, fenceJobSQL, f.ID, f.Owner, f.Attempt)
-	return leaseHeld("fence job", tag.RowsAffected(), err)
+// fence queues the lock of a claim's row until the transaction ends; once the claim is over, the
+// transaction fails with job.ErrLeaseLost. It comes first in every transaction that writes for a job, so
+// that all take their locks in one order.
+func fence(tx *ent.Tx, f job.Fence) {
+	pgxOf(tx).later(queued{
+		sql: fenceJobSQL, args: []any{f.ID, f.Owner, f.Attempt}, decides: true,
+		read: func(answers pgx.BatchResults) error {
+			tag, err := answers.Exec()
+			return leaseHeld("fence job", tag.RowsAffected(), err)
+		},
+	})
 }
 
 // finishJob ends a claim in the transaction of its effect; the handler then returns job.Recorded.

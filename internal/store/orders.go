@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"entgo.io/ent/dialect/sql"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
@@ -137,20 +138,12 @@ func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Place
 		if err := insertPayment(ctx, tx, p.Payment); err != nil {
 			return err
 		}
-		if err := takeHolds(ctx, tx, p.Order.ID, p.Holds, o.s.stamp()); err != nil {
-			return err
+		if !mutant.JobForgotten {
+			if err := queueJob(ctx, tx, p.Job, &placed.Job); err != nil {
+				return err
+			}
 		}
-		if mutant.JobForgotten {
-			return nil
-		}
-		row, added, err := insertJob(ctx, tx, p.Job)
-		if err == nil && !added {
-			err = fmt.Errorf("the claim %s has a job already", p.Job.UniqueKey)
-		}
-		placed.Job = row
-		if err != nil {
-			return err
-		}
+		takeHolds(tx, p.Order.ID, p.Holds, o.s.stamp())
 		return faultpoint.Fail("place.before_commit")
 	})
 	switch {
@@ -213,14 +206,20 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (or
 	return ord, recordMove(ctx, tx, move, ord.Version, o.s.stamp())
 }
 
+// Every purchase is proven and moved: these statements cost no round trip of their own, or one.
+const (
+	provePaymentSQL = `
+		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
+		WHERE id = $1 AND status = $2`
+	moveOrderSQL = `
+		UPDATE orders SET status = $3, version = version + 1, updated_at = $4 WHERE id = $1 AND status = $2 RETURNING version`
+)
+
 // Settle implements checkout.Store.
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) error {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
-		err := prove(ctx, tx, p, entpayment.StatusClaimed)
-		if err == nil {
-			_, _, err = insertJob(ctx, tx, follow)
-		}
-		if err != nil {
+		prove(tx, p, entpayment.StatusClaimed)
+		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
 		}
 		return faultpoint.Fail("settle.before_commit")
@@ -230,24 +229,26 @@ func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m or
 // Reprove implements checkout.Store.
 func (o Orders) Reprove(ctx context.Context, f job.Fence, p payment.Payment) error {
 	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := fence(ctx, tx, f); err != nil {
-			return err
-		}
-		return prove(ctx, tx, p, entpayment.StatusPaid)
+		fence(tx, f)
+		prove(tx, p, entpayment.StatusPaid)
+		return nil
 	})
 }
 
-// prove records the transfer of a payment that is in a status, and makes it paid.
-func prove(ctx context.Context, tx *ent.Tx, p payment.Payment, from entpayment.Status) error {
+// prove queues the record of the transfer of a payment that is in a status, which makes it paid.
+func prove(tx *ent.Tx, p payment.Payment, from entpayment.Status) {
 	r := p.Receipt
-	n, err := tx.Payment.Update().
-		Where(entpayment.ID(p.ID), entpayment.StatusEQ(from)).
-		SetStatus(entpayment.StatusPaid).SetTransaction(r.Transaction.String()).SetBlock(int64(r.Block)).
-		SetBlockHash(r.BlockHash.String()).SetLogIndex(int64(r.LogIndex)).SetSettledAt(r.SettledAt).Save(ctx)
-	if err == nil && n != 1 {
-		err = fmt.Errorf("payment %s is not %s any more", p.ID, from)
-	}
-	return err
+	pgxOf(tx).later(queued{
+		sql: provePaymentSQL, decides: true,
+		args: []any{p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt},
+		read: func(answers pgx.BatchResults) error {
+			tag, err := answers.Exec()
+			if err == nil && tag.RowsAffected() != 1 {
+				err = fmt.Errorf("payment %s is not %s any more", p.ID, from)
+			}
+			return err
+		},
+	})
 }
 
 // Bury implements checkout.Store.
@@ -277,8 +278,8 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 		return err
 	}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if err := fence(ctx, tx, f); err != nil && !mutant.OrderUnfenced {
-			return err
+		if !mutant.OrderUnfenced {
+			fence(tx, f)
 		}
 		if err := also(ctx, tx); err != nil {
 			return err
@@ -293,28 +294,18 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 }
 
 func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) error {
-	row, err := tx.Order.Query().Where(entorder.ID(string(m.Order))).ForUpdate().Only(ctx)
-	if err != nil {
-		return err
-	}
-	if row.Status != entorder.Status(m.From) {
-		return fmt.Errorf("order %s is %s, not %s", m.Order, row.Status, m.From)
-	}
-	n, err := tx.Order.Update().
-		Where(entorder.ID(row.ID), entorder.Version(row.Version)).
-		SetStatus(entorder.Status(m.To)).AddVersion(1).SetUpdatedAt(now).Save(ctx)
-	if err == nil && n != 1 {
-		err = fmt.Errorf("order %s changed under its lock", m.Order)
+	var version int
+	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now).Scan(&version)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("order %s is not %s any more", m.Order, m.From)
 	}
 	if err != nil {
 		return err
 	}
 	if m.To.Final() || m.To == order.PaymentRequired || mutant.HoldsReleasedEarly {
-		if err := releaseHolds(ctx, tx, m.Order, now); err != nil {
-			return err
-		}
+		releaseHolds(tx, m.Order, now)
 	}
-	return recordMove(ctx, tx, m, row.Version+1, now)
+	return recordMove(ctx, tx, m, version, now)
 }
 
 func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, version int, now time.Time) error {

@@ -28,7 +28,7 @@ func placement(key string, change ...func(*checkout.Placement)) checkout.Placeme
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	p := checkout.Placement{
 		Order: order.Order{
-			ID: order.NewID(), Operation: uuid.New(), Kind: order.CardIssue, Owner: payer, Key: key, Price: 2500,
+			ID: order.NewID(time.Now()), Operation: uuid.New(), Kind: order.CardIssue, Owner: payer, Key: key, Price: 2500,
 			Fingerprint: order.FingerprintOf(order.CardIssue, json.RawMessage(`{}`)), Item: json.RawMessage(`{}`),
 			CreatedAt: now, UpdatedAt: now,
 		},

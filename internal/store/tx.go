@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
@@ -82,8 +81,11 @@ func giveWay(ctx context.Context, run int) error {
 
 func pgxOf(tx *ent.Tx) *pgxTx { return tx.RawTx().(*pgxTx) }
 
-// raw is pgx's transaction under tx, for the statements ent cannot write.
-func raw(tx *ent.Tx) pgx.Tx { return pgxOf(tx).Tx }
+// raw runs the statements in tx that ent cannot write, and waits for their results.
+func raw(tx *ent.Tx) pgxRunner { return asked{pgxOf(tx)} }
+
+// later queues a statement in tx whose result nobody waits for.
+func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(queued{sql: sql, args: args}) }
 
 // wakeOnCommit wakes the subscribers of topic and key once tx is committed: inside of a transaction
 // NOTIFY would make all commits wait for each other.

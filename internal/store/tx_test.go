@@ -3,6 +3,8 @@ package store_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"net"
@@ -243,7 +245,7 @@ func relay(client net.Conn, server string, forward bool) {
 		if err != nil {
 			return
 		}
-		commit := bytes.Contains(buffer[:n], []byte("commit\x00"))
+		commit := bytes.Contains(buffer[:n], committing())
 		if commit {
 			client.Close()
 			if !forward {
@@ -275,4 +277,11 @@ func eventually(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// committing is in what a client sends to carry out a COMMIT: the name that pgx gives the statement, bound
+// to a portal without a name.
+func committing() []byte {
+	sum := sha256.Sum256([]byte("commit"))
+	return []byte("\x00stmtcache_" + hex.EncodeToString(sum[:24]) + "\x00")
 }

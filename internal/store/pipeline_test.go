@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+)
+
+const mutexInsert = "INSERT INTO mutexes (id) VALUES ($1)"
+
+func mutexes(t *testing.T, s *store.Store) (n int) {
+	t.Helper()
+	if err := s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM mutexes").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestATransactionThatAsksNothingTakesNoConnection(t *testing.T) {
+	s := storetest.New(t)
+	before := s.Pool().Stat().AcquireCount()
+	if err := s.Tx(t.Context(), func(context.Context, *ent.Tx) error { return nil }); err != nil {
+		t.Error(err)
+	}
+	mine := errors.New("mine")
+	err := s.Tx(t.Context(), func(_ context.Context, tx *ent.Tx) error {
+		store.Later(tx, mutexInsert, "a")
+		return mine
+	})
+	if !errors.Is(err, mine) || s.Pool().Stat().AcquireCount() != before || mutexes(t, s) != 0 {
+		t.Errorf("%v after %d connections", err, s.Pool().Stat().AcquireCount()-before)
+	}
+}
+
+func TestQueuedStatementsAreThereForTheNextQuestion(t *testing.T) {
+	s := storetest.New(t)
+	var seen int
+	err := s.Tx(t.Context(), func(ctx context.Context, tx *ent.Tx) error {
+		store.Later(tx, mutexInsert, "a")
+		store.Later(tx, mutexInsert, "b")
+		err := store.Raw(tx).QueryRow(ctx, "SELECT count(*) FROM mutexes").Scan(&seen)
+		store.Later(tx, mutexInsert, "c")
+		return err
+	})
+	if err != nil || seen != 2 || mutexes(t, s) != 3 {
+		t.Errorf("%v, saw %d and left %d", err, seen, mutexes(t, s))
+	}
+}
+
+func TestARefusedQueuedStatementUndoesAll(t *testing.T) {
+	s := storetest.New(t)
+	twice := func(tx *ent.Tx) {
+		store.Later(tx, mutexInsert, "a")
+		store.Later(tx, mutexInsert, "a")
+	}
+	for name, fn := range map[string]func(context.Context, *ent.Tx) error{
+		"at the commit": func(_ context.Context, tx *ent.Tx) error { twice(tx); return nil },
+		"at a question": func(ctx context.Context, tx *ent.Tx) error {
+			twice(tx)
+			return store.Raw(tx).QueryRow(ctx, "SELECT 1").Scan(new(int))
+		},
+		"after a question": func(ctx context.Context, tx *ent.Tx) error {
+			err := store.Raw(tx).QueryRow(ctx, "SELECT 1").Scan(new(int))
+			twice(tx)
+			return err
+		},
+		"and is passed over": func(ctx context.Context, tx *ent.Tx) error {
+			twice(tx)
+			_ = store.Raw(tx).QueryRow(ctx, "SELECT 1").Scan(new(int))
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := s.Tx(t.Context(), fn)
+			if err == nil || errors.Is(err, store.ErrUnknownCommit) || name != "and is passed over" && !errors.Is(err, store.ErrDuplicate) {
+				t.Errorf("got %v", err)
+			}
+			if mutexes(t, s) != 0 || s.Pool().Stat().AcquiredConns() != 0 {
+				t.Error("it left its change or its connection")
+			}
+		})
+	}
+}
+
+func TestALostLeaseForbidsTheCommit(t *testing.T) {
+	s := storetest.New(t)
+	err := s.Tx(t.Context(), func(_ context.Context, tx *ent.Tx) error {
+		store.QueueFence(tx, job.Fence{Owner: "nobody", Attempt: 1})
+		store.Later(tx, mutexInsert, "a")
+		return nil
+	})
+	if !errors.Is(err, job.ErrLeaseLost) || mutexes(t, s) != 0 || s.Pool().Stat().AcquiredConns() != 0 {
+		t.Errorf("%v left %d rows", err, mutexes(t, s))
+	}
+}
+
+// The limits of a transaction hold for what goes out together with its BEGIN.
+func TestATransactionDoesNotWaitForeverForALock(t *testing.T) {
+	s := storetest.New(t)
+	begin := time.Now()
+	err := s.Tx(t.Context(), func(ctx context.Context, holder *ent.Tx) error {
+		if _, err := store.Raw(holder).Exec(ctx, mutexInsert, "a"); err != nil {
+			return err
+		}
+		return s.Tx(ctx, func(_ context.Context, waiter *ent.Tx) error {
+			store.Later(waiter, mutexInsert, "a")
+			return nil
+		})
+	})
+	if took := time.Since(begin); !errors.Is(err, store.ErrUnavailable) || took > 8*time.Second {
+		t.Errorf("after %s: %v", took, err)
+	}
+}
