@@ -47,6 +47,9 @@ type ChainConfig struct {
 // startTimeout bounds a child's start; the slowest is a database that recovers from a crash.
 const startTimeout = time.Minute
 
+// settleTimeout bounds the last requests to a chain that is about to be stopped.
+const settleTimeout = 2 * time.Second
+
 // StartChain starts the chain and returns when it answers and the token is in place. ctx bounds the start only; the
 // chain runs until Close or until this process dies.
 //
@@ -92,7 +95,7 @@ func (c *Chain) Done() <-chan struct{} { return c.child.done }
 func (c *Chain) Close() error {
 	var err error
 	if c.child != nil {
-		err = c.child.stop()
+		err = errors.Join(c.settle(), c.child.stop())
 	}
 	if c.keep != nil {
 		c.keep.close()
@@ -101,6 +104,32 @@ func (c *Chain) Close() error {
 		c.lock.Close()
 	}
 	return err
+}
+
+// settle puts what was sent into a last block and lets no block follow. Anvil does not save its state in one piece:
+// interrupted while it makes a block, it can forget the block and keep the block's effect.
+func (c *Chain) settle() error {
+	select {
+	case <-c.child.done:
+		return nil
+	default:
+	}
+	if c.keep == nil { // nothing is saved
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	client, err := rpc.DialContext(ctx, c.RPCURL)
+	if err != nil {
+		return fmt.Errorf("settle chain: %w", err)
+	}
+	defer client.Close()
+	for _, step := range []rpc.BatchElem{call("evm_setIntervalMining", 0), call("anvil_mine", "0x1")} {
+		if err := client.CallContext(ctx, nil, step.Method, step.Args...); err != nil {
+			return fmt.Errorf("settle chain: %w", err)
+		}
+	}
+	return nil
 }
 
 func (c *Chain) launch(ctx context.Context, anvil string, cfg ChainConfig) error {
@@ -114,7 +143,9 @@ func (c *Chain) launch(ctx context.Context, anvil string, cfg ChainConfig) error
 		cmd.ExtraFiles = []*os.File{c.lock}
 	}
 	c.RPCURL = fmt.Sprintf("http://127.0.0.1:%d", port)
-	if c.child, err = startChild("anvil", cmd, cfg.Log); err != nil {
+	// Anvil does not save its state in one piece: interrupted while it makes a block, it can forget the block and keep
+	// the block's effect. By itself it makes none but empty ones, so it is given time to finish what it was sent.
+	if c.child, err = startLingering("anvil", cmd, cfg.Log); err != nil {
 		return err
 	}
 	client, err := rpc.DialContext(ctx, c.RPCURL)

@@ -27,12 +27,33 @@ type child struct {
 // startChild starts cmd with its output going to log. On Linux the kernel sends the child SIGINT when this process
 // dies, however it dies.
 func startChild(name string, cmd *exec.Cmd, log *slog.Logger) (*child, error) {
+	dieWithParent(cmd)
+	return start(name, cmd, log, nil)
+}
+
+// startLingering is startChild for a child that may be stopped only when it has nothing left to do: it is sent SIGINT
+// half a second after this process died, on every Unix.
+func startLingering(name string, cmd *exec.Cmd, log *slog.Logger) (*child, error) {
+	// No other child inherits our end of the pipe, so it ends with this process.
+	theirs, ours, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("start %s: %w", name, err)
+	}
+	defer theirs.Close()
+	lingerAfterParent(cmd, theirs)
+	return start(name, cmd, log, ours)
+}
+
+// start starts cmd and closes tie, if there is one, when cmd has ended.
+func start(name string, cmd *exec.Cmd, log *slog.Logger, tie *os.File) (*child, error) {
 	c := &child{name: name, cmd: cmd, output: &output{name: name, log: log}, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = c.output, c.output
 	cmd.WaitDelay = time.Second // a grandchild that keeps the pipe open must not keep Wait
-	dieWithParent(cmd)
 	started := make(chan error, 1)
 	go func() {
+		if tie != nil {
+			defer tie.Close()
+		}
 		// The kernel ties the parent-death signal to the thread that started the child, and the runtime ends idle
 		// threads. This goroutine keeps its thread until the child is gone.
 		runtime.LockOSThread()

@@ -127,6 +127,20 @@ func (n *node) refusal(from common.Address, data []byte) string {
 // send signs and sends a call and returns its receipt, which must say success.
 func (n *node) send(by Wallet, to string, data []byte) *types.Receipt {
 	n.Helper()
+	tx := n.signed(by, to, data)
+	if err := n.eth.SendTransaction(n.Context(), tx); err != nil {
+		n.Fatal(err)
+	}
+	receipt := poll(n.T, func() (*types.Receipt, error) { return n.eth.TransactionReceipt(n.Context(), tx.Hash()) })
+	if receipt.Status != types.ReceiptStatusSuccessful {
+		n.Fatalf("transaction reverted: %+v", receipt)
+	}
+	return receipt
+}
+
+// signed makes the wallet's next transaction.
+func (n *node) signed(by Wallet, to string, data []byte) *types.Transaction {
+	n.Helper()
 	key, from := keyOf(n.T, by)
 	nonce, err := n.eth.NonceAt(n.Context(), from, nil)
 	if err != nil {
@@ -140,14 +154,7 @@ func (n *node) send(by Wallet, to string, data []byte) *types.Receipt {
 	if err != nil {
 		n.Fatal(err)
 	}
-	if err := n.eth.SendTransaction(n.Context(), tx); err != nil {
-		n.Fatal(err)
-	}
-	receipt := poll(n.T, func() (*types.Receipt, error) { return n.eth.TransactionReceipt(n.Context(), tx.Hash()) })
-	if receipt.Status != types.ReceiptStatusSuccessful {
-		n.Fatalf("transaction reverted: %+v", receipt)
-	}
-	return receipt
+	return tx
 }
 
 // poll repeats get until it works or ten seconds have passed.

@@ -23,4 +23,6 @@ func interrupt(int) error { return nil }
 
 func dieWithParent(*exec.Cmd) {}
 
+func lingerAfterParent(*exec.Cmd, *os.File) {}
+
 func runAs(*exec.Cmd, account) {}

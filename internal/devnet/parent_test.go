@@ -13,8 +13,11 @@ import (
 )
 
 // parentDir, set in the environment, makes the test binary a parent: it starts both children there, tells about them
-// on its output, and waits to be killed.
-const parentDir = "DEVNET_TEST_PARENT_DIR"
+// on its output, and waits to be killed. With chainAlone set as well it starts the chain alone.
+const (
+	parentDir  = "DEVNET_TEST_PARENT_DIR"
+	chainAlone = "DEVNET_TEST_PARENT_CHAIN_ALONE"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(parentDir); dir != "" {
@@ -26,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// children is what the parent tells.
+// children is what the parent tells; without a database its PID is 0.
 type children struct {
 	RPCURL, DatabaseURL     string
 	AnvilPID, PostgresPID   int
@@ -39,27 +42,26 @@ func beParent(dir string) error {
 	if err != nil {
 		return err
 	}
-	pg, err := StartPostgres(ctx, PostgresConfig{Dir: filepath.Join(dir, "db")})
-	if err != nil {
-		return err
+	told := children{RPCURL: chain.RPCURL, AnvilPID: chain.child.cmd.Process.Pid, AnvilName: "anvil"}
+	if os.Getenv(chainAlone) == "" {
+		pg, err := StartPostgres(ctx, PostgresConfig{Dir: filepath.Join(dir, "db")})
+		if err != nil {
+			return err
+		}
+		told.DatabaseURL, told.PostgresPID, told.PostgresName = pg.URL(), pg.child.cmd.Process.Pid, "postgres"
 	}
-	err = json.NewEncoder(os.Stdout).Encode(children{
-		RPCURL: chain.RPCURL, DatabaseURL: pg.URL(),
-		AnvilPID: chain.child.cmd.Process.Pid, PostgresPID: pg.child.cmd.Process.Pid,
-		AnvilName: "anvil", PostgresName: "postgres",
-	})
-	if err != nil {
+	if err := json.NewEncoder(os.Stdout).Encode(told); err != nil {
 		return err
 	}
 	<-chain.Done()
 	return errors.New("the chain ended")
 }
 
-// startParent starts both children of a process that can be killed.
-func startParent(t *testing.T, dir string) (*exec.Cmd, children) {
+// startParent starts the children of a process that can be killed. extra goes into its environment.
+func startParent(t *testing.T, dir string, extra ...string) (*exec.Cmd, children) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = append(os.Environ(), parentDir+"="+dir)
+	cmd.Env = append(append(os.Environ(), parentDir+"="+dir), extra...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -74,6 +76,8 @@ func startParent(t *testing.T, dir string) (*exec.Cmd, children) {
 		cmd.Wait()
 		if told.AnvilPID != 0 { // they still write into the test's folder
 			awaitEnd(t, told.AnvilPID, told.AnvilName)
+		}
+		if told.PostgresPID != 0 {
 			awaitEnd(t, told.PostgresPID, told.PostgresName)
 		}
 	})

@@ -9,10 +9,8 @@ import { startCutter } from "./support/cut.mjs";
 import { dataFolder, removeFolder, startDev, startDevnet, startSandbox } from "./support/dev.mjs";
 
 // When the kill comes, in milliseconds after the paid request went out: at different steps of the settlement.
-const finely = [0, 10, 30, 100];
-// Anvil does not save its state in one piece: stopped while it makes a block, it forgets the block's logs and keeps their
-// effect, which no chain does. So where it dies as well, the kill stays away from the moment of the transfer.
-const roughly = [150, 400];
+const serverAlone = [0, 10, 30, 100];
+const everything = [0, 10, 150, 400];
 
 test("kill -9 while a payment is taken, with the chain and the issuer going on", { timeout: 240_000 }, async (t) => {
   const folder = await dataFolder();
@@ -21,13 +19,13 @@ test("kill -9 while a payment is taken, with the chain and the issuer going on",
   t.after(() => devnet.stop());
   const sandbox = await startSandbox(folder);
   t.after(() => sandbox.stop());
-  await surviveKills(t, () => startDev(folder, "--rpc-url", devnet.rpcUrl, "--sandbox-url", sandbox.sandboxUrl), finely);
+  await surviveKills(t, () => startDev(folder, "--rpc-url", devnet.rpcUrl, "--sandbox-url", sandbox.sandboxUrl), serverAlone);
 });
 
 test("kill -9 of everything while a payment is taken", { timeout: 240_000 }, async (t) => {
   const folder = await dataFolder();
   t.after(() => removeFolder(folder));
-  await surviveKills(t, () => startDev(folder), roughly);
+  await surviveKills(t, () => startDev(folder), everything);
 });
 
 /** For each moment: a purchase, a kill, a restart, and the same purchase again. */
