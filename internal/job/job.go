@@ -57,6 +57,8 @@ type New struct {
 	// runner, which must Adopt it once the insert is committed. Set by Runner.Own.
 	LeaseOwner string
 	LeaseTTL   time.Duration
+	// Asked is that runner's clock before the lease begins.
+	Asked time.Time
 }
 
 // Row is a job as stored. All times are the queue's clock, which every worker shares.
@@ -83,6 +85,8 @@ type Row struct {
 	LastError  string
 	LeaseOwner string
 	LeaseUntil *time.Time
+	// Asked is set on a row just inserted: New's. It is not stored.
+	Asked time.Time
 }
 
 // Used is how many of MaxAttempts have been taken.
@@ -129,7 +133,7 @@ func (n New) Row() (Row, error) {
 		row.MaxAttempts = DefaultMaxAttempts
 	}
 	if n.LeaseOwner != "" {
-		row.Status, row.Attempt, row.LeaseOwner = Processing, 1, n.LeaseOwner
+		row.Status, row.Attempt, row.LeaseOwner, row.Asked = Processing, 1, n.LeaseOwner, n.Asked
 	}
 	return row, nil
 }

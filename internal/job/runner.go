@@ -115,7 +115,7 @@ func (r *Runner) Register(kind Kind, h Handler) {
 
 // Own makes n be born leased to this runner. After the insert is committed, Adopt the row.
 func (r *Runner) Own(n New) New {
-	n.LeaseOwner, n.LeaseTTL = r.owner, r.TTL
+	n.LeaseOwner, n.LeaseTTL, n.Asked = r.owner, r.TTL, r.Now()
 	return n
 }
 
@@ -134,7 +134,11 @@ func (r *Runner) Adopt(row Row) {
 
 func (r *Runner) runAdopted(row Row) {
 	defer r.end(false)
-	// The row does not say by our clock when it was leased, so the lease is renewed first.
+	if age := r.Now().Sub(row.Asked); age >= 0 && age < r.TTL/4 {
+		r.attempt(row, row.Asked, true)
+		return
+	}
+	// The insert took long, or it is not known how long: the lease is renewed first.
 	asked := r.Now()
 	ctx, cancel := context.WithTimeout(r.base, r.TTL/2)
 	defer cancel()
