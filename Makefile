@@ -65,6 +65,10 @@ torture: setup ## Kill the program at every point of a purchase, again while it 
 fuzz: ## Fuzz every decoder that strangers reach, 60 s each
 	tools/fuzz.sh
 
+.PHONY: bench
+bench: setup ## Measure against plain yardsticks and write the tables of docs/performance.md, about ten minutes
+	tools/bench.sh
+
 .PHONY: teeth
 teeth: setup ## Plant one known bug after the other and show that the tests notice each
 	tools/teeth.sh

@@ -13,6 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ethereum/go-ethereum/crypto"
+
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -144,7 +146,7 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 		t.Fatalf("no card was revealed")
 	}
 	secrets := map[string]string{
-		"the bearer": b.token, "the buyer's key": hex.EncodeToString(b.key.D.Bytes()), "the relayer's key": strings.TrimPrefix(w.config.RelayerKeys[0].Reveal(), "0x"),
+		"the bearer": b.token, "the buyer's key": hex.EncodeToString(crypto.FromECDSA(b.key)), "the relayer's key": strings.TrimPrefix(w.config.RelayerKeys[0].Reveal(), "0x"),
 		"the payment": hex.EncodeToString(p.Signature[:]), "the surplus payment": hex.EncodeToString(surplus.Signature[:]), "the header": header(t, p)[200:260],
 		"the number": shown.Credentials.Number, "the number in fours": grouped(shown.Credentials.Number), "the quote key": w.config.QuoteKey.Reveal(),
 		"the issuer's answer": `"securityCode"`,

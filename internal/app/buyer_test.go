@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"strconv"
 	"testing"
 	"time"
 
@@ -212,10 +211,6 @@ func twin(s x402.Signature) x402.Signature {
 	high.Sub(n, high).FillBytes(s[32:64])
 	s[64] = 27 + 28 - s[64]
 	return s
-}
-
-func seconds(d time.Duration) string {
-	return strconv.FormatInt(time.Now().Add(d).Unix(), 10)
 }
 
 func moneyOf(atomic int64) money.USDC { return money.USDC(atomic) }

@@ -52,6 +52,9 @@ func insertThree(b *testing.B, db string) {
 		CREATE TABLE bench_orders (LIKE orders INCLUDING ALL);
 		CREATE TABLE bench_payments (LIKE payments INCLUDING ALL);
 		CREATE TABLE bench_jobs (LIKE jobs INCLUDING ALL)`)
+	var version int
+	row(b, db, "SELECT current_setting('server_version_num')::int", &version)
+	b.ReportMetric(float64(version), "server-version")
 	if program, err := findPgbench(); err == nil {
 		b.ReportMetric(runPgbench(b, program, db), "tx/s")
 	} else {
@@ -193,17 +196,18 @@ func (c counter) Move(ctx context.Context, f job.Fence, m order.Move) error {
 // purchases buys b.N cards, each for a wallet of its own, and reports how many are settled in a second, or
 // fulfilled, and what the database does for one.
 func purchases(b *testing.B, db string, c course) {
+	before := activityOf(b, db)
 	s, err := store.Open(b.Context(), store.Config{URL: db, MaxConns: 16})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
 	chain := paymenttest.NewChain(domain(), time.Now)
 	var fulfilled sync.WaitGroup
 	sells := shop(s, chain, counter{Store: s.Orders(), stay: c.stay, fulfilled: &fulfilled}, c)
 	paid := payments(b, chain)
+	stop := func() {}
 	if c.stay {
-		defer releaseHolds(b, db)()
+		stop = releaseHolds(b, db)
 	}
 	took := make([]time.Duration, b.N)
 	fulfilled.Add(b.N)
@@ -224,6 +228,10 @@ func purchases(b *testing.B, db string, c course) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[b.N/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(took[b.N*99/100].Microseconds())/1000, "p99-ms")
+	stop()
+	s.Close()
+	after := activityOf(b, db)
+	b.ReportMetric(float64(after.transactions-before.transactions)/float64(b.N), "transactions/op")
 }
 
 // releaseHolds gives back, until it is stopped, what orders hold that stay at settled. Delivered ones do so
@@ -290,21 +298,25 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 func payments(b *testing.B, chain *paymenttest.Chain) []checkout.Purchase {
 	b.Helper()
 	all := make([]checkout.Purchase, b.N)
-	inParallel(b.N, 2, func(_, i int) {
-		key := newKey(b)
-		chain.Fund(addressOf(key), card.Price.USDC())
-		a := x402.Authorization{
-			From: addressOf(key), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()), Nonce: newNonce(),
-		}
-		signature, err := domain().Sign(a, key)
-		header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
-		if err := errors.Join(err, encodeErr); err != nil {
-			b.Error(err)
-		}
-		all[i] = checkout.Purchase{
-			Kind: order.CardIssue, Key: fmt.Sprint("key-", i), Request: json.RawMessage(`{}`), Payment: header,
-			Resource: x402.Resource{URL: "https://cards.example/api/card/purchase"},
-		}
-	})
+	inParallel(b.N, 2, func(_, i int) { all[i] = signed(b, chain, fmt.Sprint("key-", i)) })
 	return all
+}
+
+// signed is the paid purchase of a new wallet with enough money.
+func signed(b *testing.B, chain *paymenttest.Chain, key string) checkout.Purchase {
+	b.Helper()
+	wallet := newKey(b)
+	chain.Fund(addressOf(wallet), card.Price.USDC())
+	a := x402.Authorization{
+		From: addressOf(wallet), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()), Nonce: newNonce(),
+	}
+	signature, err := domain().Sign(a, wallet)
+	header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
+	if err := errors.Join(err, encodeErr); err != nil {
+		b.Error(err)
+	}
+	return checkout.Purchase{
+		Kind: order.CardIssue, Key: key, Request: json.RawMessage(`{}`), Payment: header,
+		Resource: x402.Resource{URL: "https://cards.example/api/card/purchase"},
+	}
 }

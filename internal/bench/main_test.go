@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
+	"strings"
 	"sync"
 	"testing"
 
@@ -31,8 +32,8 @@ func durable(b *testing.B) *devnet.Postgres {
 	return db
 }
 
-// ask reads one row.
-func ask(b *testing.B, url, sql string, into ...any) {
+// row reads one.
+func row(b *testing.B, url, sql string, into ...any) {
 	b.Helper()
 	connected(b, url, func(ctx context.Context, conn *pgx.Conn) error { return conn.QueryRow(ctx, sql).Scan(into...) })
 }
@@ -59,13 +60,19 @@ func connected(b *testing.B, url string, do func(context.Context, *pgx.Conn) err
 // activity is what a server has done in a database so far.
 type activity struct{ transactions, written int64 }
 
-// activityOf is exact once the connections in question are closed: an open one reports late.
-func activityOf(b *testing.B, server, database string) activity {
+// activityOf waits until the database at url has no session, for an open one has not told all of its doings.
+// It asks from another database of the server, so that reading the books does not show in them.
+func activityOf(b *testing.B, url string) (a activity) {
 	b.Helper()
-	var a activity
-	connected(b, server, func(ctx context.Context, conn *pgx.Conn) error {
+	const name = "roamcard"
+	connected(b, strings.Replace(url, "/"+name+"?", "/postgres?", 1), func(ctx context.Context, conn *pgx.Conn) error {
+		for sessions := 1; sessions > 0; {
+			if err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_stat_activity WHERE datname = $1", name).Scan(&sessions); err != nil {
+				return err
+			}
+		}
 		return conn.QueryRow(ctx, `SELECT xact_commit + xact_rollback, tup_inserted + tup_updated + tup_deleted
-			FROM pg_stat_database WHERE datname = $1`, database).Scan(&a.transactions, &a.written)
+			FROM pg_stat_database WHERE datname = $1`, name).Scan(&a.transactions, &a.written)
 	})
 	return a
 }

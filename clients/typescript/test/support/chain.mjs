@@ -1,6 +1,6 @@
 // What really happened to the money, asked of the chain and not of the service.
 import assert from "node:assert/strict";
-import { createPublicClient, http, parseAbi, parseAbiItem } from "viem";
+import { concat, createPublicClient, http, keccak256, pad, parseAbi, parseAbiItem, toHex } from "viem";
 import { base } from "viem/chains";
 
 /** The price of a card in USDC's smallest unit. */
@@ -18,6 +18,12 @@ export class Chain {
 
   balance(address) {
     return this.client.readContract({ address: this.asset, abi: usdc, functionName: "balanceOf", args: [address] });
+  }
+
+  /** Gives a wallet USDC: the token of the development chain keeps balances in its third slot. */
+  mint(address, amount) {
+    const slot = keccak256(concat([pad(address), pad("0x02")]));
+    return this.client.request({ method: "anvil_setStorageAt", params: [this.asset, slot, pad(toHex(amount))] });
   }
 
   /** Every transfer of USDC from the payer to the service. */

@@ -1,7 +1,7 @@
 // One development server for all tests of a run, and a wallet of its own for whoever asks.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { privateKeyToAccount } from "viem/accounts";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { Chain } from "./chain.mjs";
 import { dataFolder, removeFolder, startDev } from "./dev.mjs";
 
@@ -23,6 +23,12 @@ before(async () => {
   wallets = dev.wallets.map((wallet) => privateKeyToAccount(wallet.privateKey));
   bystander = wallets.pop();
   chain = new Chain(dev);
+  // More wallets than the development server names.
+  for (let i = 0; i < 12; i++) {
+    const account = privateKeyToAccount(generatePrivateKey());
+    await chain.mint(account.address, 1_000_000_000n);
+    wallets.push(account);
+  }
 });
 
 after(async () => {

@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// BenchmarkVerification is what a payment costs before a chain is asked. Run it with one core, with and
+// without cgo.
+func BenchmarkVerification(b *testing.B) {
+	one := paidHeader(b)
+	pay, err := x402.DecodePayment(one)
+	if err != nil {
+		b.Fatal(err)
+	}
+	now := time.Now()
+	each := func(name string, do func() error) {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := do(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
+		})
+	}
+	each("decode", func() error { _, err := x402.DecodePayment(one); return err })
+	each("recover", func() error { _, err := domain().Recover(pay.Authorization, pay.Signature); return err })
+	each("check", func() error { return terms().Check(pay, card.Price.USDC(), now) })
+	each("header", func() error {
+		p, err := x402.DecodePayment(one)
+		if err != nil {
+			return err
+		}
+		return terms().Check(p, card.Price.USDC(), now)
+	})
+}
+
+// paidHeader is a payment header as clients send it.
+func paidHeader(b *testing.B) string {
+	b.Helper()
+	return signed(b, paymenttest.NewChain(domain(), time.Now), "key").Payment
+}

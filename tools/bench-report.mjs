@@ -1,0 +1,96 @@
+// Writes the tables of docs/performance.md from what tools/bench.sh measured.
+//   node tools/bench-report.mjs RESULTS docs/performance.md
+// A table stands between <!-- name --> and <!-- /name -->. A ratio is taken within each round; shown are its
+// median and, in brackets, the least and the most.
+import { readFileSync, writeFileSync } from 'node:fs';
+
+const [file, doc] = process.argv.slice(2);
+const facts = {};
+const rounds = [];
+for (const line of readFileSync(file, 'utf8').split('\n')) {
+  const fact = line.match(/^(\w+): (.*)$/);
+  if (fact?.[1] === 'round') rounds.push({});
+  else if (fact) facts[fact[1]] = fact[2];
+  const bench = line.match(/^(\w+) Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$/);
+  if (!bench) continue;
+  const figures = {};
+  const words = bench[3].trim().split(/\s+/);
+  for (let i = 0; i + 1 < words.length; i += 2) figures[words[i + 1]] = Number(words[i]);
+  rounds.at(-1)[`${bench[1]} ${bench[2]}`] = figures;
+}
+
+const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
+// all is a figure of every round.
+const all = (name, unit) => rounds.map((round) => {
+  const value = round[name]?.[unit];
+  if (value === undefined) throw new Error(`${file}: a round lacks ${unit} of ${name}`);
+  return value;
+});
+const mid = (name, unit) => median(all(name, unit));
+const fixed = (value) => value.toFixed(value < 1 ? 2 : 1);
+const ratio = (over, under) => {
+  const each = over.map((value, i) => value / under[i]);
+  return `**${fixed(median(each))}** (${fixed(Math.min(...each))}–${fixed(Math.max(...each))})`;
+};
+const count = (value) => Math.round(value).toLocaleString('en-US');
+const micros = (nanos) => (nanos / 1000).toFixed(1);
+const table = (head, rows) => [head, head.map((_, i) => (i === 0 ? '---' : '--:')), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+
+const version = mid('cgo Claim/pgbench', 'server-version');
+const faces = [['REST', 'rest', '0.5'], ['Connect JSON', 'connect', '–']];
+const claims = [
+  ['claim to settled', 'settled', '1.0'],
+  ['the same, buyers sharing no float', 'apart', '–'],
+  ['claim to fulfilled', 'fulfilled', '–'],
+];
+const verifications = [
+  ['payment header decoded', 'decode'], ['signer recovered', 'recover'],
+  ['every check that needs no chain', 'check'], ['decoded and checked', 'header'],
+];
+const sizes = [['one to a transaction', 'by1'], ['20 to a transaction', 'by20'], ['100 to a transaction', 'by100']];
+
+const tables = {
+  machine: `Measured ${facts.date} on ${facts.cores} cores of ${facts.cpu}, with ${facts.go}, PostgreSQL ${Math.floor(version / 10000)}.${version % 10000} ` +
+    `(fsync on)${facts.pgbench ? `, pgbench ${facts.pgbench}` : ', a loop of pgx for pgbench'} and anvil ${facts.anvil}; ${rounds.length} rounds; ` +
+    `load average ${facts.load} before the first.`,
+  challenge: table(['answered by', 'challenges/s', 'bare handler/s', 'ratio', 'aim'], faces.map(([title, name, aim]) => [
+    title, count(mid(`cgo Challenge/${name}`, 'req/s')), count(mid(`cgo Challenge/${name}-bare`, 'req/s')),
+    ratio(all(`cgo Challenge/${name}`, 'req/s'), all(`cgo Challenge/${name}-bare`, 'req/s')), aim,
+  ])),
+  books: table(['for 10,000 challenges', 'at most'], [
+    ['rows written', count(Math.max(...all('cgo ChallengeBooks', 'rows-written')))],
+    ['calls to the chain', count(Math.max(...all('cgo ChallengeBooks', 'rpc-calls')))],
+    ['database transactions (reads)', count(Math.max(...all('cgo ChallengeBooks', 'reads')))],
+    ['of these in a second', Math.max(...all('cgo ChallengeBooks', 'reads/s')).toFixed(1)],
+  ]),
+  claim: table(['purchase', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each'], claims.map(([title, name, aim]) => [
+    title, count(mid(`cgo Claim/${name}`, 'tx/s')), count(mid('cgo Claim/pgbench', 'tx/s')),
+    ratio(all(`cgo Claim/${name}`, 'tx/s'), all('cgo Claim/pgbench', 'tx/s')), aim,
+    count(mid(`cgo Claim/${name}`, 'p50-ms')), count(mid(`cgo Claim/${name}`, 'p99-ms')), mid(`cgo Claim/${name}`, 'transactions/op').toFixed(1),
+  ])),
+  transcoder: table(['answer', 'REST µs', 'Connect JSON µs', 'by hand µs', 'REST : Connect', 'REST : by hand', 'allocations'], ['post', 'get'].map((verb) => {
+    const of = (way) => `cgo Transcoder/${verb}-${way}`;
+    return [
+      verb === 'post' ? '`POST /api/card/purchase`' : '`GET /api/orders/{id}`',
+      ...['rest', 'connect', 'hand'].map((way) => micros(mid(of(way), 'ns/op'))),
+      ...['connect', 'hand'].map((way) => ratio(all(of('rest'), 'ns/op'), all(of(way), 'ns/op'))),
+      ['rest', 'connect', 'hand'].map((way) => mid(of(way), 'allocs/op')).join(' / '),
+    ];
+  })),
+  verification: table(['step', 'per second and core', 'without cgo', 'cgo : without'], verifications.map(([title, name]) => [
+    title, count(mid(`cgo Verification/${name}`, 'op/s')), count(mid(`pure Verification/${name}`, 'op/s')),
+    ratio(all(`cgo Verification/${name}`, 'op/s'), all(`pure Verification/${name}`, 'op/s')),
+  ])),
+  settlement: table(['payments', 'gas each', 'gas : single', 'payments/s', 'rate : single'], sizes.map(([title, name]) => [
+    title, count(mid(`cgo Settlement/${name}`, 'gas/pay')), ratio(all(`cgo Settlement/${name}`, 'gas/pay'), all('cgo Settlement/by1', 'gas/pay')),
+    count(mid(`cgo Settlement/${name}`, 'pay/s')), ratio(all(`cgo Settlement/${name}`, 'pay/s'), all('cgo Settlement/by1', 'pay/s')),
+  ])),
+};
+
+let text = readFileSync(doc, 'utf8');
+for (const [name, content] of Object.entries(tables)) {
+  const place = new RegExp(`(<!-- ${name} -->\n)[^]*?(<!-- /${name} -->)`);
+  if (!place.test(text)) throw new Error(`${doc} has no place for ${name}`);
+  text = text.replace(place, (_, begin, end) => `${begin}${content}\n${end}`);
+}
+writeFileSync(doc, text);
