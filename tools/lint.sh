@@ -3,13 +3,13 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-unformatted=$(gofmt -l cmd internal ent/schema gen/*.go tools)
+unformatted=$(gofmt -l cmd internal clients/go ent/schema gen/*.go tools)
 if [[ -n $unformatted ]]; then
   echo "not formatted:" "$unformatted"
   exit 1
 fi
 go vet ./...
-go tool -modfile=tools/go.mod staticcheck ./cmd/... ./internal/... ./ent/schema/...
+go tool -modfile=tools/go.mod staticcheck ./cmd/... ./clients/go/... ./internal/... ./ent/schema/...
 (cd tools && go vet ./...)
 
 # Generated files are compared with themselves before and after, so that a work in progress lints too.

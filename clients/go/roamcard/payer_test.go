@@ -1,0 +1,340 @@
+package roamcard_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const (
+	payTo = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+	key   = "0x4646464646464646464646464646464646464646464646464646464646464646"
+)
+
+// shop is a service that asks for 25.00 and answers payments as it was told, in turn.
+type shop struct {
+	*httptest.Server
+	t        *testing.T
+	mu       sync.Mutex
+	amount   string
+	payTo    string
+	resource string
+	answers  []func(http.ResponseWriter)
+	payments []string
+}
+
+func open(t *testing.T, answers ...func(http.ResponseWriter)) *shop {
+	s := &shop{t: t, amount: "25000000", payTo: payTo, answers: answers}
+	s.Server = httptest.NewServer(s)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := io.ReadAll(r.Body); err != nil {
+		s.t.Error(err)
+	}
+	header := r.Header.Get(x402.HeaderSignature)
+	if header == "" {
+		s.challenge(w, r)
+		return
+	}
+	if _, err := x402.DecodePayment(header); err != nil {
+		s.t.Errorf("the payment cannot be read: %v", err)
+	}
+	s.payments = append(s.payments, header)
+	answer := sold
+	if len(s.answers) > 0 {
+		answer, s.answers = s.answers[0], s.answers[1:]
+	}
+	answer(w)
+}
+
+func (s *shop) challenge(w http.ResponseWriter, r *http.Request) {
+	resource := s.resource
+	if resource == "" {
+		resource = s.URL + r.URL.Path
+	}
+	required, err := x402.EncodeRequired(x402.PaymentRequired{
+		X402Version: x402.Version, Error: "Payment required", Resource: x402.Resource{URL: resource},
+		Accepts: []x402.Requirements{{
+			Scheme: x402.Scheme, Network: x402.NetworkID, Amount: s.amount, Asset: roamcard.BaseUSDC, PayTo: s.payTo, MaxTimeoutSeconds: 120,
+			Extra: map[string]any{"name": "USD Coin", "version": "2"},
+		}},
+	})
+	if err != nil {
+		s.t.Error(err)
+	}
+	w.Header().Set(x402.HeaderRequired, required)
+	w.WriteHeader(http.StatusPaymentRequired)
+}
+
+func (s *shop) sent() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]string(nil), s.payments...)
+}
+
+func sold(w http.ResponseWriter) {
+	receipt, err := x402.EncodeSettlement(x402.Settlement{Success: true, Network: x402.NetworkID, Transaction: "0x" + strings.Repeat("ab", 32)})
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set(x402.HeaderResponse, receipt)
+	fmt.Fprint(w, `{"orderId":"ord_1"}`)
+}
+
+func hangUp(http.ResponseWriter) { panic(http.ErrAbortHandler) }
+
+func status(code int, problem string) func(http.ResponseWriter) {
+	return func(w http.ResponseWriter) {
+		w.WriteHeader(code)
+		fmt.Fprint(w, problem)
+	}
+}
+
+// dead is the answer to a payment that was claimed and can never arrive.
+func dead(w http.ResponseWriter) {
+	receipt, err := x402.EncodeSettlement(x402.Settlement{Network: x402.NetworkID, ErrorReason: "expired"})
+	if err != nil {
+		panic(err)
+	}
+	w.Header().Set(x402.HeaderResponse, receipt)
+	w.WriteHeader(http.StatusPaymentRequired)
+}
+
+// counting counts what a signer signs.
+type counting struct {
+	roamcard.Signer
+	mu sync.Mutex
+	n  int
+}
+
+func (c *counting) SignTypedData(ctx context.Context, doc roamcard.TypedData) ([]byte, error) {
+	c.mu.Lock()
+	c.n++
+	c.mu.Unlock()
+	return c.Signer.SignTypedData(ctx, doc)
+}
+
+func payer(t *testing.T, j roamcard.Journal) (*roamcard.Payer, *counting) {
+	t.Helper()
+	signer, err := roamcard.NewKeySigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := &counting{Signer: signer}
+	return &roamcard.Payer{
+		Signer: count, Journal: j, Wait: func(context.Context, time.Duration) error { return nil },
+		Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 10_000, PayTo: payTo},
+	}, count
+}
+
+func buy(p *roamcard.Payer, s *shop, key string) (int, error) {
+	body, err := json.Marshal(map[string]string{"idempotencyKey": key})
+	if err != nil {
+		return 0, err
+	}
+	res, err := (&http.Client{Transport: p}).Post(s.URL+"/api/card/purchase", "application/json", strings.NewReader(string(body)))
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.ReadAll(res.Body)
+	return res.StatusCode, errors.Join(err, res.Body.Close())
+}
+
+func same(texts []string) bool {
+	for _, t := range texts {
+		if t != texts[0] {
+			return false
+		}
+	}
+	return true
+}
+
+func TestAnUnclearAnswerIsMetWithTheSameBytes(t *testing.T) {
+	s := open(t, hangUp, status(503, `{"code":"settlement_unknown"}`), status(409, `{"retryable":true}`))
+	p, signed := payer(t, roamcard.NewMemoryJournal())
+	if code, err := buy(p, s, "k"); code != 200 || err != nil {
+		t.Fatalf("answered %d, %v", code, err)
+	}
+	if got := s.sent(); len(got) != 4 || !same(got) || signed.n != 1 {
+		t.Errorf("%d payments, the same %v, %d signatures; expected 4 times the same, signed once", len(got), same(got), signed.n)
+	}
+}
+
+func TestAPaymentIsResumedAfterARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "wallet", "journal.json")
+	s := open(t, hangUp, hangUp, hangUp, hangUp, hangUp)
+	signatures := 0
+	for life := range 2 {
+		j, err := roamcard.NewFileJournal(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, signed := payer(t, j)
+		code, err := buy(p, s, "k")
+		signatures += signed.n
+		if _, unclear := errors.AsType[*roamcard.AmbiguousPaymentError](err); life == 0 && !unclear {
+			t.Fatalf("five lost answers gave %d, %v; expected an ambiguous payment", code, err)
+		}
+		if life == 1 && (code != 200 || err != nil) {
+			t.Fatalf("resumed with %d, %v", code, err)
+		}
+	}
+	if got := s.sent(); len(got) != 6 || !same(got) || signatures != 1 {
+		t.Errorf("%d payments, the same %v, %d signatures; expected 6 times the same, signed once", len(got), same(got), signatures)
+	}
+}
+
+func TestParallelCallsUnderOneKeySignOnce(t *testing.T) {
+	s := open(t)
+	p, signed := payer(t, roamcard.NewMemoryJournal())
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if code, err := buy(p, s, "k"); code != 200 || err != nil {
+				t.Errorf("answered %d, %v", code, err)
+			}
+		})
+	}
+	all.Wait()
+	if got := s.sent(); len(got) != 8 || !same(got) || signed.n != 1 {
+		t.Errorf("%d payments, the same %v, %d signatures; expected 8 times the same, signed once", len(got), same(got), signed.n)
+	}
+}
+
+func TestNothingIsSignedAgainstThePolicyOrTheTerms(t *testing.T) {
+	cases := []struct {
+		name   string
+		policy func(*roamcard.Policy)
+		shop   func(*shop)
+		want   error
+	}{
+		{"no mode", func(p *roamcard.Policy) { p.Mode = "" }, nil, roamcard.ErrPolicyDenied},
+		{"autonomous without caps", func(p *roamcard.Policy) { p.MaxPerDay = 0 }, nil, roamcard.ErrPolicyDenied},
+		{"above the cap of a payment", func(p *roamcard.Policy) { p.MaxPerPayment = 2499 }, nil, roamcard.ErrPolicyDenied},
+		{"above the cap of a day", func(p *roamcard.Policy) { p.MaxPerDay = 2499 }, nil, roamcard.ErrPolicyDenied},
+		{"another operation", func(p *roamcard.Policy) { p.Operations = []string{roamcard.OpESIM} }, nil, roamcard.ErrPolicyDenied},
+		{"nobody to ask", func(p *roamcard.Policy) { p.Mode = roamcard.HumanApproval }, nil, roamcard.ErrPolicyDenied},
+		{"said no", func(p *roamcard.Policy) {
+			p.Mode = roamcard.PolicyGated
+			p.Approve = func(context.Context, roamcard.Quote) (bool, error) { return false, nil }
+		}, nil, roamcard.ErrApprovalDenied},
+		{"another payee", nil, func(s *shop) { s.payTo = "0x0000000000000000000000000000000000000001" }, roamcard.ErrTermsMismatch},
+		{"another asset", func(p *roamcard.Policy) { p.Asset = payTo }, nil, roamcard.ErrTermsMismatch},
+		{"another origin", nil, func(s *shop) { s.resource = "https://elsewhere.example/api/card/purchase" }, roamcard.ErrTermsMismatch},
+		{"another route", nil, func(s *shop) { s.resource = s.URL + "/api/card/topup" }, roamcard.ErrTermsMismatch},
+		{"no amount", nil, func(s *shop) { s.amount = "0" }, roamcard.ErrTermsMismatch},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t)
+			p, signed := payer(t, roamcard.NewMemoryJournal())
+			if c.policy != nil {
+				c.policy(&p.Policy)
+			}
+			if c.shop != nil {
+				c.shop(s)
+			}
+			if _, err := buy(p, s, "k"); !errors.Is(err, c.want) {
+				t.Errorf("%v; expected %v", err, c.want)
+			}
+			if signed.n > 0 && !errors.Is(c.want, roamcard.ErrPolicyDenied) || len(s.sent()) > 0 {
+				t.Errorf("signed %d, sent %d; expected nothing", signed.n, len(s.sent()))
+			}
+		})
+	}
+}
+
+func TestTheCapOfADayHoldsAcrossKeysInParallel(t *testing.T) {
+	s := open(t)
+	p, _ := payer(t, roamcard.NewMemoryJournal())
+	p.Policy.MaxPerDay = 7500
+	var all sync.WaitGroup
+	for i := range 10 {
+		all.Go(func() { _, _ = buy(p, s, fmt.Sprint("k", i)) })
+	}
+	all.Wait()
+	if n := len(s.sent()); n != 3 {
+		t.Errorf("%d payments of 25.00 under a cap of 75.00; expected 3", n)
+	}
+}
+
+func TestAFinalRefusalIsNotRepeatedAndGivesTheBudgetBack(t *testing.T) {
+	s := open(t, status(409, `{"code":"card_already_exists"}`))
+	p, _ := payer(t, roamcard.NewMemoryJournal())
+	p.Policy.MaxPerDay = 2500
+	if code, err := buy(p, s, "k"); code != 409 || err != nil {
+		t.Fatalf("answered %d, %v", code, err)
+	}
+	if code, err := buy(p, s, "other"); code != 200 || err != nil {
+		t.Errorf("the next purchase answered %d, %v", code, err)
+	}
+	if n := len(s.sent()); n != 2 {
+		t.Errorf("%d payments sent; expected 2", n)
+	}
+}
+
+func TestOnlyAPaymentThatIsProvenDeadGetsAnotherNonce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		answer func(http.ResponseWriter)
+		fresh  bool
+	}{{"refused unclaimed", status(402, ""), false}, {"proven dead", dead, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			s := open(t, c.answer)
+			p, _ := payer(t, roamcard.NewMemoryJournal())
+			if code, err := buy(p, s, "k"); code != 402 || err != nil {
+				t.Fatalf("answered %d, %v", code, err)
+			}
+			if code, err := buy(p, s, "k"); code != 200 || err != nil {
+				t.Fatalf("answered %d, %v", code, err)
+			}
+			var nonces []x402.Hash
+			for _, h := range s.sent() {
+				pay, err := x402.DecodePayment(h)
+				if err != nil {
+					t.Fatal(err)
+				}
+				nonces = append(nonces, pay.Authorization.Nonce)
+			}
+			if len(nonces) != 2 || (nonces[0] != nonces[1]) != c.fresh {
+				t.Errorf("nonces %v; expected another one: %v", nonces, c.fresh)
+			}
+		})
+	}
+}
+
+func TestAKeyIsBoundToItsBody(t *testing.T) {
+	s := open(t)
+	p, _ := payer(t, roamcard.NewMemoryJournal())
+	client := &http.Client{Transport: p}
+	for i, body := range []string{`{"idempotencyKey":"k","amountUsdCents":2500}`, `{ "idempotencyKey": "k", "amountUsdCents":2500 }`, `{"idempotencyKey":"k","amountUsdCents":2600}`} {
+		res, err := client.Post(s.URL+"/api/card/topup", "application/json", strings.NewReader(body))
+		if i == 2 {
+			if !errors.Is(err, roamcard.ErrKeyReused) {
+				t.Errorf("another body under the key: %v", err)
+			}
+			continue
+		}
+		if err != nil || res.StatusCode != 200 {
+			t.Fatalf("body %d: %v", i, err)
+		}
+		_ = res.Body.Close()
+	}
+}

@@ -1,0 +1,99 @@
+package roamcard
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Cents is an amount of US dollars in hundredths.
+type Cents int64
+
+// String shows dollars with two decimals, as in "25.00".
+func (c Cents) String() string { return fmt.Sprintf("%d.%02d", c/100, c%100) }
+
+// Mode is who decides about a payment.
+type Mode string
+
+// The modes.
+const (
+	// Autonomous pays within the caps and never asks. It is denied without explicit caps.
+	Autonomous Mode = "autonomous"
+	// PolicyGated asks above ApproveAbove, which is always when that is zero.
+	PolicyGated Mode = "policy_gated"
+	// HumanApproval always asks.
+	HumanApproval Mode = "human_approval"
+)
+
+// Policy decides which payments are signed. The zero policy denies every one.
+type Policy struct {
+	Mode Mode
+	// MaxPerPayment and MaxPerDay cap one payment, and all payments of a rolling day; zero is no cap, which
+	// autonomous does not allow.
+	MaxPerPayment, MaxPerDay Cents
+	// ApproveAbove is what policy_gated pays without asking.
+	ApproveAbove Cents
+	// Approve asks; without it, what needs approval is denied.
+	Approve func(ctx context.Context, q Quote) (bool, error)
+	// PayTo and Asset pin the payee and the token. Empty takes the payee that the service publishes and
+	// native USDC on Base.
+	PayTo, Asset string
+	// Operations names what may be paid for, as in "card_issue"; empty allows everything.
+	Operations []string
+}
+
+// Quote is what a payment would be for, after its terms were checked. Nothing is signed yet.
+type Quote struct {
+	// Operation is card_issue, card_topup, esim or order.
+	Operation string
+	// Resource is the address that is paid for.
+	Resource    string
+	Description string
+	// Amount is the price, rounded up to a cent; AmountUSDC the exact amount in USDC's atomic units.
+	Amount     Cents
+	AmountUSDC string
+	PayTo      string
+	Asset      string
+	Network    string
+}
+
+// judge says whether a quote may be signed. The caps of a day are the journal's to keep.
+func (p Policy) judge(ctx context.Context, q Quote) error {
+	denied := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{ErrPolicyDenied}, args...)...)
+	}
+	if len(p.Operations) > 0 && !slices.Contains(p.Operations, q.Operation) {
+		return denied("it allows %s, not %s", strings.Join(p.Operations, ", "), q.Operation)
+	}
+	if p.MaxPerPayment > 0 && q.Amount > p.MaxPerPayment {
+		return denied("%s USD is above the cap of %s for one payment", q.Amount, p.MaxPerPayment)
+	}
+	ask := true
+	switch p.Mode {
+	case Autonomous:
+		if p.MaxPerPayment <= 0 || p.MaxPerDay <= 0 {
+			return denied("autonomous needs caps for a payment and for a day")
+		}
+		ask = false
+	case PolicyGated:
+		ask = q.Amount > p.ApproveAbove
+	case HumanApproval:
+	default:
+		return denied("it has no mode")
+	}
+	if !ask {
+		return nil
+	}
+	if p.Approve == nil {
+		return denied("it needs an approval, and there is nobody to ask")
+	}
+	yes, err := p.Approve(ctx, q)
+	if err != nil {
+		return fmt.Errorf("ask for approval: %w", err)
+	}
+	if !yes {
+		return ErrApprovalDenied
+	}
+	return nil
+}

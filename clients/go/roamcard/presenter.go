@@ -1,0 +1,133 @@
+package roamcard
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// presentFor is how long a card waits to be looked at.
+const presentFor = time.Minute
+
+// BrowserPresenter shows a card on a page that this machine serves once, on loopback, under an address that
+// cannot be guessed.
+type BrowserPresenter struct {
+	// Open brings a person to the page: it starts a browser, or prints the address.
+	Open func(ctx context.Context, url string) error
+	// For is how long the page waits for its one view; zero means a minute.
+	For time.Duration
+}
+
+// Present implements Presenter.
+func (p BrowserPresenter) Present(ctx context.Context, c Credentials) (Presented, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return Presented{}, fmt.Errorf("listen for the browser: %w", err)
+	}
+	secret := make([]byte, 24)
+	_, _ = rand.Read(secret) // never fails: the program ends when there is no randomness
+	page := &onePage{
+		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), card: c, seen: make(chan struct{}),
+	}
+	srv := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(listener) }()
+	wait := p.For
+	if wait == 0 {
+		wait = presentFor
+	}
+	answer, err := p.show(ctx, page, wait)
+	// A view that is being written is let finish.
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	err = errors.Join(err, srv.Shutdown(ending))
+	if served := <-done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return answer, err
+}
+
+func (p BrowserPresenter) show(ctx context.Context, page *onePage, wait time.Duration) (Presented, error) {
+	if err := p.Open(ctx, "http://"+page.host+page.path); err != nil {
+		return Presented{}, fmt.Errorf("open the page: %w", err)
+	}
+	patience := time.NewTimer(wait)
+	defer patience.Stop()
+	select {
+	case <-page.seen:
+		return Presented{Seen: true}, nil
+	case <-patience.C:
+		return Presented{Reason: "timeout"}, nil
+	case <-ctx.Done():
+		return Presented{Reason: "cancelled"}, nil
+	}
+}
+
+// onePage serves the card once and to this machine's own navigation alone.
+type onePage struct {
+	host, path string
+	mu         sync.Mutex
+	card       Credentials
+	shown      bool
+	seen       chan struct{}
+}
+
+// ServeHTTP implements http.Handler.
+func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	site := r.Header.Get("Sec-Fetch-Site")
+	if r.Host != o.host || r.Method != http.MethodGet || r.URL.Path != o.path || (site != "" && site != "none" && site != "same-origin") {
+		http.NotFound(w, r)
+		return
+	}
+	o.mu.Lock()
+	again := o.shown
+	o.shown = true
+	card := o.card
+	o.card = Credentials{}
+	o.mu.Unlock()
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	if again {
+		http.Error(w, "This page was shown once. Reveal the card again.", http.StatusGone)
+		return
+	}
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	// What is not written was not seen, and cannot be any more.
+	_ = cardPage.Execute(w, struct {
+		Number, Code string
+		Month, Year  int
+	}{grouped(card.Number), card.SecurityCode, card.ExpiryMonth, card.ExpiryYear})
+	close(o.seen)
+}
+
+var cardPage = template.Must(template.New("card").Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Your card</title>
+<style>body{font:16px system-ui;margin:15vh auto;max-width:26em}dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}
+dt{color:#666;font-size:.8em}dd{margin:0 0 1em;font:1.4em ui-monospace,monospace}</style>
+<h1>Your card</h1><p>Shown once. Close this window when you are done.</p>
+<dl><dt>Number<dd>{{.Number}}<dt>Valid to<dd>{{printf "%02d/%d" .Month .Year}}<dt>Security code<dd>{{.Code}}</dl></html>
+`))
+
+// grouped writes a number in fours.
+func grouped(number string) string {
+	var b strings.Builder
+	for i, r := range []rune(number) {
+		if i > 0 && i%4 == 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}

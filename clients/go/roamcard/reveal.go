@@ -1,0 +1,99 @@
+package roamcard
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/hpke"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+)
+
+// Credentials are what a merchant asks for. A presenter shows them; nothing else ever gets them.
+type Credentials struct {
+	Number       string `json:"number"`
+	ExpiryMonth  int    `json:"expiryMonth"`
+	ExpiryYear   int    `json:"expiryYear"`
+	SecurityCode string `json:"securityCode"`
+}
+
+// Presenter shows a card to the person in front of the machine, and to nobody else.
+type Presenter interface {
+	// Present returns once the card was seen, or was not and cannot be any more.
+	Present(ctx context.Context, c Credentials) (Presented, error)
+}
+
+// Presented says what became of a reveal.
+type Presented struct {
+	// Seen says that the card was shown; otherwise Reason says why not.
+	Seen   bool   `json:"presented"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// Reveal shows a card through a presenter. The answer is sealed to a key that is made here and forgotten, so
+// that neither what lies between nor the caller of this method ever holds the card.
+func (c *Client) Reveal(ctx context.Context, cardID string, to Presenter) (Presented, error) {
+	if c.config.Signer == nil {
+		return Presented{}, ErrNoSigner
+	}
+	key, err := hpke.DHKEM(ecdh.X25519()).GenerateKey()
+	if err != nil {
+		return Presented{}, fmt.Errorf("make a key for the card: %w", err)
+	}
+	recipient := base64.StdEncoding.EncodeToString(key.PublicKey().Bytes())
+	ch, err := c.Card.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{
+		Id: cardID, PreferredMessageSchemes: []string{string(auth.EIP191)}, RecipientKey: &recipient,
+	})
+	if err != nil {
+		return Presented{}, fmt.Errorf("ask for a reveal challenge: %w", err)
+	}
+	signature, err := c.signMessage(ctx, ch.GetMessage(), []string{
+		"urn:roamcard:card:" + cardID,
+		"urn:roamcard:recipient-key:" + base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()),
+	})
+	if err != nil {
+		return Presented{}, err
+	}
+	scheme := string(auth.EIP191)
+	res, err := c.Card.RevealCard(ctx, &roamcardv1.RevealCardRequest{
+		Id: cardID, IntentId: ch.GetIntentId(), Signature: signature, MessageScheme: &scheme, RecipientKey: &recipient,
+	})
+	if err != nil {
+		return Presented{}, fmt.Errorf("reveal the card: %w", err)
+	}
+	card, err := open(key, res.GetSealed(), cardID)
+	if err != nil {
+		return Presented{}, fmt.Errorf("open the card: %w", err)
+	}
+	return to.Present(ctx, card)
+}
+
+func open(key hpke.PrivateKey, box *roamcardv1.SealedCredentials, cardID string) (Credentials, error) {
+	if box.GetSuite() != auth.SealSuite {
+		return Credentials{}, fmt.Errorf("it is sealed as %q, not as %s", box.GetSuite(), auth.SealSuite)
+	}
+	enc, err1 := base64.StdEncoding.DecodeString(box.GetEnc())
+	sealed, err2 := base64.StdEncoding.DecodeString(box.GetCiphertext())
+	if err := errors.Join(err1, err2); err != nil {
+		return Credentials{}, err
+	}
+	r, err := hpke.NewRecipient(enc, key, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(auth.RevealInfo))
+	if err != nil {
+		return Credentials{}, err
+	}
+	plain, err := r.Open([]byte(cardID), sealed)
+	if err != nil {
+		return Credentials{}, err
+	}
+	defer clear(plain)
+	var c Credentials
+	if err := json.Unmarshal(plain, &c); err != nil || len(c.Number) < 12 {
+		// A decoding error could quote the number.
+		return Credentials{}, errors.New("what was sealed is not a card")
+	}
+	return c, nil
+}

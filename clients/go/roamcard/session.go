@@ -1,0 +1,176 @@
+package roamcard
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// refreshBefore is how long before its end a session is not used any more.
+const refreshBefore = time.Minute
+
+// session is the wallet's sign-in: made when it is first needed, by one caller while the others wait.
+type session struct {
+	mu      sync.Mutex
+	token   string
+	expires time.Time
+}
+
+// SignIn signs the wallet in, unless it is. Calls that need it do so by themselves.
+func (c *Client) SignIn(ctx context.Context) error {
+	_, err := c.token(ctx, "")
+	return err
+}
+
+// token is a live session's; stale is one that was refused.
+func (c *Client) token(ctx context.Context, stale string) (string, error) {
+	s := &c.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.token != "" && s.token != stale && c.config.Now().Add(refreshBefore).Before(s.expires) {
+		return s.token, nil
+	}
+	if c.config.Signer == nil {
+		return "", ErrNoSigner
+	}
+	address := c.config.Signer.Address()
+	ch, err := c.Auth.CreateChallenge(ctx, &roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{string(auth.EIP191)}})
+	if err != nil {
+		return "", fmt.Errorf("ask for a sign-in message: %w", err)
+	}
+	signature, err := c.signMessage(ctx, ch.GetMessage(), nil)
+	if err != nil {
+		return "", err
+	}
+	scheme, intent := string(auth.EIP191), ch.GetIntentId()
+	in, err := c.Auth.VerifyChallenge(ctx, &roamcardv1.VerifyChallengeRequest{
+		Address: address, Signature: signature, IntentId: &intent, MessageScheme: &scheme,
+	})
+	if err != nil {
+		return "", fmt.Errorf("sign in: %w", err)
+	}
+	s.token, s.expires = in.GetAccessToken(), in.GetExpiresAt().AsTime()
+	return s.token, nil
+}
+
+// signMessage signs a message of this service for this wallet that names exactly these resources: a service
+// that relays another one's message gets no signature.
+func (c *Client) signMessage(ctx context.Context, text string, resources []string) (string, error) {
+	m, err := auth.ParseMessage(text)
+	if err != nil {
+		return "", fmt.Errorf("read the message to sign: %w", err)
+	}
+	origin, err := url.Parse(c.origin)
+	if err != nil {
+		return "", err
+	}
+	wallet, err := x402.ParseAddress(c.config.Signer.Address())
+	if err != nil {
+		return "", fmt.Errorf("read the signer's address: %w", err)
+	}
+	if m.Domain != origin.Host || m.URI != c.origin || m.Address != wallet || m.ChainID != x402.ChainID {
+		return "", fmt.Errorf("%w: the message to sign is for %s at %s; it was not signed", ErrTermsMismatch, m.Address, m.URI)
+	}
+	named := strings.Join(m.Resources, " ")
+	for _, r := range resources {
+		if !strings.Contains(" "+named+" ", " "+r+" ") {
+			return "", fmt.Errorf("%w: the message to sign does not name %s; it was not signed", ErrTermsMismatch, r)
+		}
+	}
+	if resources == nil && len(m.Resources) > 0 {
+		return "", fmt.Errorf("%w: the sign-in message names resources; it was not signed", ErrTermsMismatch)
+	}
+	sig, err := c.config.Signer.SignMessage(ctx, text)
+	if err != nil {
+		return "", fmt.Errorf("sign the message: %w", err)
+	}
+	return "0x" + hex.EncodeToString(sig), nil
+}
+
+type headerKey struct{}
+
+// WithIdempotencyKey gives the call made with ctx the Idempotency-Key header that some routes ask for.
+func WithIdempotencyKey(ctx context.Context, key string) context.Context {
+	return withHeader(ctx, "Idempotency-Key", key)
+}
+
+// WithDeliveryToken lets the call made with ctx read an eSIM order by its delivery token, without sign-in.
+func WithDeliveryToken(ctx context.Context, token Secret) context.Context {
+	return withHeader(ctx, deliveryHeader, token.Reveal())
+}
+
+func withHeader(ctx context.Context, name, value string) context.Context {
+	headers := http.Header{}
+	if outer, ok := ctx.Value(headerKey{}).(http.Header); ok {
+		headers = outer.Clone()
+	}
+	headers.Set(name, value)
+	return context.WithValue(ctx, headerKey{}, headers)
+}
+
+// authorized gives each call what its policy asks for: a session, or the operator's token. A session that is
+// refused is made anew, once.
+func (c *Client) authorized() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			if headers, ok := ctx.Value(headerKey{}).(http.Header); ok {
+				maps.Copy(req.Header(), headers)
+			}
+			switch access(req.Spec()) {
+			case roamcardv1.Access_ACCESS_OPERATOR:
+				req.Header().Set("Authorization", "Bearer "+c.config.OperatorToken.Reveal())
+			case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
+				return c.signedIn(ctx, req, next)
+			case roamcardv1.Access_ACCESS_UNSPECIFIED, roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
+			}
+			return next(ctx, req)
+		}
+	}
+}
+
+func (c *Client) signedIn(ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
+	if req.Header().Get(deliveryHeader) != "" {
+		return next(ctx, req)
+	}
+	token, err := c.token(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	req.Header().Set("Authorization", "Bearer "+token)
+	res, err := next(ctx, req)
+	if !errors.Is(err, &APIError{Code: "session_invalid"}) {
+		return res, err
+	}
+	if token, err = c.token(ctx, token); err != nil {
+		return nil, err
+	}
+	req.Header().Set("Authorization", "Bearer "+token)
+	return next(ctx, req)
+}
+
+const deliveryHeader = "X-Esim-Delivery-Token"
+
+// access is who may call a method, as its policy says.
+func access(spec connect.Spec) roamcardv1.Access {
+	method, ok := spec.Schema.(protoreflect.MethodDescriptor)
+	if !ok {
+		return roamcardv1.Access_ACCESS_UNSPECIFIED
+	}
+	policy, _ := proto.GetExtension(method.Options(), roamcardv1.E_Policy).(*roamcardv1.Policy)
+	return policy.GetAccess()
+}

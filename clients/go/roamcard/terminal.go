@@ -1,0 +1,61 @@
+package roamcard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// TerminalPresenter shows a card on the controlling terminal's other screen, and clears it at a key or after
+// a minute. Pipes and files never get it.
+type TerminalPresenter struct {
+	// For is how long the card stays; zero means a minute.
+	For time.Duration
+}
+
+// ErrNoTerminal says that there is no terminal to show a card on.
+var ErrNoTerminal = errors.New("there is no terminal to show the card on")
+
+// Present implements Presenter.
+func (p TerminalPresenter) Present(ctx context.Context, c Credentials) (_ Presented, err error) {
+	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
+	if err != nil {
+		return Presented{}, ErrNoTerminal
+	}
+	old, err := term.MakeRaw(int(tty.Fd()))
+	if err != nil {
+		return Presented{}, errors.Join(ErrNoTerminal, tty.Close())
+	}
+	const otherScreen, ownScreen = "\x1b[?1049h\x1b[2J\x1b[H", "\x1b[2J\x1b[?1049l"
+	defer func() {
+		_, left := fmt.Fprint(tty, ownScreen)
+		err = errors.Join(err, left, term.Restore(int(tty.Fd()), old), tty.Close())
+	}()
+	_, err = fmt.Fprintf(tty, "%s\r\n  %s\r\n  valid to %02d/%d   code %s\r\n\r\n  Any key clears this.\r\n",
+		otherScreen, grouped(c.Number), c.ExpiryMonth, c.ExpiryYear, c.SecurityCode)
+	if err != nil {
+		return Presented{}, fmt.Errorf("write to the terminal: %w", err)
+	}
+	wait := p.For
+	if wait == 0 {
+		wait = presentFor
+	}
+	key := make(chan struct{})
+	go func() {
+		// Ends with the key, or with the terminal, which is closed below it.
+		_, _ = tty.Read(make([]byte, 1))
+		close(key)
+	}()
+	patience := time.NewTimer(wait)
+	defer patience.Stop()
+	select {
+	case <-key:
+	case <-patience.C:
+	case <-ctx.Done():
+	}
+	return Presented{Seen: true}, nil
+}

@@ -1,0 +1,128 @@
+package roamcard
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/big"
+	"net/url"
+	"strings"
+
+	"github.com/ethereum/go-ethereum/common/math"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const (
+	// BaseUSDC is native USDC on Base, the one asset that is paid in unless another is pinned.
+	BaseUSDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+	// maxWindow is how many seconds a signed payment may stay good.
+	maxWindow = 3600
+)
+
+// pins are what a challenge has to agree with.
+type pins struct {
+	payTo, asset x402.Address
+	// resource is the address that was called.
+	resource *url.URL
+	// amount is the published price; zero when none is published.
+	amount Cents
+}
+
+// offer is a challenge whose terms were checked.
+type offer struct {
+	accepted x402.Requirements
+	resource x402.Resource
+	domain   x402.Domain
+	payTo    x402.Address
+	amount   money.USDC
+}
+
+// check takes the challenge's offer when it asks for exactly what is expected.
+func (p pins) check(header string) (offer, error) {
+	required, err := x402.DecodeRequired(header)
+	if err != nil {
+		return offer{}, fmt.Errorf("%w: %w", ErrTermsMismatch, err)
+	}
+	wrong := func(what string, got, want any) (offer, error) {
+		return offer{}, fmt.Errorf("%w: the %s is %v, expected %v; nothing was signed", ErrTermsMismatch, what, got, want)
+	}
+	if required.X402Version != x402.Version {
+		return wrong("x402 version", required.X402Version, x402.Version)
+	}
+	if len(required.Accepts) != 1 {
+		return wrong("number of offers", len(required.Accepts), 1)
+	}
+	a := required.Accepts[0]
+	payTo, payErr := x402.ParseAddress(a.PayTo)
+	asset, assetErr := x402.ParseAddress(a.Asset)
+	amount, amountErr := money.ParseUSDC(a.Amount)
+	name, _ := a.Extra["name"].(string)
+	version, _ := a.Extra["version"].(string)
+	switch {
+	case a.Scheme != x402.Scheme:
+		return wrong("scheme", a.Scheme, x402.Scheme)
+	case a.Network != x402.NetworkID:
+		return wrong("network", a.Network, x402.NetworkID)
+	case assetErr != nil || asset != p.asset:
+		return wrong("asset", a.Asset, p.asset)
+	case payErr != nil || payTo != p.payTo:
+		return wrong("payee", a.PayTo, p.payTo)
+	case amountErr != nil || amount <= 0:
+		return wrong("amount", a.Amount, "a positive number of units")
+	case p.amount > 0 && amount != money.Cents(p.amount).USDC():
+		return wrong("amount", amount.Dollars(), p.amount)
+	case !sameResource(required.Resource.URL, p.resource):
+		return wrong("resource", required.Resource.URL, p.resource)
+	case name == "" || version == "":
+		return wrong("signing domain", name+" "+version, "a name and a version")
+	case a.MaxTimeoutSeconds <= 0 || a.MaxTimeoutSeconds > maxWindow:
+		return wrong("payment window in seconds", a.MaxTimeoutSeconds, fmt.Sprintf("1 to %d", maxWindow))
+	}
+	return offer{
+		accepted: a, resource: required.Resource, payTo: payTo, amount: amount,
+		domain: x402.Domain{Name: name, Version: version, ChainID: x402.ChainID, Contract: asset},
+	}, nil
+}
+
+// sameResource says that the challenge is about the origin that was called. A payable order names what it
+// pays for, which is another path of the same origin.
+func sameResource(named string, called *url.URL) bool {
+	u, err := url.Parse(named)
+	if err != nil || u.Scheme != called.Scheme || u.Host != called.Host {
+		return false
+	}
+	return u.Path == called.Path || isPayPath(called.Path)
+}
+
+func isPayPath(path string) bool {
+	return strings.HasPrefix(path, "/pay/") || strings.HasPrefix(path, "/api/x402/pay/")
+}
+
+// cents is the amount rounded up, so that a cap is never passed by a part of a cent.
+func (o offer) cents() Cents {
+	const perCent = 10_000
+	return Cents((int64(o.amount) + perCent - 1) / perCent)
+}
+
+// nonce derives the EIP-3009 nonce of a payment from what it is for. The token takes a nonce of a payer
+// once: however often the payment is signed, even by a client that lost its journal, the chain itself
+// refuses to take it twice. attempt is 0 until the service proved an authorization dead.
+func nonce(origin, path string, payer x402.Address, key string, attempt int) x402.Hash {
+	parts := []string{"v1", origin, path, payer.Lower(), key}
+	if attempt > 0 {
+		parts = append(parts, fmt.Sprint(attempt))
+	}
+	h := sha256.New()
+	for _, part := range parts {
+		// Lengths keep two lists of parts from meeting in one text.
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		h.Write([]byte(part))
+	}
+	return x402.Hash(h.Sum(nil))
+}
+
+func hexOrDecimal(n uint64) *math.HexOrDecimal256 {
+	return (*math.HexOrDecimal256)(new(big.Int).SetUint64(n))
+}
