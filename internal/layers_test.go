@@ -53,6 +53,8 @@ var only = map[string][]string{
 var allowed = map[string][]string{
 	// A buyer signs with a key of its own, and the key's type is this library's.
 	"demo": {"github.com/ethereum/go-ethereum/crypto"},
+	// A command that buys speaks the API's own messages, as any client does.
+	"cmd/roamcard": {module + "gen/go/roamcard/v1"},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devnet"},
 }

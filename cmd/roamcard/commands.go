@@ -23,7 +23,7 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		RunE:          help,
 	}
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fmt.Errorf("%w: %w", errUsage, err) })
 	cmd.AddGroup(
@@ -31,7 +31,7 @@ func root() *cobra.Command {
 		&cobra.Group{ID: "operate", Title: "Operate:"},
 		&cobra.Group{ID: "buy", Title: "Buy:"},
 	)
-	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), demo(), version())
+	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), admin(), demo(), card(), orders(), wallet(), version())
 	return cmd
 }
 
@@ -166,6 +166,21 @@ func demo() *cobra.Command {
 	return cmd
 }
 
+func config() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{Use: "config", GroupID: "operate", Args: noArgs, Short: "Show the settings of `serve` and where each comes from", RunE: help}
+	show := &cobra.Command{
+		Use: "show", Args: noArgs, Short: "Print every setting, its value and its source; secrets never show",
+	}
+	file := configFlag(show)
+	show.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	show.RunE = func(cmd *cobra.Command, _ []string) error {
+		return app.ShowConfig(*file, asJSON, cmd.OutOrStdout())
+	}
+	cmd.AddCommand(show)
+	return cmd
+}
+
 func version() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Args: noArgs,
@@ -183,6 +198,23 @@ func noArgs(cmd *cobra.Command, args []string) error {
 	}
 	return nil
 }
+
+func oneArg(cmd *cobra.Command, args []string) error {
+	if err := cobra.ExactArgs(1)(cmd, args); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return nil
+}
+
+func optionalArg(cmd *cobra.Command, args []string) error {
+	if err := cobra.MaximumNArgs(1)(cmd, args); err != nil {
+		return fmt.Errorf("%w: %w", errUsage, err)
+	}
+	return nil
+}
+
+// help is what a group of commands does by itself.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 
 func configFlag(cmd *cobra.Command) *string {
 	return cmd.Flags().String("config", "", "YAML file with settings; the environment goes before it")

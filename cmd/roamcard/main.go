@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
 )
 
@@ -27,19 +29,29 @@ func run() int {
 	return exitCode(err)
 }
 
-// The exit codes.
+// The exit codes: a payment refused by the policy and one whose outcome is not known have their own.
 const (
-	exitOK       = 0
-	exitFailure  = 1
-	exitUsage    = 2
-	exitNotReady = 5
+	exitOK        = 0
+	exitFailure   = 1
+	exitUsage     = 2
+	exitDenied    = 3
+	exitAmbiguous = 4
+	exitNotReady  = 5
 )
 
 func exitCode(err error) int {
 	switch {
 	case errors.Is(err, errUsage):
 		return exitUsage
+	case errors.Is(err, roamcard.ErrPolicyDenied), errors.Is(err, roamcard.ErrApprovalDenied), errors.Is(err, roamcard.ErrTermsMismatch):
+		return exitDenied
 	case errors.Is(err, app.ErrNotReady):
+		return exitNotReady
+	}
+	if _, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
+		return exitAmbiguous
+	}
+	if told, ok := errors.AsType[*roamcard.APIError](err); ok && told.Status == http.StatusServiceUnavailable {
 		return exitNotReady
 	}
 	return exitFailure

@@ -75,19 +75,29 @@ func (c Config) refusePublicKeys() error {
 
 // LoadFile reads the configuration from a YAML file and the environment.
 func LoadFile(path string) (Config, error) {
-	file := map[string]string{}
-	if path != "" {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return Config{}, fmt.Errorf("read the configuration file: %w", err)
-		}
-		var tree map[string]any
-		if err := yaml.Unmarshal(b, &tree); err != nil {
-			return Config{}, fmt.Errorf("read %s: %w", filepath.Base(path), err)
-		}
-		flatten("", tree, file)
+	file, err := readFile(path)
+	if err != nil {
+		return Config{}, err
 	}
 	return Load(file, os.LookupEnv, os.ReadFile)
+}
+
+// readFile reads the settings of a YAML file under their dotted names; no path, no settings.
+func readFile(path string) (map[string]string, error) {
+	file := map[string]string{}
+	if path == "" {
+		return file, nil
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the configuration file: %w", err)
+	}
+	var tree map[string]any
+	if err := yaml.Unmarshal(b, &tree); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Base(path), err)
+	}
+	flatten("", tree, file)
+	return file, nil
 }
 
 // flatten turns nested YAML into dotted names.

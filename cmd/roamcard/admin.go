@@ -1,0 +1,107 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+func admin() *cobra.Command {
+	b := &buyer{}
+	cmd := &cobra.Command{
+		Use: "admin", GroupID: "operate", Args: noArgs, Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
+	}
+	b.flags(cmd)
+	cmd.AddCommand(b.feeJobs())
+	return cmd
+}
+
+func (b *buyer) feeJobs() *cobra.Command {
+	cmd := &cobra.Command{Use: "fee-jobs", Args: noArgs, Short: "The withdrawals of the issue fee", RunE: help}
+	cmd.AddCommand(b.feeJobsList(), b.feeJobsReconcile(), b.feeJobsRetry())
+	return cmd
+}
+
+func (b *buyer) feeJobsList() *cobra.Command {
+	var status string
+	cmd := &cobra.Command{
+		Use: "list", Args: noArgs, Short: "List fee jobs, newest first",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			req := &roamcardv1.ListFeeJobsRequest{}
+			if status != "" {
+				req.Status = &status
+			}
+			all := &roamcardv1.ListFeeJobsResponse{}
+			for {
+				page, err := client.Operator.ListFeeJobs(cmd.Context(), req)
+				if err != nil {
+					return err
+				}
+				all.Jobs = append(all.Jobs, page.GetJobs()...)
+				if page.NextPageToken == nil {
+					break
+				}
+				req.PageToken = page.NextPageToken
+			}
+			return b.show(cmd, all, func(w io.Writer) {
+				fmt.Fprintln(w, "JOB\tORDER\tSTATUS\tVERSION\tREASON")
+				for _, j := range all.GetJobs() {
+					feeJobText(w, j)
+				}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&status, "status", "", "only queued, processing, succeeded, failed or operator_review")
+	return cmd
+}
+
+func (b *buyer) feeJobsReconcile() *cobra.Command {
+	return &cobra.Command{
+		Use: "reconcile JOB", Args: oneArg, Short: "Read what became of a withdrawal at the issuer; nothing is sent again",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			res, err := client.Operator.ReconcileFeeJob(cmd.Context(), &roamcardv1.ReconcileFeeJobRequest{Id: args[0]})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
+		},
+	}
+}
+
+func (b *buyer) feeJobsRetry() *cobra.Command {
+	var reason, key string
+	cmd := &cobra.Command{
+		Use: "retry JOB", Args: oneArg, Short: "Queue the next version of a withdrawal that the issuer confirmed as failed",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
+			res, err := client.Operator.RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: args[0], Reason: reason})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
+	cmd.Flags().StringVar(&key, "key", "", "Idempotency-Key; the same key queues it once (default: a new one)")
+	return cmd
+}
+
+func feeJobText(w io.Writer, j *roamcardv1.FeeJob) {
+	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\n", j.GetId(), j.GetOrderId(), j.GetStatus(), j.GetVersion(), j.GetReason())
+}

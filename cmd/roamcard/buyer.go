@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// buyer is what the commands of buyers and operators share: where the service is, who signs, what may be
+// paid, and how to tell.
+type buyer struct {
+	url, readyFile, rpcURL string
+	wallet                 int
+	asJSON, yes            bool
+	maxUSD                 string
+}
+
+// ready is the part of a development server's ready file that a client needs.
+type ready struct {
+	BaseURL       string `json:"baseUrl"`
+	RPCURL        string `json:"rpcUrl"`
+	OperatorToken string `json:"operatorToken"`
+	Wallets       []struct {
+		PrivateKey string `json:"privateKey"`
+	} `json:"wallets"`
+}
+
+const defaultURL = "http://127.0.0.1:8402"
+
+// flags adds the flags that all commands of a group share.
+func (b *buyer) flags(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.StringVar(&b.url, "url", "", "the service's origin (ROAMCARD_URL; default "+defaultURL+")")
+	f.StringVar(&b.readyFile, "ready-file", "", "ready file of a running `roamcard dev`, which names service, chain and wallets (ROAMCARD_READY_FILE)")
+	f.BoolVar(&b.asJSON, "json", false, "print JSON")
+}
+
+// paying adds the flags of commands that a wallet signs for.
+func (b *buyer) paying(cmd *cobra.Command) {
+	f := cmd.PersistentFlags()
+	f.IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets signs, counted from 0")
+	f.BoolVar(&b.yes, "yes", false, "do not ask before paying; needs --max")
+	f.StringVar(&b.maxUSD, "max", "", "the most that one payment, and all payments of a day, may come to in US dollars, as in 25.00")
+}
+
+// open makes the client. The ready file fills in what is not said otherwise.
+func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
+	r, err := b.ready()
+	if err != nil {
+		return nil, err
+	}
+	signer, err := b.signer(r)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := b.policy(cmd)
+	if err != nil {
+		return nil, err
+	}
+	path, err := stateFile("ROAMCARD_JOURNAL", "journal.json")
+	if err != nil {
+		return nil, err
+	}
+	journal, err := roamcard.NewFileJournal(path)
+	if err != nil {
+		return nil, err
+	}
+	token, err := secretEnv("ROAMCARD_OPERATOR_TOKEN")
+	if err != nil {
+		return nil, err
+	}
+	return roamcard.New(roamcard.Config{
+		BaseURL: first(b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), Signer: signer, Policy: policy, Journal: journal,
+		OperatorToken: roamcard.NewSecret(first(token, r.OperatorToken)), Poll: time.Second, Events: b.events(cmd.ErrOrStderr()),
+	})
+}
+
+func (b *buyer) ready() (r ready, err error) {
+	path := first(b.readyFile, os.Getenv("ROAMCARD_READY_FILE"))
+	if path == "" {
+		return r, nil
+	}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(data, &r)
+	}
+	if err != nil {
+		return r, fmt.Errorf("read the ready file: %w", err)
+	}
+	return r, nil
+}
+
+// signer is the external signer, the key of the environment, a wallet of the ready file, or the wallet that
+// `wallet new` made, whichever comes first. Nil when there is none: much can be read without.
+func (b *buyer) signer(r ready) (roamcard.Signer, error) {
+	if command := os.Getenv("ROAMCARD_SIGNER"); command != "" {
+		address := os.Getenv("ROAMCARD_SIGNER_ADDRESS")
+		if address == "" {
+			return nil, fmt.Errorf("%w: ROAMCARD_SIGNER needs ROAMCARD_SIGNER_ADDRESS beside it", errUsage)
+		}
+		return roamcard.CommandSigner{Account: address, Command: strings.Fields(command)}, nil
+	}
+	key, err := secretEnv("ROAMCARD_WALLET_KEY")
+	if err != nil {
+		return nil, err
+	}
+	if key == "" && len(r.Wallets) > 0 {
+		if b.wallet < 0 || b.wallet >= len(r.Wallets) {
+			return nil, fmt.Errorf("%w: the ready file has %d wallets, counted from 0", errUsage, len(r.Wallets))
+		}
+		key = r.Wallets[b.wallet].PrivateKey
+	}
+	if key == "" {
+		path, err := walletFile()
+		if err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the wallet: %w", err)
+		}
+		key = string(data)
+	}
+	return roamcard.NewKeySigner(key)
+}
+
+// policy asks before each payment, unless --yes and a cap say that it need not.
+func (b *buyer) policy(cmd *cobra.Command) (roamcard.Policy, error) {
+	var limit roamcard.Cents
+	if b.maxUSD != "" {
+		var err error
+		if limit, err = parseUSD(b.maxUSD); err != nil {
+			return roamcard.Policy{}, fmt.Errorf("%w: --max: %w", errUsage, err)
+		}
+	}
+	p := roamcard.Policy{Mode: roamcard.HumanApproval, MaxPerPayment: limit, MaxPerDay: limit, Approve: b.approve(cmd)}
+	if b.yes {
+		if limit == 0 {
+			return p, fmt.Errorf("%w: --yes needs --max", errUsage)
+		}
+		p.Mode = roamcard.Autonomous
+	}
+	return p, nil
+}
+
+// approve asks the person at the terminal; without one nothing is approved.
+func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote) (bool, error) {
+	in, ok := cmd.InOrStdin().(*os.File)
+	if !ok || !terminal(in) {
+		return nil
+	}
+	return func(_ context.Context, q roamcard.Quote) (bool, error) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "Pay %s USDC to %s\nfor %s (%s)? [y/N] ", q.Amount, q.PayTo, first(q.Description, q.Operation), q.Resource)
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
+		answer := strings.ToLower(strings.TrimSpace(line))
+		return answer == "y" || answer == "yes", nil
+	}
+}
+
+// events tells of a payment on its way, on stderr.
+func (b *buyer) events(w io.Writer) *roamcard.Events {
+	if b.asJSON {
+		return nil
+	}
+	return &roamcard.Events{
+		Signed: func(q roamcard.Quote, key string) {
+			fmt.Fprintf(w, "Signed %s USDC under the key %s; sending.\n", q.Amount, key)
+		},
+		Replay: func(_ string, _ int, after time.Duration) {
+			fmt.Fprintf(w, "No clear answer; the same bytes again in %s.\n", after)
+		},
+		Settled: func(_, transaction string) { fmt.Fprintf(w, "Settled in %s.\n", transaction) },
+	}
+}
+
+// parseUSD reads dollars with at most two decimals.
+func parseUSD(text string) (roamcard.Cents, error) {
+	whole, part, dotted := strings.Cut(text, ".")
+	if dotted && (len(part) == 0 || len(part) > 2) {
+		return 0, fmt.Errorf("%q is not an amount of dollars like 25.00", text)
+	}
+	part += "00"[:2-len(part)]
+	cents, err := strconv.ParseUint(whole+part, 10, 32)
+	if err != nil || whole == "" || cents == 0 {
+		return 0, fmt.Errorf("%q is not an amount of dollars like 25.00", text)
+	}
+	return roamcard.Cents(cents), nil
+}
+
+// secretEnv reads a secret from the environment, or from the file that its name with _FILE names.
+func secretEnv(name string) (string, error) {
+	if v := os.Getenv(name); v != "" {
+		return v, nil
+	}
+	path := os.Getenv(name + "_FILE")
+	if path == "" {
+		return "", nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read %s_FILE: %w", name, err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}
+
+// stateFile is where something is kept between two calls: what the environment names, or a file of the user.
+func stateFile(env, name string) (string, error) {
+	if path := os.Getenv(env); path != "" {
+		return path, nil
+	}
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for %s (or set %s): %w", name, env, err)
+	}
+	return filepath.Join(dir, "roamcard", name), nil
+}
+
+func walletFile() (string, error) { return stateFile("ROAMCARD_WALLET_FILE", "wallet") }
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}

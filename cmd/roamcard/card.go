@@ -1,0 +1,209 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+func card() *cobra.Command {
+	b := &buyer{}
+	cmd := &cobra.Command{Use: "card", GroupID: "buy", Args: noArgs, Short: "Buy a virtual card, top it up, look at it", RunE: help}
+	b.flags(cmd)
+	b.paying(cmd)
+	cmd.AddCommand(b.cardBuy(), b.cardTopup(), b.cardList(), b.cardBalance(), b.cardReveal())
+	return cmd
+}
+
+func (b *buyer) cardBuy() *cobra.Command {
+	var key string
+	var wait bool
+	cmd := &cobra.Command{
+		Use: "buy", Args: noArgs, Short: "Buy a card for 25.00 USDC",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			order, err := client.BuyCard(cmd.Context(), key)
+			if err != nil {
+				return err
+			}
+			if wait {
+				if _, err := client.WaitUntilActive(cmd.Context(), order.GetOrderId()); err != nil {
+					return err
+				}
+				if order, err = client.GetOrder(cmd.Context(), order.GetOrderId()); err != nil {
+					return err
+				}
+			}
+			return b.showOrder(cmd, order)
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the card can be used")
+	return cmd
+}
+
+func (b *buyer) cardTopup() *cobra.Command {
+	var key string
+	cmd := &cobra.Command{
+		Use: "topup DOLLARS", Args: oneArg, Short: "Add credit to the wallet's card, from 25.00 to 250.00 USDC",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			amount, err := parseUSD(args[0])
+			if err != nil {
+				return fmt.Errorf("%w: %w", errUsage, err)
+			}
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			order, err := client.TopUp(cmd.Context(), amount, key)
+			if err != nil {
+				return err
+			}
+			return b.showOrder(cmd, order)
+		},
+	}
+	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
+	return cmd
+}
+
+func (b *buyer) cardList() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Args: noArgs, Short: "List the wallet's cards",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			cards, err := client.Cards(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, &roamcardv1.ListCardsResponse{Cards: cards}, func(w io.Writer) {
+				fmt.Fprintln(w, "CARD\tSTATUS\tLAST 4")
+				for _, c := range cards {
+					fmt.Fprintf(w, "%s\t%s\t%s\n", c.GetId(), c.GetStatus(), c.GetLast4())
+				}
+			})
+		},
+	}
+}
+
+func (b *buyer) cardBalance() *cobra.Command {
+	return &cobra.Command{
+		Use: "balance [CARD]", Args: optionalArg, Short: "Read what is on a card, from the issuer",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := oneCard(cmd.Context(), client, args)
+			if err != nil {
+				return err
+			}
+			balance, err := client.Balance(cmd.Context(), id)
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, balance, func(w io.Writer) {
+				fmt.Fprintf(w, "%s %s\tas of %s\n", dollars(uint32(balance.GetAvailableUsdCents())), balance.GetCurrency(), balance.GetAsOf().AsTime().Format("2006-01-02 15:04:05 MST"))
+			})
+		},
+	}
+}
+
+func (b *buyer) cardReveal() *cobra.Command {
+	var present string
+	cmd := &cobra.Command{
+		Use: "reveal [CARD]", Args: optionalArg, Short: "Show the card to the person at this machine",
+		Long: "Shows number and code once: on the terminal's other screen, or on a page that this machine serves once.\n" +
+			"They never reach standard output, a file or a pipe.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var to roamcard.Presenter
+			switch present {
+			case "tty":
+				to = roamcard.TerminalPresenter{}
+			case "browser":
+				to = roamcard.BrowserPresenter{Open: func(_ context.Context, url string) error {
+					openBrowser(cmd.ErrOrStderr(), url)
+					return nil
+				}}
+			default:
+				return fmt.Errorf("%w: --present is tty or browser", errUsage)
+			}
+			client, err := b.open(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := oneCard(cmd.Context(), client, args)
+			if err != nil {
+				return err
+			}
+			seen, err := client.Reveal(cmd.Context(), id, to)
+			if err != nil {
+				return err
+			}
+			if b.asJSON {
+				return b.showJSON(cmd, seen)
+			}
+			if !seen.Seen {
+				return fmt.Errorf("the card was not looked at: %s", seen.Reason)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&present, "present", "tty", "where to show it: tty or browser")
+	return cmd
+}
+
+// oneCard is the card that was named, or the wallet's only one.
+func oneCard(ctx context.Context, client *roamcard.Client, args []string) (string, error) {
+	if len(args) == 1 {
+		return args[0], nil
+	}
+	cards, err := client.Cards(ctx)
+	if err != nil {
+		return "", err
+	}
+	var usable []string
+	for _, c := range cards {
+		if c.GetStatus() == "ACTIVE" {
+			usable = append(usable, c.GetId())
+		}
+	}
+	if len(usable) != 1 {
+		return "", fmt.Errorf("%w: name the card; the wallet has %d that are ACTIVE", errUsage, len(usable))
+	}
+	return usable[0], nil
+}
+
+func (b *buyer) showOrder(cmd *cobra.Command, o *roamcardv1.Order) error {
+	return b.show(cmd, o, func(w io.Writer) { orderText(w, o) })
+}
+
+func orderText(w io.Writer, o *roamcardv1.Order) {
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(w, "%s\t%s\n", name, value)
+		}
+	}
+	row("order", o.GetOrderId())
+	row("kind", o.GetKind())
+	row("status", o.GetStatus())
+	row("amount", dollars(o.GetAmountUsdCents())+" USD")
+	row("pay at", o.GetPayableUrl())
+	row("transaction", o.GetPayment().GetTransaction())
+	row("issuance", o.GetIssuance().GetStatus())
+	row("card", o.GetIssuance().GetCardId())
+	row("top-up", o.GetTopup().GetStatus())
+	if t := o.GetTopup(); t != nil {
+		row("credit", dollars(t.GetCardCreditUsdCents())+" USD")
+	}
+}

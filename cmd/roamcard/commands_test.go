@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/app"
+)
+
+// runWith runs the program as main does, with what it prints and its exit code.
+func runWith(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := root()
+	cmd.SetArgs(args)
+	cmd.SetIn(strings.NewReader(""))
+	cmd.SetOut(&out)
+	cmd.SetErr(&errs)
+	if err := cmd.ExecuteContext(t.Context()); err != nil {
+		errs.WriteString(err.Error())
+		code = exitCode(err)
+	}
+	return out.String(), errs.String(), code
+}
+
+// home keeps the test away from the user's own wallet and journal, and from the environment.
+func home(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, value := range map[string]string{
+		"ROAMCARD_JOURNAL": filepath.Join(dir, "journal.json"), "ROAMCARD_WALLET_FILE": filepath.Join(dir, "wallet"),
+		"ROAMCARD_URL": "", "ROAMCARD_READY_FILE": "", "ROAMCARD_SIGNER": "", "ROAMCARD_WALLET_KEY": "", "ROAMCARD_RPC_URL": "",
+		"ROAMCARD_OPERATOR_TOKEN": "",
+	} {
+		t.Setenv(name, value)
+	}
+}
+
+func TestMistakesOnTheCommandLineAreUsage(t *testing.T) {
+	home(t)
+	for _, args := range [][]string{
+		{"card", "topup"}, {"card", "topup", "ten"}, {"card", "topup", "10.123"}, {"orders", "show"}, {"card", "buy", "--yes"},
+		{"card", "buy", "--nonsense"}, {"card", "reveal", "--present", "paper", "id"}, {"wallet", "balance"}, {"card", "buy", "extra"},
+	} {
+		if _, stderr, code := runWith(t, args...); code != exitUsage && args[0] != "wallet" || code == exitOK {
+			t.Errorf("%v ended with %d: %s", args, code, stderr)
+		}
+	}
+}
+
+func TestAWalletIsMadeOnce(t *testing.T) {
+	home(t)
+	address, _, code := runWith(t, "wallet", "new")
+	if code != exitOK || !strings.HasPrefix(address, "0x") {
+		t.Fatalf("new: %q, %d", address, code)
+	}
+	if again, _, code := runWith(t, "wallet", "address"); code != exitOK || again != address {
+		t.Errorf("address: %q, %d; expected %q", again, code, address)
+	}
+	if _, stderr, code := runWith(t, "wallet", "new"); code != exitFailure {
+		t.Errorf("a second wallet over the first: %d %s", code, stderr)
+	}
+}
+
+func TestConfigShowsSourcesAndNoSecrets(t *testing.T) {
+	home(t)
+	t.Setenv("ROAMCARD_QUOTE__KEY", strings.Repeat("5a", 32))
+	t.Setenv("ROAMCARD_ADDR", "127.0.0.1:9")
+	out, _, code := runWith(t, "config", "show", "--json")
+	var all []struct{ Key, Value, Source string }
+	if err := json.Unmarshal([]byte(out), &all); err != nil || code != exitOK {
+		t.Fatalf("%v, %d", err, code)
+	}
+	found := map[string]string{}
+	for _, s := range all {
+		found[s.Key] = s.Value + " from " + s.Source
+	}
+	if found["addr"] != "127.0.0.1:9 from environment" || found["quote.key"] != "[redacted] from environment" || strings.Contains(out, "5a5a") {
+		t.Errorf("addr %q, quote.key %q", found["addr"], found["quote.key"])
+	}
+}
+
+// TestATerminalBuyersStory does from the command line what a buyer does, against a running service.
+func TestATerminalBuyersStory(t *testing.T) {
+	home(t)
+	ready := filepath.Join(t.TempDir(), "ready.json")
+	ctx, stop := context.WithCancel(context.Background())
+	up, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		ended <- app.Dev(ctx, app.DevConfig{
+			Addr: "127.0.0.1:0", ReadyFile: ready, Log: app.DevLogger(io.Discard, ""), Out: io.Discard, OnReady: func(app.Ready) { close(up) },
+		})
+	}()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("the development server: %v", err)
+		}
+	}()
+	select {
+	case <-up:
+	case err := <-ended:
+		ended <- nil
+		t.Fatalf("start the development server: %v", err)
+	}
+	t.Setenv("ROAMCARD_READY_FILE", ready)
+	steps := []struct {
+		args   string
+		code   int
+		stdout string
+		stderr string
+	}{
+		{"wallet balance", exitOK, "10000.000000 USDC", ""},
+		{"card buy --key one", exitDenied, "", "nobody to ask"},
+		{"card buy --key one --yes --max 24.99", exitDenied, "", "above the cap"},
+		{"card buy --key one --yes --max 60 --wait", exitOK, "active", "Settled in 0x"},
+		{"card buy --key one --yes --max 60 --json", exitOK, `"replayed": true`, ""},
+		{"wallet balance", exitOK, "9975.000000 USDC", ""},
+		{"card list --json", exitOK, `"ACTIVE"`, ""},
+		{"card topup 25 --key two --yes --max 60", exitOK, "24.50 USD", "Settled in 0x"},
+		{"orders list", exitOK, "card_topup", ""},
+		{"orders show ord_none", exitFailure, "", "order_not_found"},
+		{"card buy --key three --yes --max 60", exitDenied, "", "would be spent in a day"},
+		{"card buy --key three --yes --max 100", exitFailure, "", "card_already_exists"},
+		{"card reveal --present tty", exitFailure, "", ""},
+		{"admin fee-jobs list --json", exitOK, `"version": 1`, ""},
+		{"wallet balance --json", exitOK, `"9950.000000"`, ""},
+	}
+	for _, s := range steps {
+		stdout, stderr, code := runWith(t, strings.Fields(s.args)...)
+		if code != s.code || !strings.Contains(stdout, s.stdout) || !strings.Contains(stderr, s.stderr) {
+			t.Errorf("roamcard %s\nended with %d, expected %d\nstdout %s\nstderr %s", s.args, code, s.code, stdout, stderr)
+		}
+	}
+}

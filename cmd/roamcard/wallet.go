@@ -1,0 +1,129 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+func wallet() *cobra.Command {
+	b := &buyer{}
+	cmd := &cobra.Command{
+		Use: "wallet", GroupID: "buy", Args: noArgs, Short: "Make a wallet for development, and look at the one in use", RunE: help,
+		Long: "The wallet in use is, in this order: the program in ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, the key in\n" +
+			"ROAMCARD_WALLET_KEY or the file ROAMCARD_WALLET_KEY_FILE, one of the ready file's, the one that `wallet new` made.",
+	}
+	b.flags(cmd)
+	cmd.PersistentFlags().IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets, counted from 0")
+	cmd.AddCommand(b.walletNew(), b.walletAddress(), b.walletBalance())
+	return cmd
+}
+
+func (b *buyer) walletNew() *cobra.Command {
+	return &cobra.Command{
+		Use: "new", Args: noArgs, Short: "Make a key for development and sandbox use, in a file that only you can read",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := walletFile()
+			if err != nil {
+				return err
+			}
+			key := make([]byte, 32)
+			_, _ = rand.Read(key) // never fails: the program ends when there is no randomness
+			text := hex.EncodeToString(key)
+			signer, err := roamcard.NewKeySigner(text)
+			if err != nil {
+				return err
+			}
+			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+				return fmt.Errorf("make the wallet's folder: %w", err)
+			}
+			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if errors.Is(err, os.ErrExist) {
+				return fmt.Errorf("there is a wallet in %s already; move it away first", path)
+			}
+			if err != nil {
+				return fmt.Errorf("write the wallet: %w", err)
+			}
+			_, err = fmt.Fprintln(f, text)
+			if err := errors.Join(err, f.Close()); err != nil {
+				return fmt.Errorf("write the wallet: %w", err)
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "The key is in %s. Keep no real money behind it.\n", path)
+			return b.showAddress(cmd, signer)
+		},
+	}
+}
+
+func (b *buyer) walletAddress() *cobra.Command {
+	return &cobra.Command{
+		Use: "address", Args: noArgs, Short: "Print the address of the wallet in use",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signer, err := b.mustSign()
+			if err != nil {
+				return err
+			}
+			return b.showAddress(cmd, signer)
+		},
+	}
+}
+
+func (b *buyer) walletBalance() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "balance", Args: noArgs, Short: "Read the wallet's USDC from the chain",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			signer, err := b.mustSign()
+			if err != nil {
+				return err
+			}
+			r, err := b.ready()
+			if err != nil {
+				return err
+			}
+			rpc := first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
+			if rpc == "" {
+				return fmt.Errorf("%w: name a node of the chain with --rpc-url", errUsage)
+			}
+			usdc, err := roamcard.USDCBalance(cmd.Context(), rpc, signer.Address())
+			if err != nil {
+				return err
+			}
+			if b.asJSON {
+				return b.showJSON(cmd, map[string]string{"address": signer.Address(), "usdc": usdc})
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), usdc, "USDC")
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&b.rpcURL, "rpc-url", "", "JSON-RPC endpoint of Base (ROAMCARD_RPC_URL)")
+	return cmd
+}
+
+// errNoWallet says that nothing signs here.
+var errNoWallet = errors.New("there is no wallet: set ROAMCARD_SIGNER, ROAMCARD_WALLET_KEY or --ready-file, or run `roamcard wallet new`")
+
+func (b *buyer) mustSign() (roamcard.Signer, error) {
+	r, err := b.ready()
+	if err != nil {
+		return nil, err
+	}
+	signer, err := b.signer(r)
+	if err == nil && signer == nil {
+		err = errNoWallet
+	}
+	return signer, err
+}
+
+func (b *buyer) showAddress(cmd *cobra.Command, s roamcard.Signer) error {
+	if b.asJSON {
+		return b.showJSON(cmd, map[string]string{"address": s.Address()})
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), s.Address())
+	return err
+}

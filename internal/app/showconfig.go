@@ -1,0 +1,54 @@
+package app
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// shown is one setting as `config show` prints it.
+type shown struct {
+	Key    string `json:"key"`
+	Env    string `json:"env"`
+	Value  string `json:"value"`
+	Source string `json:"source"`
+	Help   string `json:"help"`
+}
+
+// ShowConfig prints every setting with its value and where that comes from. Secrets show as "[redacted]".
+func ShowConfig(path string, asJSON bool, out io.Writer) error {
+	file, err := readFile(path)
+	if err != nil {
+		return err
+	}
+	var all []shown
+	for _, s := range settings() {
+		value, source, err := s.value(file, os.LookupEnv, os.ReadFile)
+		switch {
+		case err != nil:
+			value, source = err.Error(), "error"
+		case value == "":
+			source = "not set"
+		case value == none:
+			value = ""
+		case s.secret:
+			value = telemetry.Redacted
+		}
+		all = append(all, shown{Key: s.key, Env: s.env(), Value: value, Source: source, Help: s.help})
+	}
+	if asJSON {
+		enc := json.NewEncoder(out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(all)
+	}
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "SETTING\tVALUE\tSOURCE")
+	for _, s := range all {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, s.Value, s.Source)
+	}
+	return w.Flush()
+}
