@@ -5470,6 +5470,7 @@ type OrderMutation struct {
 	item               *json.RawMessage
 	appenditem         json.RawMessage
 	scenario           *string
+	resource           *string
 	version            *int
 	addversion         *int
 	created_at         *time.Time
@@ -5944,6 +5945,42 @@ func (m *OrderMutation) ResetScenario() {
 	m.scenario = nil
 }
 
+// SetResource sets the "resource" field.
+func (m *OrderMutation) SetResource(s string) {
+	m.resource = &s
+}
+
+// Resource returns the value of the "resource" field in the mutation.
+func (m *OrderMutation) Resource() (r string, exists bool) {
+	v := m.resource
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResource returns the old "resource" field's value of the Order entity.
+// If the Order object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OrderMutation) OldResource(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResource is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResource requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResource: %w", err)
+	}
+	return oldValue.Resource, nil
+}
+
+// ResetResource resets all changes to the "resource" field.
+func (m *OrderMutation) ResetResource() {
+	m.resource = nil
+}
+
 // SetVersion sets the "version" field.
 func (m *OrderMutation) SetVersion(i int) {
 	m.version = &i
@@ -6155,7 +6192,7 @@ func (m *OrderMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *OrderMutation) Fields() []string {
-	fields := make([]string, 0, 13)
+	fields := make([]string, 0, 14)
 	if m.operation_id != nil {
 		fields = append(fields, order.FieldOperationID)
 	}
@@ -6182,6 +6219,9 @@ func (m *OrderMutation) Fields() []string {
 	}
 	if m.scenario != nil {
 		fields = append(fields, order.FieldScenario)
+	}
+	if m.resource != nil {
+		fields = append(fields, order.FieldResource)
 	}
 	if m.version != nil {
 		fields = append(fields, order.FieldVersion)
@@ -6221,6 +6261,8 @@ func (m *OrderMutation) Field(name string) (ent.Value, bool) {
 		return m.Item()
 	case order.FieldScenario:
 		return m.Scenario()
+	case order.FieldResource:
+		return m.Resource()
 	case order.FieldVersion:
 		return m.Version()
 	case order.FieldCreatedAt:
@@ -6256,6 +6298,8 @@ func (m *OrderMutation) OldField(ctx context.Context, name string) (ent.Value, e
 		return m.OldItem(ctx)
 	case order.FieldScenario:
 		return m.OldScenario(ctx)
+	case order.FieldResource:
+		return m.OldResource(ctx)
 	case order.FieldVersion:
 		return m.OldVersion(ctx)
 	case order.FieldCreatedAt:
@@ -6335,6 +6379,13 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetScenario(v)
+		return nil
+	case order.FieldResource:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResource(v)
 		return nil
 	case order.FieldVersion:
 		v, ok := value.(int)
@@ -6475,6 +6526,9 @@ func (m *OrderMutation) ResetField(name string) error {
 		return nil
 	case order.FieldScenario:
 		m.ResetScenario()
+		return nil
+	case order.FieldResource:
+		m.ResetResource()
 		return nil
 	case order.FieldVersion:
 		m.ResetVersion()

@@ -37,6 +37,8 @@ type Order struct {
 	Item json.RawMessage `json:"item,omitempty"`
 	// Scenario holds the value of the "scenario" field.
 	Scenario string `json:"scenario,omitempty"`
+	// Resource holds the value of the "resource" field.
+	Resource string `json:"resource,omitempty"`
 	// Version holds the value of the "version" field.
 	Version int `json:"version,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
@@ -57,7 +59,7 @@ func (*Order) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case order.FieldPriceUsdCents, order.FieldVersion:
 			values[i] = new(sql.NullInt64)
-		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario:
+		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario, order.FieldResource:
 			values[i] = new(sql.NullString)
 		case order.FieldCreatedAt, order.FieldUpdatedAt, order.FieldExpiresAt:
 			values[i] = new(sql.NullTime)
@@ -139,6 +141,12 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field scenario", values[i])
 			} else if value.Valid {
 				_m.Scenario = value.String
+			}
+		case order.FieldResource:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field resource", values[i])
+			} else if value.Valid {
+				_m.Resource = value.String
 			}
 		case order.FieldVersion:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
@@ -227,6 +235,9 @@ func (_m *Order) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("scenario=")
 	builder.WriteString(_m.Scenario)
+	builder.WriteString(", ")
+	builder.WriteString("resource=")
+	builder.WriteString(_m.Resource)
 	builder.WriteString(", ")
 	builder.WriteString("version=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Version))

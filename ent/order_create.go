@@ -87,6 +87,20 @@ func (_c *OrderCreate) SetNillableScenario(v *string) *OrderCreate {
 	return _c
 }
 
+// SetResource sets the "resource" field.
+func (_c *OrderCreate) SetResource(v string) *OrderCreate {
+	_c.mutation.SetResource(v)
+	return _c
+}
+
+// SetNillableResource sets the "resource" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableResource(v *string) *OrderCreate {
+	if v != nil {
+		_c.SetResource(*v)
+	}
+	return _c
+}
+
 // SetVersion sets the "version" field.
 func (_c *OrderCreate) SetVersion(v int) *OrderCreate {
 	_c.mutation.SetVersion(v)
@@ -164,6 +178,10 @@ func (_c *OrderCreate) defaults() {
 		v := order.DefaultScenario
 		_c.mutation.SetScenario(v)
 	}
+	if _, ok := _c.mutation.Resource(); !ok {
+		v := order.DefaultResource
+		_c.mutation.SetResource(v)
+	}
 }
 
 // check runs all checks and user-defined validators on the builder.
@@ -204,6 +222,9 @@ func (_c *OrderCreate) check() error {
 	}
 	if _, ok := _c.mutation.Scenario(); !ok {
 		return &ValidationError{Name: "scenario", err: errors.New(`ent: missing required field "Order.scenario"`)}
+	}
+	if _, ok := _c.mutation.Resource(); !ok {
+		return &ValidationError{Name: "resource", err: errors.New(`ent: missing required field "Order.resource"`)}
 	}
 	if _, ok := _c.mutation.Version(); !ok {
 		return &ValidationError{Name: "version", err: errors.New(`ent: missing required field "Order.version"`)}
@@ -285,6 +306,10 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Scenario(); ok {
 		_spec.SetField(order.FieldScenario, field.TypeString, value)
 		_node.Scenario = value
+	}
+	if value, ok := _c.mutation.Resource(); ok {
+		_spec.SetField(order.FieldResource, field.TypeString, value)
+		_node.Resource = value
 	}
 	if value, ok := _c.mutation.Version(); ok {
 		_spec.SetField(order.FieldVersion, field.TypeInt, value)
@@ -454,6 +479,9 @@ func (u *OrderUpsertOne) UpdateNewValues() *OrderUpsertOne {
 		}
 		if _, exists := u.create.mutation.Scenario(); exists {
 			s.SetIgnore(order.FieldScenario)
+		}
+		if _, exists := u.create.mutation.Resource(); exists {
+			s.SetIgnore(order.FieldResource)
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(order.FieldCreatedAt)
@@ -765,6 +793,9 @@ func (u *OrderUpsertBulk) UpdateNewValues() *OrderUpsertBulk {
 			}
 			if _, exists := b.mutation.Scenario(); exists {
 				s.SetIgnore(order.FieldScenario)
+			}
+			if _, exists := b.mutation.Resource(); exists {
+				s.SetIgnore(order.FieldResource)
 			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(order.FieldCreatedAt)

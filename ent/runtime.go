@@ -103,6 +103,10 @@ func init() {
 	orderDescScenario := orderFields[9].Descriptor()
 	// order.DefaultScenario holds the default value on creation for the scenario field.
 	order.DefaultScenario = orderDescScenario.Default.(string)
+	// orderDescResource is the schema descriptor for resource field.
+	orderDescResource := orderFields[10].Descriptor()
+	// order.DefaultResource holds the default value on creation for the resource field.
+	order.DefaultResource = orderDescResource.Default.(string)
 	paymentFields := schema.Payment{}.Fields()
 	_ = paymentFields
 	// paymentDescDeadReason is the schema descriptor for dead_reason field.

@@ -264,6 +264,7 @@ var (
 		{Name: "price_usd_cents", Type: field.TypeInt64},
 		{Name: "item", Type: field.TypeJSON},
 		{Name: "scenario", Type: field.TypeString, Default: ""},
+		{Name: "resource", Type: field.TypeString, Default: ""},
 		{Name: "version", Type: field.TypeInt},
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
@@ -288,9 +289,17 @@ var (
 			{
 				Name:    "orders_open",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[12]},
+				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[13]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
+				},
+			},
+			{
+				Name:    "orders_unpaid",
+				Unique:  false,
+				Columns: []*schema.Column{OrdersColumns[14]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text = 'payment_required'::text)",
 				},
 			},
 		},

@@ -31,6 +31,8 @@ const (
 	FieldItem = "item"
 	// FieldScenario holds the string denoting the scenario field in the database.
 	FieldScenario = "scenario"
+	// FieldResource holds the string denoting the resource field in the database.
+	FieldResource = "resource"
 	// FieldVersion holds the string denoting the version field in the database.
 	FieldVersion = "version"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
@@ -55,6 +57,7 @@ var Columns = []string{
 	FieldPriceUsdCents,
 	FieldItem,
 	FieldScenario,
+	FieldResource,
 	FieldVersion,
 	FieldCreatedAt,
 	FieldUpdatedAt,
@@ -74,6 +77,8 @@ func ValidColumn(column string) bool {
 var (
 	// DefaultScenario holds the default value on creation for the "scenario" field.
 	DefaultScenario string
+	// DefaultResource holds the default value on creation for the "resource" field.
+	DefaultResource string
 )
 
 // Kind defines the type for the "kind" enum field.
@@ -171,6 +176,11 @@ func ByPriceUsdCents(opts ...sql.OrderTermOption) OrderOption {
 // ByScenario orders the results by the scenario field.
 func ByScenario(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldScenario, opts...).ToFunc()
+}
+
+// ByResource orders the results by the resource field.
+func ByResource(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldResource, opts...).ToFunc()
 }
 
 // ByVersion orders the results by the version field.

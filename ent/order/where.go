@@ -95,6 +95,11 @@ func Scenario(v string) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldScenario, v))
 }
 
+// Resource applies equality check predicate on the "resource" field. It's identical to ResourceEQ.
+func Resource(v string) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldResource, v))
+}
+
 // Version applies equality check predicate on the "version" field. It's identical to VersionEQ.
 func Version(v int) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldVersion, v))
@@ -468,6 +473,71 @@ func ScenarioEqualFold(v string) predicate.Order {
 // ScenarioContainsFold applies the ContainsFold predicate on the "scenario" field.
 func ScenarioContainsFold(v string) predicate.Order {
 	return predicate.Order(sql.FieldContainsFold(FieldScenario, v))
+}
+
+// ResourceEQ applies the EQ predicate on the "resource" field.
+func ResourceEQ(v string) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldResource, v))
+}
+
+// ResourceNEQ applies the NEQ predicate on the "resource" field.
+func ResourceNEQ(v string) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldResource, v))
+}
+
+// ResourceIn applies the In predicate on the "resource" field.
+func ResourceIn(vs ...string) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldResource, vs...))
+}
+
+// ResourceNotIn applies the NotIn predicate on the "resource" field.
+func ResourceNotIn(vs ...string) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldResource, vs...))
+}
+
+// ResourceGT applies the GT predicate on the "resource" field.
+func ResourceGT(v string) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldResource, v))
+}
+
+// ResourceGTE applies the GTE predicate on the "resource" field.
+func ResourceGTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldResource, v))
+}
+
+// ResourceLT applies the LT predicate on the "resource" field.
+func ResourceLT(v string) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldResource, v))
+}
+
+// ResourceLTE applies the LTE predicate on the "resource" field.
+func ResourceLTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldResource, v))
+}
+
+// ResourceContains applies the Contains predicate on the "resource" field.
+func ResourceContains(v string) predicate.Order {
+	return predicate.Order(sql.FieldContains(FieldResource, v))
+}
+
+// ResourceHasPrefix applies the HasPrefix predicate on the "resource" field.
+func ResourceHasPrefix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasPrefix(FieldResource, v))
+}
+
+// ResourceHasSuffix applies the HasSuffix predicate on the "resource" field.
+func ResourceHasSuffix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasSuffix(FieldResource, v))
+}
+
+// ResourceEqualFold applies the EqualFold predicate on the "resource" field.
+func ResourceEqualFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldEqualFold(FieldResource, v))
+}
+
+// ResourceContainsFold applies the ContainsFold predicate on the "resource" field.
+func ResourceContainsFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldContainsFold(FieldResource, v))
 }
 
 // VersionEQ applies the EQ predicate on the "version" field.

@@ -35,6 +35,8 @@ func (Order) Fields() []ent.Field {
 		field.Int64("price_usd_cents").Immutable(),
 		field.JSON("item", json.RawMessage{}).Immutable(),
 		field.String("scenario").Default("").Immutable(),
+		// What a payer is told the payment is for; empty for the order's own address.
+		field.String("resource").Default("").Immutable(),
 		field.Int("version"),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
@@ -51,6 +53,10 @@ func (Order) Indexes() []ent.Index {
 		index.Fields("status", "updated_at").
 			StorageKey("orders_open").
 			Annotations(entsql.IndexWhere("((status)::text <> 'fulfilled'::text)")),
+		// Unpaid orders by the end of their time.
+		index.Fields("expires_at").
+			StorageKey("orders_unpaid").
+			Annotations(entsql.IndexWhere("((status)::text = 'payment_required'::text)")),
 	}
 }
 

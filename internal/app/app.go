@@ -154,7 +154,7 @@ func (a *App) wire(listener net.Listener) error {
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
-		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait,
+		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait, PayableFor: c.PayableFor,
 	})
 	a.runner.Register(checkout.Carrying, sells.Carry)
 	a.runner.Register(checkout.Confirming, sells.Confirm)

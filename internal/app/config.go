@@ -41,16 +41,18 @@ type Config struct {
 	IssuerKey        telemetry.Secret
 	IssuePaused      bool
 	TopupPaused      bool
-	QuoteKey         telemetry.Secret
-	Operators        []auth.Operator
-	Activity         []x402.Address
-	LogLevel         slog.Level
-	LogJSON          bool
-	Slots            int
-	LeaseTTL         time.Duration
-	Wait             time.Duration
-	IssuerPoll       time.Duration
-	IssuerPatience   time.Duration
+	// PayableFor is how long an unpaid order can be paid; zero takes the standard.
+	PayableFor     time.Duration
+	QuoteKey       telemetry.Secret
+	Operators      []auth.Operator
+	Activity       []x402.Address
+	LogLevel       slog.Level
+	LogJSON        bool
+	Slots          int
+	LeaseTTL       time.Duration
+	Wait           time.Duration
+	IssuerPoll     time.Duration
+	IssuerPatience time.Duration
 	// NoWorker serves alone; NoServer works alone.
 	NoWorker, NoServer bool
 }
@@ -93,6 +95,7 @@ func settings() []setting {
 		{key: "issuer.patience", help: "how long the issuer may leave a card pending before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerPatience })},
 		{key: "card.issue_paused", help: "closes the sale of cards", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
 		{key: "card.topup_paused", help: "closes the sale of top-ups", standard: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
+		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", standard: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &c.QuoteKey })},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, standard: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
@@ -247,6 +250,20 @@ func duration(at func(*Config) *time.Duration) func(*Config, string) error {
 			return fmt.Errorf("%q is not a positive duration like 20s", s)
 		}
 		*at(c) = d
+		return nil
+	}
+}
+
+// atLeast is duration with a lower bound.
+func atLeast(least time.Duration, at func(*Config) *time.Duration) func(*Config, string) error {
+	read := duration(at)
+	return func(c *Config, s string) error {
+		if err := read(c, s); err != nil {
+			return err
+		}
+		if *at(c) < least {
+			return fmt.Errorf("%s is less than %s", s, least)
+		}
 		return nil
 	}
 }

@@ -24,9 +24,17 @@ type prune struct{}
 // Kind implements job.Args.
 func (prune) Kind() job.Kind { return "prune" }
 
+// expire ends the time of unpaid orders.
+type expire struct{}
+
+// Kind implements job.Args.
+func (expire) Kind() job.Kind { return "order_expire" }
+
 const (
-	tendEvery  = 5 * time.Second
-	pruneEvery = 10 * time.Minute
+	expireEvery = 15 * time.Second
+	expireBatch = 200
+	tendEvery   = 5 * time.Second
+	pruneEvery  = 10 * time.Minute
 	// keepUpkeep is how long finished upkeep jobs stay to be looked at.
 	keepUpkeep = time.Hour
 	pruneBatch = 1000
@@ -43,9 +51,21 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer) {
 		})
 		r.Every(tendEvery, tend{})
 	}
+	r.Register(expire{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		for {
+			n, err := s.Orders().Expire(ctx, expireBatch)
+			if err != nil {
+				return job.Outcome{}, err
+			}
+			if n < expireBatch {
+				return job.Done(), nil
+			}
+		}
+	})
+	r.Every(expireEvery, expire{})
 	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), prune{}.Kind()}, time.Now().Add(-keepUpkeep), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind()}, time.Now().Add(-keepUpkeep), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}

@@ -51,15 +51,21 @@ type item struct{}
 
 const floatResource = "float/card"
 
-// Offer implements checkout.Product: the fixed price, while cards can be issued.
-func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, _ *order.Offer) (order.Offer, error) {
+// Offer implements checkout.Product: the fixed price or the one that was promised, while cards can be
+// issued.
+func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offer) (order.Offer, error) {
 	if c.Paused {
 		return order.Offer{}, fault.New(fault.IssuePaused, "No cards are sold at the moment.")
 	}
-	if err := c.available(ctx, Price); err != nil {
+	o := order.Offer{Price: Price, Item: marshal(item{})}
+	if quoted != nil {
+		o = *quoted
+	}
+	if err := c.available(ctx, o.Price); err != nil {
 		return order.Offer{}, err
 	}
-	return order.Offer{Price: Price, Item: marshal(item{}), Description: "Virtual card, 25.00 USD: 15.00 to spend after the 10.00 issue fee"}, nil
+	o.Description = fmt.Sprintf("Virtual card, %s USD: %s to spend after the %s issue fee", o.Price, o.Price-Fee, Fee)
+	return o, nil
 }
 
 // available says whether the issuer can be loaded with an amount now: it answers, has an open card range

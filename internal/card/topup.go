@@ -55,21 +55,16 @@ type Topups struct {
 // Kind implements checkout.Product.
 func (t Topups) Kind() order.Kind { return order.CardTopup }
 
-// Offer implements checkout.Product: the amount asked for, while the issuer can be funded.
-func (t Topups) Offer(ctx context.Context, request json.RawMessage, _ *order.Offer) (order.Offer, error) {
+// Offer implements checkout.Product: the amount asked for, while the issuer can be funded. A promised
+// top-up is honoured as it was split.
+func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
 	if t.TopupPaused {
 		return order.Offer{}, fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
 	}
-	var r TopupRequest
-	if len(request) > 0 {
-		if err := json.Unmarshal(request, &r); err != nil {
-			return order.Offer{}, fmt.Errorf("read the request: %w", err)
-		}
+	split, err := splitOf(request, quoted)
+	if err != nil {
+		return order.Offer{}, err
 	}
-	if r.Gross == 0 {
-		r.Gross = DefaultOrder
-	}
-	split := TopupOf(r.Gross)
 	if err := t.available(ctx, split.Credit); err != nil {
 		return order.Offer{}, err
 	}
@@ -77,6 +72,27 @@ func (t Topups) Offer(ctx context.Context, request json.RawMessage, _ *order.Off
 		Price: split.Gross, Item: marshal(split),
 		Description: fmt.Sprintf("Card top-up: %s USD credit after the load fee of %s", split.Credit, split.Fee),
 	}, nil
+}
+
+// splitOf is the split that was promised, else that of the amount asked for.
+func splitOf(request json.RawMessage, quoted *order.Offer) (Topup, error) {
+	if quoted != nil {
+		var promised Topup
+		if err := json.Unmarshal(quoted.Item, &promised); err != nil {
+			return Topup{}, fmt.Errorf("read the offer: %w", err)
+		}
+		return promised, nil
+	}
+	var r TopupRequest
+	if len(request) > 0 {
+		if err := json.Unmarshal(request, &r); err != nil {
+			return Topup{}, fmt.Errorf("read the request: %w", err)
+		}
+	}
+	if r.Gross == 0 {
+		r.Gross = DefaultOrder
+	}
+	return TopupOf(r.Gross), nil
 }
 
 // Admit implements checkout.Product: the payer's active card, and the credit from the issuer's float.
@@ -91,6 +107,9 @@ func (t Topups) Admit(ctx context.Context, owner x402.Address, o order.Offer) (o
 	var split Topup
 	if err := json.Unmarshal(o.Item, &split); err != nil {
 		return order.Admission{}, fmt.Errorf("read the offer: %w", err)
+	}
+	if split.Card != uuid.Nil && split.Card != c.ID {
+		return order.Admission{}, fault.New(fault.TermsChanged, "The card that this order is for is not the wallet's card any more.")
 	}
 	split.Card = c.ID
 	hold, err := t.floatHold(ctx, split.Credit)
@@ -159,7 +178,8 @@ func (t Topups) confirm(ctx context.Context, o order.Order, c Card, proof map[st
 }
 
 func (t Topups) waitFor(o order.Order, proof map[string]string) order.Progress {
-	if t.Now().Sub(o.CreatedAt) > t.Patience {
+	// Not since it was made: an order may have waited for its payment.
+	if t.Now().Sub(o.UpdatedAt) > t.Patience {
 		return order.Progress{State: order.Doubtful, Reason: "the issuer left the load undecided for too long", Evidence: proof}
 	}
 	return order.Progress{State: order.Waiting, After: t.pollAfter(o)}

@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -21,27 +23,12 @@ import (
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
 	defer span.End()
-	if p.Payment == "" {
-		return c.reject(ctx, p, nil)
-	}
-	pay, err := x402.DecodePayment(p.Payment)
-	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
-		return Sold{}, fault.New(fault.PaymentMalformed, bad.Detail)
-	}
-	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
-		return c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
-	}
+	pay, err := c.presented(ctx, p)
 	if err != nil {
-		return Sold{}, fmt.Errorf("decode the payment: %w", err)
+		return Sold{}, err
 	}
-	faultpoint.Reach("buy.decoded")
-	// A buyer who hangs up has paid all the same: what the payment asks for is seen through.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.Wait+paidGrace)
+	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
-	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
-	if err := c.Terms.Authentic(pay); err != nil && !mutant.RepeatUnsigned {
-		return c.rejected(ctx, p, err)
-	}
 	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
@@ -54,13 +41,43 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	return c.claim(ctx, p, pay, &known)
 }
 
+// presented reads the payment that came with a purchase. Without one, or with one that nobody signed, the
+// error is the answer.
+func (c *Checkout) presented(ctx context.Context, p Purchase) (x402.Payment, error) {
+	if p.Payment == "" {
+		return x402.Payment{}, c.reject(ctx, p, nil)
+	}
+	pay, err := x402.DecodePayment(p.Payment)
+	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
+		return x402.Payment{}, fault.New(fault.PaymentMalformed, bad.Detail)
+	}
+	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
+		return x402.Payment{}, c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
+	}
+	if err != nil {
+		return x402.Payment{}, fmt.Errorf("decode the payment: %w", err)
+	}
+	faultpoint.Reach("buy.decoded")
+	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
+	if err := c.Terms.Authentic(pay); err != nil && !mutant.RepeatUnsigned {
+		return x402.Payment{}, c.rejected(ctx, p, err)
+	}
+	return pay, nil
+}
+
+// seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
+// asks for is seen through.
+func (c *Checkout) seenThrough(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), c.Wait+paidGrace)
+}
+
 // paidGrace is what a paid request may take beside waiting for its settlement.
 const paidGrace = 10 * time.Second
 
 // claim verifies a payment, places the order and waits for the settlement. known is the order when its
 // earlier authorization is dead.
 func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, known *order.Order) (Sold, error) {
-	if known != nil && known.Fingerprint != order.FingerprintOf(p.Kind, p.Request) {
+	if known != nil && known.Fingerprint != p.fingerprint() {
 		return Sold{}, keyReused(known.ID)
 	}
 	offer, err := c.offer(ctx, p, c.promised(p, pay, known))
@@ -101,18 +118,24 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 // the live quote it echoes; nil when there is none.
 func (c *Checkout) promised(p Purchase, pay x402.Payment, known *order.Order) *order.Offer {
 	if known != nil {
-		return &order.Offer{Price: known.Price, Item: known.Item}
+		return frozen(*known)
 	}
 	id, _ := pay.Accepted.Extra["quoteId"].(string)
-	quoted, err := c.quotes.open(id, p.Kind, order.FingerprintOf(p.Kind, p.Request))
+	quoted, err := c.quotes.open(id, p.Kind, p.fingerprint())
 	if err != nil {
 		return nil
 	}
 	return &quoted
 }
 
-// offer asks the product for its offer.
+// frozen is the offer that an order was made for.
+func frozen(o order.Order) *order.Offer { return &order.Offer{Price: o.Price, Item: o.Item} }
+
+// offer asks the product for its offer, or for the one that was promised.
 func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer) (order.Offer, error) {
+	if promised == nil && p.of != nil {
+		promised = frozen(*p.of)
+	}
 	if c.Sandbox && scenario(p.Key) == "007" {
 		return order.Offer{}, fault.New(fault.FloatUnavailable, "The sandbox was asked to be out of float.")
 	}
@@ -120,14 +143,7 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 }
 
 func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, admission order.Admission, known *order.Order) Placement {
-	now := c.Now()
-	o := order.Order{
-		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Status: order.Settling, Owner: pay.Authorization.From, Key: p.Key,
-		Fingerprint: order.FingerprintOf(p.Kind, p.Request), Price: offer.Price, Item: admission.Item, CreatedAt: now, UpdatedAt: now,
-	}
-	if c.Sandbox {
-		o.Scenario = scenario(p.Key)
-	}
+	o := c.newOrder(p, pay.Authorization.From, offer.Price, admission.Item)
 	if known != nil {
 		o = *known
 	}
@@ -136,7 +152,7 @@ func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, ad
 		Order: o,
 		Payment: payment.Payment{
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
-			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: now,
+			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
 		Holds: admission.Holds,
 		Job:   c.Runner.Own(CarryJob(o.ID, id.String())),
@@ -144,9 +160,22 @@ func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, ad
 	}
 }
 
+// newOrder is an order for a purchase, not stored yet.
+func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, item json.RawMessage) order.Order {
+	now := c.Now()
+	o := order.Order{
+		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Owner: owner, Key: p.Key, Fingerprint: p.fingerprint(),
+		Price: price, Item: item, CreatedAt: now, UpdatedAt: now,
+	}
+	if c.Sandbox {
+		o.Scenario = scenario(p.Key)
+	}
+	return o
+}
+
 // repeat answers a purchase that exists from its record, once its payment is decided.
 func (c *Checkout) repeat(ctx context.Context, p Purchase, o order.Order) (Sold, error) {
-	if o.Fingerprint != order.FingerprintOf(p.Kind, p.Request) && !mutant.BodyNotCompared {
+	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
 	wake, stop := c.Store.Watch(o.ID)
@@ -176,7 +205,7 @@ func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, wake <-
 		case <-look.C:
 		case <-patience.C:
 			if mutant.UnknownIs402 {
-				return c.reject(ctx, p, nil)
+				return Sold{}, c.reject(ctx, p, nil)
 			}
 			return Sold{}, unknownYet(o.ID)
 		case <-ctx.Done():
@@ -187,8 +216,9 @@ func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, wake <-
 
 // decided answers an order whose payment is proven, one way or the other.
 func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, replayed bool) (Sold, error) {
-	if o.Status == order.Expired {
-		return Sold{}, fault.New(fault.OrderNotPayable, "The order expired unpaid.").About(string(o.ID))
+	if o.ExpiresAt != nil {
+		// The claim came too late, whether that is recorded yet or not.
+		return Sold{}, expired(o.ID)
 	}
 	pay, err := c.payment(ctx, o.ID)
 	if err != nil {
@@ -213,7 +243,8 @@ func (c *Checkout) unverified(ctx context.Context, p Purchase, pay x402.Payment,
 			errors.Join(err, fault.New(fault.DependencyDown, "The chain does not answer. Nothing was claimed; repeat the same request.")))
 	}
 	refusal := c.challenge(p, offer, no)
-	if known == nil && no.Reason == x402.ReasonNonceUsed {
+	// The nonce of an order that was claimed before may be used up by its own dead authorization.
+	if (known == nil || known.ExpiresAt != nil) && no.Reason == x402.ReasonNonceUsed {
 		// Its money has moved, here: "no money moved, sign another" would be a lie.
 		claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
 		if err != nil {
@@ -238,22 +269,28 @@ func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay x402.Payment
 	return Sold{}, err
 }
 
-func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) (Sold, error) {
+func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
 	no, ok := errors.AsType[*payment.Rejection](err)
 	if !ok {
-		return Sold{}, fmt.Errorf("check the signature: %w", err)
+		return fmt.Errorf("check the signature: %w", err)
 	}
 	return c.reject(ctx, p, no)
 }
 
-// reject challenges, saying why the payment at hand did not do, if there was one.
-func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection) (Sold, error) {
+// reject challenges, saying why the payment at hand did not do, if there was one. Nobody is asked to pay
+// for an order that takes no payment.
+func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection) error {
+	if p.of != nil {
+		if err := payable(*p.of); err != nil {
+			return err
+		}
+	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {
-		return Sold{}, err
+		return err
 	}
 	faultpoint.Reach("buy.challenged")
-	return Sold{}, c.challenge(p, offer, no)
+	return c.challenge(p, offer, no)
 }
 
 func unknownYet(id order.ID) *fault.Fault {

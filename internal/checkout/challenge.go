@@ -45,13 +45,16 @@ func (c *Checkout) died(p Purchase, o order.Offer, dead payment.Payment) error {
 func (c *Checkout) demand(p Purchase, o order.Offer, reason string, f *fault.Fault, failed *x402.Settlement) error {
 	resource := p.Resource
 	resource.Description = o.Description
+	// An order keeps its price itself, and what it is made of is its owner's business.
+	var extra map[string]any
+	if p.of == nil {
+		extra = map[string]any{"quoteId": c.quotes.sign(p.Kind, p.fingerprint(), o)}
+	}
 	required, err := x402.EncodeRequired(x402.PaymentRequired{
 		X402Version: x402.Version,
 		Error:       reason,
 		Resource:    resource,
-		Accepts: []x402.Requirements{c.Terms.Requirements(o.Price.USDC(), map[string]any{
-			"quoteId": c.quotes.sign(p.Kind, order.FingerprintOf(p.Kind, p.Request), o),
-		})},
+		Accepts:     []x402.Requirements{c.Terms.Requirements(o.Price.USDC(), extra)},
 	})
 	ch := &Challenge{fault: f, headers: http.Header{}}
 	ch.headers.Set(x402.HeaderRequired, required)

@@ -1,5 +1,7 @@
 // Package checkout sells: it prices, takes the payment, and sees an order through to delivery or refund.
 //
+//	Open:  offer ─► admit ─► an unpaid order, payable for a while
+//	Pay:   Buy for an order that was opened, by its owner
 //	Buy:   known key? answer from the record
 //	       offer ─► verify ─► admit ─► place (order, payment, job, holds: one transaction) ─► wait
 //	Carry: settling ─ collect ─► settled ─► provisioning ─ deliver ─► fulfilled
@@ -9,6 +11,7 @@
 package checkout
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +55,9 @@ type Store interface {
 	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
 	// the last dead one. An order without a claim is left out.
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
+	// Open stores an unpaid order. When one of its kind, owner and key exists, that one comes back; when
+	// alone, also an open one of its kind and owner with any key.
+	Open(ctx context.Context, o order.Order, alone bool) (order.Order, error)
 	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
@@ -84,8 +90,8 @@ type Placement struct {
 	Holds   []order.Hold
 	// Job carries the order; it is born leased to this process.
 	Job job.New
-	// Again is set when Order exists and its last authorization is dead: the payment becomes its next
-	// attempt.
+	// Again is set when Order exists unpaid, opened or with a dead authorization: the payment becomes its
+	// next attempt, unless its time is over. From then on it does not expire.
 	Again bool
 }
 
@@ -142,6 +148,8 @@ type Config struct {
 	Sandbox bool
 	// Wait bounds how long Buy waits for a settlement. 20 s.
 	Wait time.Duration
+	// PayableFor is how long an order that was opened can be paid. Zero is half an hour.
+	PayableFor time.Duration
 }
 
 // Checkout sells products.
@@ -151,8 +159,12 @@ type Checkout struct {
 	quotes   quotes
 }
 
+// payableFor is the standard of Config.PayableFor.
+const payableFor = 30 * time.Minute
+
 // New makes a Checkout.
 func New(c Config) *Checkout {
+	c.PayableFor = cmp.Or(c.PayableFor, payableFor)
 	co := &Checkout{Config: c, products: map[order.Kind]Product{}, quotes: quotes{key: c.QuoteKey, now: c.Now}}
 	for _, p := range c.Products {
 		co.products[p.Kind()] = p
@@ -170,6 +182,15 @@ type Purchase struct {
 	// Payment is the PAYMENT-SIGNATURE header; empty when the caller has not paid.
 	Payment  string
 	Resource x402.Resource
+	// of is the order that is paid, when it was named instead of its key and request.
+	of *order.Order
+}
+
+func (p Purchase) fingerprint() order.Fingerprint {
+	if p.of != nil {
+		return p.of.Fingerprint
+	}
+	return order.FingerprintOf(p.Kind, p.Request)
 }
 
 // Sold is an order with a proven payment.

@@ -53,9 +53,9 @@ func (c *Checkout) withPayments(ctx context.Context, orders ...order.Order) ([]S
 	if err != nil {
 		return nil, fmt.Errorf("read the payments: %w", err)
 	}
-	sold := make([]Sold, len(orders))
+	sold, now := make([]Sold, len(orders)), c.Now()
 	for i, o := range orders {
-		sold[i] = Sold{Order: o, Payment: payments[o.ID]}
+		sold[i] = Sold{Order: o.AsOf(now), Payment: payments[o.ID]}
 	}
 	return sold, nil
 }

@@ -9,10 +9,14 @@ type Point struct {
 	Doc string
 }
 
-// Points lists every point in the order in which a purchase comes by: a card, then what is particular to a
-// top-up where it differs.
+// Points lists every point in the order in which a purchase comes by: what happens to an order before it is
+// paid, a card, then what is particular to a top-up where it differs.
 func Points() []Point {
 	return []Point{
+		{"open.before_commit", true, "an unpaid order is written; the transaction is open"},
+		{"open.committed", false, "an unpaid order is stored; nobody is told"},
+		{"expire.before_commit", true, "unpaid orders whose time is over are moved to expired; the transaction is open"},
+		{"expire.committed", false, "unpaid orders whose time is over are expired"},
 		{"buy.challenged", false, "an unpaid request is priced; the challenge is not sent"},
 		{"buy.decoded", false, "the payment header is read; nothing is verified or stored"},
 		{"buy.verified", false, "the payment is good; nothing is stored"},

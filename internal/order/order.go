@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -38,7 +39,8 @@ type Order struct {
 	Kind      Kind
 	Status    Status
 	Owner     x402.Address
-	// Key is the caller's idempotency key; (Kind, Owner, Key) is unique for ever.
+	// Key is the caller's idempotency key, or one of our own (see Keyless); (Kind, Owner, Key) is unique
+	// for ever.
 	Key string
 	// Fingerprint is a digest of the request's meaning; the same key with another one is refused.
 	Fingerprint Fingerprint
@@ -47,13 +49,31 @@ type Order struct {
 	Item json.RawMessage
 	// Scenario makes a sandbox provider misbehave on purpose; always empty in production.
 	Scenario string
+	// Resource is the URL that a payer is told the payment is for; empty for the order's own address.
+	Resource string
 	// Version rises with every change and guards against stale ones.
 	Version   int
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// ExpiresAt ends the time in which an unpaid order can be paid; nil once paid.
+	// ExpiresAt ends the time in which an order can be paid for the first time; nil once a payment was
+	// claimed for it, also when that payment turned out dead.
 	ExpiresAt *time.Time
 }
+
+// AsOf is the order as it stands at a time: when the time to pay it is over it is expired, also before
+// that is recorded.
+func (o Order) AsOf(now time.Time) Order {
+	if o.Status == PaymentRequired && o.ExpiresAt != nil && !now.Before(*o.ExpiresAt) {
+		o.Status = Expired
+	}
+	return o
+}
+
+// MaxKey is the longest idempotency key that a caller may send, in characters.
+const MaxKey = 200
+
+// Keyless is the key of an order that was opened without one. No caller can send it: it is too long.
+func Keyless(id ID) string { return strings.Repeat("-", MaxKey) + string(id) }
 
 // Fingerprint is the SHA-256 of an operation and the canonical form of its request.
 type Fingerprint [sha256.Size]byte

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"entgo.io/ent/dialect/sql"
@@ -32,6 +33,9 @@ const topicOrder = "order"
 
 // Find implements checkout.Store.
 func (o Orders) Find(ctx context.Context, id order.ID) (order.Order, error) {
+	if strings.ContainsRune(string(id), 0) {
+		return order.Order{}, checkout.ErrNotFound // PostgreSQL would refuse to look
+	}
 	row, err := o.s.ent.Order.Get(ctx, string(id))
 	if ent.IsNotFound(err) {
 		return order.Order{}, checkout.ErrNotFound
@@ -76,7 +80,7 @@ func (o Orders) Orders(ctx context.Context, owner x402.Address, q checkout.Query
 				final = append(final, entorder.Status(s))
 			}
 		}
-		query = query.Where(entorder.StatusNotIn(final...))
+		query = query.Where(entorder.StatusNotIn(final...), entorder.Or(entorder.StatusNEQ(entorder.StatusPaymentRequired), o.s.inTime()))
 	}
 	if q.Before != "" {
 		query = query.Where(entorder.IDLT(string(q.Before)))
@@ -182,21 +186,21 @@ func (o Orders) reused(ctx context.Context, p checkout.Placement) (checkout.Plac
 	return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
 }
 
-// claim makes the order, or takes it up again after its last authorization died.
+// claim makes the order, or takes an unpaid one up whose time is not over.
 func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (order.Order, error) {
 	ord := p.Order
 	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer", Reason: "payment claimed"}
 	if p.Again {
 		n, err := tx.Order.Update().
-			Where(entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version)).
-			SetStatus(entorder.StatusSettling).AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
+			Where(entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version), o.s.inTime()).
+			SetStatus(entorder.StatusSettling).ClearExpiresAt().AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
 		if err == nil && n == 0 {
 			err = errRepeated
 		}
 		if err != nil {
 			return ord, err
 		}
-		ord.Status, ord.Version = order.Settling, ord.Version+1
+		ord.Status, ord.Version, ord.ExpiresAt = order.Settling, ord.Version+1, nil
 		return ord, recordMove(ctx, tx, move, ord.Version, o.s.stamp())
 	}
 	ord.Status, ord.Version = order.Settling, 1

@@ -55,7 +55,7 @@ const (
 func passes(flow, settler, point string) int {
 	area, _, _ := strings.Cut(point, ".")
 	switch {
-	case area == "bury":
+	case area == "bury", area == "open", area == "expire":
 		return 0
 	case area == "attempt" && settler != relayer: // of both, the second has nothing to do
 		return 0

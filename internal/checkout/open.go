@@ -1,0 +1,71 @@
+package checkout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Opening asks for an order that is paid later, by its owner.
+type Opening struct {
+	Kind  order.Kind
+	Owner x402.Address
+	// Key is the caller's idempotency key. Empty makes an order of its own.
+	Key string
+	// Request is as in Purchase: a purchase with the same key and request pays this order.
+	Request json.RawMessage
+	// Resource is the URL that payers are told the payment is for; empty for the order's own address.
+	Resource string
+	// Alone gives back the owner's open order of the kind instead of a second one, when there is no key.
+	Alone bool
+}
+
+// Open makes an unpaid order at the present price, which it keeps. It promises nothing that is scarce: that
+// is taken when the order is paid. The same key gives the same order again, whatever became of it.
+func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
+	p := Purchase{Kind: n.Kind, Key: n.Key, Request: n.Request}
+	if n.Key != "" {
+		known, err := c.Store.FindByKey(ctx, n.Kind, n.Owner, n.Key)
+		if err == nil {
+			return c.opened(ctx, n, known)
+		}
+		if !errors.Is(err, ErrNotFound) {
+			return Sold{}, fmt.Errorf("look the order up: %w", err)
+		}
+	}
+	offer, err := c.offer(ctx, p, nil)
+	if err != nil {
+		return Sold{}, err
+	}
+	admission, err := c.products[n.Kind].Admit(ctx, n.Owner, offer)
+	if err != nil {
+		return Sold{}, err
+	}
+	o := c.newOrder(p, n.Owner, offer.Price, admission.Item)
+	if n.Key == "" {
+		o.Key = order.Keyless(o.ID)
+	}
+	until := o.CreatedAt.Add(c.PayableFor)
+	o.Resource, o.ExpiresAt = n.Resource, &until
+	stored, err := c.Store.Open(ctx, o, n.Alone && n.Key == "")
+	if err != nil {
+		return Sold{}, fmt.Errorf("open the order: %w", err)
+	}
+	return c.opened(ctx, n, stored)
+}
+
+// opened shows the order of an opening, unless its key was used for another one.
+func (c *Checkout) opened(ctx context.Context, n Opening, o order.Order) (Sold, error) {
+	if o.Fingerprint != order.FingerprintOf(n.Kind, n.Request) || o.Resource != n.Resource {
+		return Sold{}, keyReused(o.ID)
+	}
+	all, err := c.withPayments(ctx, o)
+	if err != nil {
+		return Sold{}, err
+	}
+	return all[0], nil
+}

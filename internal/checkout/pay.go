@@ -1,0 +1,67 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.opentelemetry.io/otel"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Pay pays an order that exists: a *Challenge while it is unpaid, then the order with its proven payment, to
+// its owner's payments alone. A repeat gets the same answer and is never charged. Whoever knows the id is
+// told the price and whether it can be paid, and nothing else.
+func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x402.Resource) (Sold, error) {
+	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.pay")
+	defer span.End()
+	o, err := c.Store.Find(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return Sold{}, fault.New(fault.OrderNotFound, "There is no order with this id.")
+	}
+	if err != nil {
+		return Sold{}, fmt.Errorf("read the order: %w", err)
+	}
+	o = o.AsOf(c.Now())
+	if o.Resource != "" {
+		resource.URL = o.Resource
+	}
+	p := Purchase{Kind: o.Kind, Key: o.Key, Payment: paid, Resource: resource, of: &o}
+	pay, err := c.presented(ctx, p)
+	if err != nil {
+		return Sold{}, err
+	}
+	if pay.Authorization.From != o.Owner {
+		return Sold{}, c.reject(ctx, p, &payment.Rejection{
+			Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
+		})
+	}
+	ctx, cancel := c.seenThrough(ctx)
+	defer cancel()
+	if o.Status != order.PaymentRequired {
+		return c.repeat(ctx, p, o)
+	}
+	return c.claim(ctx, p, pay, &o)
+}
+
+// payable says why an order takes no payment, if so.
+func payable(o order.Order) error {
+	switch o.Status {
+	case order.PaymentRequired:
+		return nil
+	case order.Settling:
+		return unknownYet(o.ID)
+	case order.Expired:
+		return expired(o.ID)
+	default:
+		return fault.New(fault.OrderNotPayable, "The order is paid.").About(string(o.ID))
+	}
+}
+
+func expired(id order.ID) *fault.Fault {
+	return fault.New(fault.OrderNotPayable, "The order expired unpaid.").About(string(id))
+}
