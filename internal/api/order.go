@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// OrderService reads what a wallet has bought.
+// OrderService opens, pays and reads the orders of a wallet.
 type OrderService struct{ Config }
 
 const defaultPage = 50
@@ -65,6 +65,9 @@ func (c Config) orders(ctx context.Context, sold ...checkout.Sold) ([]*roamcardv
 	out := make([]*roamcardv1.Order, len(sold))
 	for i, s := range sold {
 		out[i] = orderMessage(s)
+		if s.Order.Status == order.PaymentRequired {
+			out[i].PayableUrl = proto.String(c.payableURL(s.Order.ID))
+		}
 		if s.Order.Kind == order.CardIssue {
 			issued, ok := cards[s.Order.ID]
 			out[i].Issuance = issuance(s.Order, issued, ok)
@@ -106,6 +109,8 @@ func topup(o order.Order) (*roamcardv1.Topup, error) {
 		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee), CardCreditUsdCents: uint32(split.Credit),
 	}
 	switch o.Status {
+	case order.PaymentRequired, order.Expired:
+		m.Status = "unpaid"
 	case order.Provisioning:
 		m.Status = "pending"
 	case order.Fulfilled:
@@ -127,6 +132,8 @@ func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
 		m.CardId = proto.String(c.ID.String())
 	}
 	switch {
+	case o.Status == order.PaymentRequired || o.Status == order.Expired:
+		m.Status = "unpaid"
 	case o.Status == order.OperatorReview:
 		m.Status = "review"
 	case exists && c.Status == card.Active:

@@ -84,7 +84,7 @@ func (g *gate) report(path, rule, message string) {
 func (g *gate) message(message protoreflect.MessageDescriptor, path string) {
 	switch message.FullName() {
 	case "google.protobuf.Value":
-		g.anything(path)
+		g.value(path)
 		return
 	case "google.protobuf.Struct", "google.protobuf.Any":
 		g.shaped('{', path, "Must be an object.")
@@ -194,6 +194,26 @@ func (g *gate) shaped(bracket byte, path, message string) {
 		g.report(path, "json.type", message)
 	}
 	g.anything(path)
+}
+
+// maxDigits is how many digits of a number a float64 keeps whatever they are.
+const maxDigits = 15
+
+// value reads a value of any type that is going to be a google.protobuf.Value. That holds numbers as
+// float64: one that would change on the way is refused.
+func (g *gate) value(path string) {
+	if c := g.data[g.pos]; c != '-' && (c < '0' || c > '9') {
+		g.anything(path)
+		return
+	}
+	digits, _, _ := strings.Cut(strings.ToLower(g.token()), "e")
+	if strings.Contains(digits, ".") {
+		digits = strings.TrimRight(digits, "0")
+	}
+	digits = strings.TrimLeft(strings.NewReplacer("-", "", ".", "").Replace(digits), "0")
+	if len(digits) > maxDigits {
+		g.report(path, "json.number", fmt.Sprintf("Must have at most %d digits; send it as a string.", maxDigits))
+	}
 }
 
 // anything reads a value of any type; inside it members must still be unique and strings sound.

@@ -126,14 +126,14 @@ func (w *world) reconcile() {
 // hear remembers what a buyer was told of a purchase that was really the buyer's.
 func (w *world) hear(r request, a answer, at time.Time) {
 	pay, err := x402.DecodePayment(r.header[x402.HeaderSignature])
-	var body struct {
-		Key string `json:"idempotencyKey"`
-	}
-	if r.path != purchasePath || err != nil || a.err != nil || json.Unmarshal([]byte(r.body), &body) != nil ||
-		domain().Verify(pay.Authorization, pay.Signature) != nil || pay.Authorization.To != w.payTo {
+	if err != nil || a.err != nil {
 		return
 	}
-	told := invariants.Answer{Payer: pay.Authorization.From.String(), Key: body.Key, Paid: true, Status: a.status, At: at}
+	key := w.keyOf(r)
+	if key == "" || domain().Verify(pay.Authorization, pay.Signature) != nil || pay.Authorization.To != w.payTo {
+		return
+	}
+	told := invariants.Answer{Payer: pay.Authorization.From.String(), Key: key, Paid: true, Status: a.status, At: at}
 	if a.status == http.StatusOK {
 		var o sold
 		if json.Unmarshal(a.body, &o) != nil {
@@ -144,6 +144,26 @@ func (w *world) hear(r request, a answer, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.told = append(w.told, told)
+}
+
+// keyOf is the idempotency key of the purchase that a request pays, or of the order.
+func (w *world) keyOf(r request) string {
+	var body struct {
+		Key string `json:"idempotencyKey"`
+	}
+	if r.path == purchasePath {
+		if json.Unmarshal([]byte(r.body), &body) != nil {
+			return ""
+		}
+		return body.Key
+	}
+	id := strings.TrimPrefix(strings.TrimPrefix(r.path, "/api/x402"), "/pay/")
+	if id == strings.TrimPrefix(r.path, "/api/x402") {
+		return ""
+	}
+	// Without a row there is no order to be told of.
+	_ = w.db.QueryRow(context.WithoutCancel(w.t.Context()), "SELECT idempotency_key FROM orders WHERE id = $1", id).Scan(&body.Key)
+	return body.Key
 }
 
 // counts is how many rows each table of the purchase has, in one line.

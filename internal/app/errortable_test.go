@@ -158,7 +158,7 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 		"/", "/api", "/api/card", "/api/card/purchase/", "/api//card/purchase", "//api/card/purchase", "/api/card/./purchase", "/api/card/x/../purchase",
 		"/api/card/%2e/purchase", "/api/card%2fpurchase", "/api/card/purchase;x=1", "/API/card/purchase", "/api/Card/Purchase", "/api/card/purchase%00", "/api/card/purchase%20",
 		"/api/card/purchase.json", "/v1/api/card/purchase", "/.env", "/debug/pprof/", "/control/books", "/metrics", "/admin", "/api/cards/", "/api/orders/",
-		"/pay/x", "/api/x402/pay/x", "/%2e%2e/%2e%2e/etc/passwd", "/" + strings.Repeat("a", 4000),
+		"/pay", "/pay/x/", "/api/x402/pay", "/%2e%2e/%2e%2e/etc/passwd", "/" + strings.Repeat("a", 4000),
 	} {
 		cases = append(cases, wrong{"path " + path[:min(len(path), 60)], request{path: path, body: purchaseBody("p"), header: paid}, 404, fault.RouteNotFound})
 	}

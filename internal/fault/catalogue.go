@@ -37,6 +37,7 @@ const (
 	IssuePaused              Code = "issue_paused"
 	TopupPaused              Code = "topup_paused"
 	BINUnavailable           Code = "bin_unavailable"
+	CardBINUnavailable       Code = "card_bin_unavailable"
 	FloatUnavailable         Code = "float_unavailable"
 	WorkersUnavailable       Code = "workers_unavailable"
 	SettlementUnknown        Code = "settlement_unknown"
@@ -74,6 +75,8 @@ var catalogue = index(
 	Kind{IdempotencyKeyReused, http.StatusConflict, "The idempotency key was used for another request.", false, false, FixRequest},
 	Kind{AuthorizationAlreadyUsed, http.StatusConflict, "The payment authorization belongs to another request.", false, false, FixRequest},
 	Kind{PaidIssueRequired, http.StatusConflict, "A card has to be bought; this route never issues one.", false, true, SignNewPayment},
+
+	Kind{CardBINUnavailable, http.StatusConflict, "The issuer has no card range available to order a card from.", true, false, WaitAndRetry},
 
 	Kind{FailureUnconfirmed, http.StatusConflict, "The provider has not confirmed a failure.", false, false, ContactSupport},
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/big"
 	"strconv"
+	"strings"
 )
 
 // Cents is an amount of US dollars in hundredths. It may be negative in a ledger, never in a price.
@@ -80,6 +81,23 @@ func ParseUSDC(s string) (USDC, error) {
 		return 0, fmt.Errorf("%q: %w", clip(s), ErrAmount)
 	}
 	return USDC(n), nil
+}
+
+// ParseDollars reads dollars as people write them, with at most two decimals: "25", "25.5", "25.50".
+func ParseDollars(s string) (Cents, error) {
+	whole, part, point := strings.Cut(s, ".")
+	if point && (part == "" || len(part) > 2) || len(whole) > 15 {
+		return 0, fmt.Errorf("%q: %w", clip(s), ErrAmount)
+	}
+	dollars, err := ParseUSDC(whole) // the same form, whatever the unit
+	if err != nil {
+		return 0, fmt.Errorf("%q: %w", clip(s), ErrAmount)
+	}
+	cents, err := strconv.ParseUint((part + "00")[:2], 10, 8)
+	if err != nil {
+		return 0, fmt.Errorf("%q: %w", clip(s), ErrAmount)
+	}
+	return Cents(dollars)*100 + Cents(cents), nil
 }
 
 // clip keeps a stranger's text short in an error.

@@ -188,7 +188,7 @@ func (d *document) success(r route) (schema object, err error) {
 	if r.NoStore {
 		headers["Cache-Control"] = d.share("headers", "NoStore")
 	}
-	if r.Paid {
+	if r.settles() {
 		headers["PAYMENT-RESPONSE"] = d.share("headers", "PaymentResponse")
 	}
 	text := comment(described)

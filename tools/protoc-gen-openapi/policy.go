@@ -81,6 +81,9 @@ func (p policy) headers() (names []string) {
 	return names
 }
 
+// settles says that a call of the method may take a payment, in a header or otherwise.
+func (p policy) settles() bool { return p.Paid || slices.Contains(p.Problems, "payment_rejected") }
+
 // bodyLimit is the largest request body in bytes; policy.proto names the default.
 func (p policy) bodyLimit() int {
 	if p.MaxBodyBytes > 0 {

@@ -29,6 +29,9 @@ func (d *document) message(m protoreflect.MessageDescriptor, s side, leftOut fie
 	switch m.FullName() {
 	case "google.protobuf.Timestamp":
 		return object{"type": "string", "format": "date-time"}, nil
+	case "google.protobuf.Value":
+		// This API has them for amounts alone.
+		return object{"type": []string{"number", "string"}}, nil
 	case "google.protobuf.Struct":
 		return object{"type": "object", "additionalProperties": true}, nil
 	}

@@ -616,6 +616,86 @@ func (x *PurchaseCardResponse) GetOrder() *Order {
 	return nil
 }
 
+type CreateCardOrderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCardOrderRequest) Reset() {
+	*x = CreateCardOrderRequest{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCardOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCardOrderRequest) ProtoMessage() {}
+
+func (x *CreateCardOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCardOrderRequest.ProtoReflect.Descriptor instead.
+func (*CreateCardOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{8}
+}
+
+type CreateCardOrderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateCardOrderResponse) Reset() {
+	*x = CreateCardOrderResponse{}
+	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateCardOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateCardOrderResponse) ProtoMessage() {}
+
+func (x *CreateCardOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateCardOrderResponse.ProtoReflect.Descriptor instead.
+func (*CreateCardOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *CreateCardOrderResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type GetTopupDiscoveryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -624,7 +704,7 @@ type GetTopupDiscoveryRequest struct {
 
 func (x *GetTopupDiscoveryRequest) Reset() {
 	*x = GetTopupDiscoveryRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	mi := &file_roamcard_v1_card_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -636,7 +716,7 @@ func (x *GetTopupDiscoveryRequest) String() string {
 func (*GetTopupDiscoveryRequest) ProtoMessage() {}
 
 func (x *GetTopupDiscoveryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[8]
+	mi := &file_roamcard_v1_card_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -649,7 +729,7 @@ func (x *GetTopupDiscoveryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopupDiscoveryRequest.ProtoReflect.Descriptor instead.
 func (*GetTopupDiscoveryRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{8}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{10}
 }
 
 // The funding contract of a card.
@@ -667,7 +747,7 @@ type GetTopupDiscoveryResponse struct {
 
 func (x *GetTopupDiscoveryResponse) Reset() {
 	*x = GetTopupDiscoveryResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	mi := &file_roamcard_v1_card_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -679,7 +759,7 @@ func (x *GetTopupDiscoveryResponse) String() string {
 func (*GetTopupDiscoveryResponse) ProtoMessage() {}
 
 func (x *GetTopupDiscoveryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[9]
+	mi := &file_roamcard_v1_card_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -692,7 +772,7 @@ func (x *GetTopupDiscoveryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTopupDiscoveryResponse.ProtoReflect.Descriptor instead.
 func (*GetTopupDiscoveryResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetTopupDiscoveryResponse) GetContractVersion() uint32 {
@@ -746,7 +826,7 @@ type TopupOwnership struct {
 
 func (x *TopupOwnership) Reset() {
 	*x = TopupOwnership{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	mi := &file_roamcard_v1_card_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -758,7 +838,7 @@ func (x *TopupOwnership) String() string {
 func (*TopupOwnership) ProtoMessage() {}
 
 func (x *TopupOwnership) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[10]
+	mi := &file_roamcard_v1_card_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -771,7 +851,7 @@ func (x *TopupOwnership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopupOwnership.ProtoReflect.Descriptor instead.
 func (*TopupOwnership) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *TopupOwnership) GetOwner() string {
@@ -817,7 +897,7 @@ type TopupLimits struct {
 
 func (x *TopupLimits) Reset() {
 	*x = TopupLimits{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	mi := &file_roamcard_v1_card_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +909,7 @@ func (x *TopupLimits) String() string {
 func (*TopupLimits) ProtoMessage() {}
 
 func (x *TopupLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[11]
+	mi := &file_roamcard_v1_card_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +922,7 @@ func (x *TopupLimits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopupLimits.ProtoReflect.Descriptor instead.
 func (*TopupLimits) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *TopupLimits) GetMinOrderUsdCents() uint32 {
@@ -894,7 +974,7 @@ type TopupFunding struct {
 
 func (x *TopupFunding) Reset() {
 	*x = TopupFunding{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	mi := &file_roamcard_v1_card_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +986,7 @@ func (x *TopupFunding) String() string {
 func (*TopupFunding) ProtoMessage() {}
 
 func (x *TopupFunding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[12]
+	mi := &file_roamcard_v1_card_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +999,7 @@ func (x *TopupFunding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopupFunding.ProtoReflect.Descriptor instead.
 func (*TopupFunding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TopupFunding) GetAsynchronous() bool {
@@ -955,7 +1035,7 @@ type TopUpCardRequest struct {
 
 func (x *TopUpCardRequest) Reset() {
 	*x = TopUpCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	mi := &file_roamcard_v1_card_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1047,7 @@ func (x *TopUpCardRequest) String() string {
 func (*TopUpCardRequest) ProtoMessage() {}
 
 func (x *TopUpCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[13]
+	mi := &file_roamcard_v1_card_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1060,7 @@ func (x *TopUpCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpCardRequest.ProtoReflect.Descriptor instead.
 func (*TopUpCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *TopUpCardRequest) GetAmountUsdCents() uint32 {
@@ -1006,7 +1086,7 @@ type TopUpCardResponse struct {
 
 func (x *TopUpCardResponse) Reset() {
 	*x = TopUpCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	mi := &file_roamcard_v1_card_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1098,7 @@ func (x *TopUpCardResponse) String() string {
 func (*TopUpCardResponse) ProtoMessage() {}
 
 func (x *TopUpCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[14]
+	mi := &file_roamcard_v1_card_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1111,7 @@ func (x *TopUpCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpCardResponse.ProtoReflect.Descriptor instead.
 func (*TopUpCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TopUpCardResponse) GetOrder() *Order {
@@ -1049,7 +1129,7 @@ type ListCardsRequest struct {
 
 func (x *ListCardsRequest) Reset() {
 	*x = ListCardsRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[15]
+	mi := &file_roamcard_v1_card_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1061,7 +1141,7 @@ func (x *ListCardsRequest) String() string {
 func (*ListCardsRequest) ProtoMessage() {}
 
 func (x *ListCardsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[15]
+	mi := &file_roamcard_v1_card_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1074,7 +1154,7 @@ func (x *ListCardsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardsRequest.ProtoReflect.Descriptor instead.
 func (*ListCardsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{17}
 }
 
 type ListCardsResponse struct {
@@ -1086,7 +1166,7 @@ type ListCardsResponse struct {
 
 func (x *ListCardsResponse) Reset() {
 	*x = ListCardsResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[16]
+	mi := &file_roamcard_v1_card_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1178,7 @@ func (x *ListCardsResponse) String() string {
 func (*ListCardsResponse) ProtoMessage() {}
 
 func (x *ListCardsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[16]
+	mi := &file_roamcard_v1_card_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1191,7 @@ func (x *ListCardsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListCardsResponse.ProtoReflect.Descriptor instead.
 func (*ListCardsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ListCardsResponse) GetCards() []*Card {
@@ -1137,7 +1217,7 @@ type Card struct {
 
 func (x *Card) Reset() {
 	*x = Card{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[17]
+	mi := &file_roamcard_v1_card_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1229,7 @@ func (x *Card) String() string {
 func (*Card) ProtoMessage() {}
 
 func (x *Card) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[17]
+	mi := &file_roamcard_v1_card_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1242,7 @@ func (x *Card) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Card.ProtoReflect.Descriptor instead.
 func (*Card) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Card) GetId() string {
@@ -1201,7 +1281,7 @@ type EnsureCardRequest struct {
 
 func (x *EnsureCardRequest) Reset() {
 	*x = EnsureCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[18]
+	mi := &file_roamcard_v1_card_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1213,7 +1293,7 @@ func (x *EnsureCardRequest) String() string {
 func (*EnsureCardRequest) ProtoMessage() {}
 
 func (x *EnsureCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[18]
+	mi := &file_roamcard_v1_card_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1226,7 +1306,7 @@ func (x *EnsureCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureCardRequest.ProtoReflect.Descriptor instead.
 func (*EnsureCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{20}
 }
 
 type EnsureCardResponse struct {
@@ -1238,7 +1318,7 @@ type EnsureCardResponse struct {
 
 func (x *EnsureCardResponse) Reset() {
 	*x = EnsureCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[19]
+	mi := &file_roamcard_v1_card_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1250,7 +1330,7 @@ func (x *EnsureCardResponse) String() string {
 func (*EnsureCardResponse) ProtoMessage() {}
 
 func (x *EnsureCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[19]
+	mi := &file_roamcard_v1_card_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1263,7 +1343,7 @@ func (x *EnsureCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnsureCardResponse.ProtoReflect.Descriptor instead.
 func (*EnsureCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *EnsureCardResponse) GetCard() *Card {
@@ -1282,7 +1362,7 @@ type GetCardBalanceRequest struct {
 
 func (x *GetCardBalanceRequest) Reset() {
 	*x = GetCardBalanceRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[20]
+	mi := &file_roamcard_v1_card_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1294,7 +1374,7 @@ func (x *GetCardBalanceRequest) String() string {
 func (*GetCardBalanceRequest) ProtoMessage() {}
 
 func (x *GetCardBalanceRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[20]
+	mi := &file_roamcard_v1_card_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1307,7 +1387,7 @@ func (x *GetCardBalanceRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCardBalanceRequest.ProtoReflect.Descriptor instead.
 func (*GetCardBalanceRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetCardBalanceRequest) GetId() string {
@@ -1331,7 +1411,7 @@ type GetCardBalanceResponse struct {
 
 func (x *GetCardBalanceResponse) Reset() {
 	*x = GetCardBalanceResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[21]
+	mi := &file_roamcard_v1_card_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1343,7 +1423,7 @@ func (x *GetCardBalanceResponse) String() string {
 func (*GetCardBalanceResponse) ProtoMessage() {}
 
 func (x *GetCardBalanceResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[21]
+	mi := &file_roamcard_v1_card_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1356,7 +1436,7 @@ func (x *GetCardBalanceResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetCardBalanceResponse.ProtoReflect.Descriptor instead.
 func (*GetCardBalanceResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetCardBalanceResponse) GetCardId() string {
@@ -1401,7 +1481,7 @@ type CreateRevealChallengeRequest struct {
 
 func (x *CreateRevealChallengeRequest) Reset() {
 	*x = CreateRevealChallengeRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[22]
+	mi := &file_roamcard_v1_card_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1493,7 @@ func (x *CreateRevealChallengeRequest) String() string {
 func (*CreateRevealChallengeRequest) ProtoMessage() {}
 
 func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[22]
+	mi := &file_roamcard_v1_card_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1506,7 @@ func (x *CreateRevealChallengeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeRequest.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateRevealChallengeRequest) GetId() string {
@@ -1466,7 +1546,7 @@ type CreateRevealChallengeResponse struct {
 
 func (x *CreateRevealChallengeResponse) Reset() {
 	*x = CreateRevealChallengeResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[23]
+	mi := &file_roamcard_v1_card_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1558,7 @@ func (x *CreateRevealChallengeResponse) String() string {
 func (*CreateRevealChallengeResponse) ProtoMessage() {}
 
 func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[23]
+	mi := &file_roamcard_v1_card_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1571,7 @@ func (x *CreateRevealChallengeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateRevealChallengeResponse.ProtoReflect.Descriptor instead.
 func (*CreateRevealChallengeResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *CreateRevealChallengeResponse) GetIntentId() string {
@@ -1544,7 +1624,7 @@ type RevealCardRequest struct {
 
 func (x *RevealCardRequest) Reset() {
 	*x = RevealCardRequest{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[24]
+	mi := &file_roamcard_v1_card_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1556,7 +1636,7 @@ func (x *RevealCardRequest) String() string {
 func (*RevealCardRequest) ProtoMessage() {}
 
 func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[24]
+	mi := &file_roamcard_v1_card_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1569,7 +1649,7 @@ func (x *RevealCardRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardRequest.ProtoReflect.Descriptor instead.
 func (*RevealCardRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RevealCardRequest) GetId() string {
@@ -1620,7 +1700,7 @@ type RevealCardResponse struct {
 
 func (x *RevealCardResponse) Reset() {
 	*x = RevealCardResponse{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[25]
+	mi := &file_roamcard_v1_card_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1712,7 @@ func (x *RevealCardResponse) String() string {
 func (*RevealCardResponse) ProtoMessage() {}
 
 func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[25]
+	mi := &file_roamcard_v1_card_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1725,7 @@ func (x *RevealCardResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevealCardResponse.ProtoReflect.Descriptor instead.
 func (*RevealCardResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RevealCardResponse) GetCardId() string {
@@ -1684,7 +1764,7 @@ type CardCredentials struct {
 
 func (x *CardCredentials) Reset() {
 	*x = CardCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[26]
+	mi := &file_roamcard_v1_card_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1696,7 +1776,7 @@ func (x *CardCredentials) String() string {
 func (*CardCredentials) ProtoMessage() {}
 
 func (x *CardCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[26]
+	mi := &file_roamcard_v1_card_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1709,7 +1789,7 @@ func (x *CardCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardCredentials.ProtoReflect.Descriptor instead.
 func (*CardCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CardCredentials) GetNumber() string {
@@ -1756,7 +1836,7 @@ type SealedCredentials struct {
 
 func (x *SealedCredentials) Reset() {
 	*x = SealedCredentials{}
-	mi := &file_roamcard_v1_card_proto_msgTypes[27]
+	mi := &file_roamcard_v1_card_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +1848,7 @@ func (x *SealedCredentials) String() string {
 func (*SealedCredentials) ProtoMessage() {}
 
 func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_card_proto_msgTypes[27]
+	mi := &file_roamcard_v1_card_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +1861,7 @@ func (x *SealedCredentials) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedCredentials.ProtoReflect.Descriptor instead.
 func (*SealedCredentials) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_card_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *SealedCredentials) GetSuite() string {
@@ -1857,6 +1937,9 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x0fidempotency_key\x18\x01 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\x0eidempotencyKey\"@\n" +
 	"\x14PurchaseCardResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x18\n" +
+	"\x16CreateCardOrderRequest\"C\n" +
+	"\x17CreateCardOrderResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x1a\n" +
 	"\x18GetTopupDiscoveryRequest\"\xa1\x02\n" +
 	"\x19GetTopupDiscoveryResponse\x12)\n" +
@@ -1945,10 +2028,11 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\x9a\x10\n" +
+	"ciphertext2\xd2\x12\n" +
 	"\vCardService\x12\x85\x01\n" +
 	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\x9e\x03\n" +
-	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xc8\x02\x8a\xb5\x18\x9f\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\x8e\x01\n" +
+	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xc8\x02\x8a\xb5\x18\x9f\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xb5\x02\n" +
+	"\x0fCreateCardOrder\x12#.roamcard.v1.CreateCardOrderRequest\x1a$.roamcard.v1.CreateCardOrderResponse\"\xd6\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x06orders \x01(\x010\x80 :\x0fsession_invalid:\x13card_already_exists:\x14card_bin_unavailable:\x16idempotency_key_reused:\fissue_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1fb\x05order\"\x16/api/card-issue/orders\x12\x8e\x01\n" +
 	"\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse\"*\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/card/topup/discovery\x90\x02\x01\x12\x93\x03\n" +
 	"\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\"\xc6\x02\x8a\xb5\x18\xa0\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13active_card_missing:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\a\b\xc4\x13\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1b:\x01*b\x05order\"\x0f/api/card/topup\x12\x81\x01\n" +
 	"\tListCards\x12\x1d.roamcard.v1.ListCardsRequest\x1a\x1e.roamcard.v1.ListCardsResponse\"5\x8a\xb5\x18\x1c\b\x03\x12\x05cards(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\f\x12\n" +
@@ -1974,7 +2058,7 @@ func file_roamcard_v1_card_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_card_proto_rawDescData
 }
 
-var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_roamcard_v1_card_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_roamcard_v1_card_proto_goTypes = []any{
 	(*GetCardDiscoveryRequest)(nil),       // 0: roamcard.v1.GetCardDiscoveryRequest
 	(*GetCardDiscoveryResponse)(nil),      // 1: roamcard.v1.GetCardDiscoveryResponse
@@ -1984,72 +2068,77 @@ var file_roamcard_v1_card_proto_goTypes = []any{
 	(*CardCredentialTerms)(nil),           // 5: roamcard.v1.CardCredentialTerms
 	(*PurchaseCardRequest)(nil),           // 6: roamcard.v1.PurchaseCardRequest
 	(*PurchaseCardResponse)(nil),          // 7: roamcard.v1.PurchaseCardResponse
-	(*GetTopupDiscoveryRequest)(nil),      // 8: roamcard.v1.GetTopupDiscoveryRequest
-	(*GetTopupDiscoveryResponse)(nil),     // 9: roamcard.v1.GetTopupDiscoveryResponse
-	(*TopupOwnership)(nil),                // 10: roamcard.v1.TopupOwnership
-	(*TopupLimits)(nil),                   // 11: roamcard.v1.TopupLimits
-	(*TopupFunding)(nil),                  // 12: roamcard.v1.TopupFunding
-	(*TopUpCardRequest)(nil),              // 13: roamcard.v1.TopUpCardRequest
-	(*TopUpCardResponse)(nil),             // 14: roamcard.v1.TopUpCardResponse
-	(*ListCardsRequest)(nil),              // 15: roamcard.v1.ListCardsRequest
-	(*ListCardsResponse)(nil),             // 16: roamcard.v1.ListCardsResponse
-	(*Card)(nil),                          // 17: roamcard.v1.Card
-	(*EnsureCardRequest)(nil),             // 18: roamcard.v1.EnsureCardRequest
-	(*EnsureCardResponse)(nil),            // 19: roamcard.v1.EnsureCardResponse
-	(*GetCardBalanceRequest)(nil),         // 20: roamcard.v1.GetCardBalanceRequest
-	(*GetCardBalanceResponse)(nil),        // 21: roamcard.v1.GetCardBalanceResponse
-	(*CreateRevealChallengeRequest)(nil),  // 22: roamcard.v1.CreateRevealChallengeRequest
-	(*CreateRevealChallengeResponse)(nil), // 23: roamcard.v1.CreateRevealChallengeResponse
-	(*RevealCardRequest)(nil),             // 24: roamcard.v1.RevealCardRequest
-	(*RevealCardResponse)(nil),            // 25: roamcard.v1.RevealCardResponse
-	(*CardCredentials)(nil),               // 26: roamcard.v1.CardCredentials
-	(*SealedCredentials)(nil),             // 27: roamcard.v1.SealedCredentials
-	(*Order)(nil),                         // 28: roamcard.v1.Order
-	(*timestamppb.Timestamp)(nil),         // 29: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),               // 30: google.protobuf.Struct
+	(*CreateCardOrderRequest)(nil),        // 8: roamcard.v1.CreateCardOrderRequest
+	(*CreateCardOrderResponse)(nil),       // 9: roamcard.v1.CreateCardOrderResponse
+	(*GetTopupDiscoveryRequest)(nil),      // 10: roamcard.v1.GetTopupDiscoveryRequest
+	(*GetTopupDiscoveryResponse)(nil),     // 11: roamcard.v1.GetTopupDiscoveryResponse
+	(*TopupOwnership)(nil),                // 12: roamcard.v1.TopupOwnership
+	(*TopupLimits)(nil),                   // 13: roamcard.v1.TopupLimits
+	(*TopupFunding)(nil),                  // 14: roamcard.v1.TopupFunding
+	(*TopUpCardRequest)(nil),              // 15: roamcard.v1.TopUpCardRequest
+	(*TopUpCardResponse)(nil),             // 16: roamcard.v1.TopUpCardResponse
+	(*ListCardsRequest)(nil),              // 17: roamcard.v1.ListCardsRequest
+	(*ListCardsResponse)(nil),             // 18: roamcard.v1.ListCardsResponse
+	(*Card)(nil),                          // 19: roamcard.v1.Card
+	(*EnsureCardRequest)(nil),             // 20: roamcard.v1.EnsureCardRequest
+	(*EnsureCardResponse)(nil),            // 21: roamcard.v1.EnsureCardResponse
+	(*GetCardBalanceRequest)(nil),         // 22: roamcard.v1.GetCardBalanceRequest
+	(*GetCardBalanceResponse)(nil),        // 23: roamcard.v1.GetCardBalanceResponse
+	(*CreateRevealChallengeRequest)(nil),  // 24: roamcard.v1.CreateRevealChallengeRequest
+	(*CreateRevealChallengeResponse)(nil), // 25: roamcard.v1.CreateRevealChallengeResponse
+	(*RevealCardRequest)(nil),             // 26: roamcard.v1.RevealCardRequest
+	(*RevealCardResponse)(nil),            // 27: roamcard.v1.RevealCardResponse
+	(*CardCredentials)(nil),               // 28: roamcard.v1.CardCredentials
+	(*SealedCredentials)(nil),             // 29: roamcard.v1.SealedCredentials
+	(*Order)(nil),                         // 30: roamcard.v1.Order
+	(*timestamppb.Timestamp)(nil),         // 31: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),               // 32: google.protobuf.Struct
 }
 var file_roamcard_v1_card_proto_depIdxs = []int32{
 	2,  // 0: roamcard.v1.GetCardDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
 	3,  // 1: roamcard.v1.GetCardDiscoveryResponse.ownership:type_name -> roamcard.v1.CardOwnership
 	4,  // 2: roamcard.v1.GetCardDiscoveryResponse.issuance:type_name -> roamcard.v1.CardIssuanceTerms
 	5,  // 3: roamcard.v1.GetCardDiscoveryResponse.credentials:type_name -> roamcard.v1.CardCredentialTerms
-	28, // 4: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
-	2,  // 5: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
-	10, // 6: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
-	11, // 7: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
-	12, // 8: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
-	28, // 9: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
-	17, // 10: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
-	29, // 11: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
-	17, // 12: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
-	29, // 13: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
-	30, // 14: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
-	29, // 15: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
-	26, // 16: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
-	27, // 17: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
-	0,  // 18: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
-	6,  // 19: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
-	8,  // 20: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
-	13, // 21: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
-	15, // 22: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
-	18, // 23: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
-	20, // 24: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
-	22, // 25: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
-	24, // 26: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
-	1,  // 27: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
-	7,  // 28: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
-	9,  // 29: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
-	14, // 30: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
-	16, // 31: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
-	19, // 32: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
-	21, // 33: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
-	23, // 34: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
-	25, // 35: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
-	27, // [27:36] is the sub-list for method output_type
-	18, // [18:27] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	30, // 4: roamcard.v1.PurchaseCardResponse.order:type_name -> roamcard.v1.Order
+	30, // 5: roamcard.v1.CreateCardOrderResponse.order:type_name -> roamcard.v1.Order
+	2,  // 6: roamcard.v1.GetTopupDiscoveryResponse.payment:type_name -> roamcard.v1.CardPaymentTerms
+	12, // 7: roamcard.v1.GetTopupDiscoveryResponse.ownership:type_name -> roamcard.v1.TopupOwnership
+	13, // 8: roamcard.v1.GetTopupDiscoveryResponse.limits:type_name -> roamcard.v1.TopupLimits
+	14, // 9: roamcard.v1.GetTopupDiscoveryResponse.funding:type_name -> roamcard.v1.TopupFunding
+	30, // 10: roamcard.v1.TopUpCardResponse.order:type_name -> roamcard.v1.Order
+	19, // 11: roamcard.v1.ListCardsResponse.cards:type_name -> roamcard.v1.Card
+	31, // 12: roamcard.v1.Card.created_at:type_name -> google.protobuf.Timestamp
+	19, // 13: roamcard.v1.EnsureCardResponse.card:type_name -> roamcard.v1.Card
+	31, // 14: roamcard.v1.GetCardBalanceResponse.as_of:type_name -> google.protobuf.Timestamp
+	32, // 15: roamcard.v1.CreateRevealChallengeResponse.typed_data:type_name -> google.protobuf.Struct
+	31, // 16: roamcard.v1.CreateRevealChallengeResponse.expires_at:type_name -> google.protobuf.Timestamp
+	28, // 17: roamcard.v1.RevealCardResponse.credentials:type_name -> roamcard.v1.CardCredentials
+	29, // 18: roamcard.v1.RevealCardResponse.sealed:type_name -> roamcard.v1.SealedCredentials
+	0,  // 19: roamcard.v1.CardService.GetCardDiscovery:input_type -> roamcard.v1.GetCardDiscoveryRequest
+	6,  // 20: roamcard.v1.CardService.PurchaseCard:input_type -> roamcard.v1.PurchaseCardRequest
+	8,  // 21: roamcard.v1.CardService.CreateCardOrder:input_type -> roamcard.v1.CreateCardOrderRequest
+	10, // 22: roamcard.v1.CardService.GetTopupDiscovery:input_type -> roamcard.v1.GetTopupDiscoveryRequest
+	15, // 23: roamcard.v1.CardService.TopUpCard:input_type -> roamcard.v1.TopUpCardRequest
+	17, // 24: roamcard.v1.CardService.ListCards:input_type -> roamcard.v1.ListCardsRequest
+	20, // 25: roamcard.v1.CardService.EnsureCard:input_type -> roamcard.v1.EnsureCardRequest
+	22, // 26: roamcard.v1.CardService.GetCardBalance:input_type -> roamcard.v1.GetCardBalanceRequest
+	24, // 27: roamcard.v1.CardService.CreateRevealChallenge:input_type -> roamcard.v1.CreateRevealChallengeRequest
+	26, // 28: roamcard.v1.CardService.RevealCard:input_type -> roamcard.v1.RevealCardRequest
+	1,  // 29: roamcard.v1.CardService.GetCardDiscovery:output_type -> roamcard.v1.GetCardDiscoveryResponse
+	7,  // 30: roamcard.v1.CardService.PurchaseCard:output_type -> roamcard.v1.PurchaseCardResponse
+	9,  // 31: roamcard.v1.CardService.CreateCardOrder:output_type -> roamcard.v1.CreateCardOrderResponse
+	11, // 32: roamcard.v1.CardService.GetTopupDiscovery:output_type -> roamcard.v1.GetTopupDiscoveryResponse
+	16, // 33: roamcard.v1.CardService.TopUpCard:output_type -> roamcard.v1.TopUpCardResponse
+	18, // 34: roamcard.v1.CardService.ListCards:output_type -> roamcard.v1.ListCardsResponse
+	21, // 35: roamcard.v1.CardService.EnsureCard:output_type -> roamcard.v1.EnsureCardResponse
+	23, // 36: roamcard.v1.CardService.GetCardBalance:output_type -> roamcard.v1.GetCardBalanceResponse
+	25, // 37: roamcard.v1.CardService.CreateRevealChallenge:output_type -> roamcard.v1.CreateRevealChallengeResponse
+	27, // 38: roamcard.v1.CardService.RevealCard:output_type -> roamcard.v1.RevealCardResponse
+	29, // [29:39] is the sub-list for method output_type
+	19, // [19:29] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_card_proto_init() }
@@ -2059,17 +2148,17 @@ func file_roamcard_v1_card_proto_init() {
 	}
 	file_roamcard_v1_order_proto_init()
 	file_roamcard_v1_policy_proto_init()
-	file_roamcard_v1_card_proto_msgTypes[13].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[17].OneofWrappers = []any{}
-	file_roamcard_v1_card_proto_msgTypes[22].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[15].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[19].OneofWrappers = []any{}
 	file_roamcard_v1_card_proto_msgTypes[24].OneofWrappers = []any{}
+	file_roamcard_v1_card_proto_msgTypes[26].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_card_proto_rawDesc), len(file_roamcard_v1_card_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -11,6 +11,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -23,6 +24,300 @@ const (
 	// Verify that runtime/protoimpl is sufficiently up-to-date.
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
+
+type CreateOrderRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The gross payment in US dollars, as a number or as a decimal string such as `25.50`: 25.00 to
+	// 250.00, without fractions of a cent; 25.00 when absent.
+	Amount *structpb.Value `protobuf:"bytes,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The same in US dollar cents. When both are given they must agree.
+	AmountUsdCents *uint32 `protobuf:"varint,2,opt,name=amount_usd_cents,json=amountUsdCents,proto3,oneof" json:"amount_usd_cents,omitempty"`
+	// What payers are told the payment is for: an absolute URL on this service's own origin. It is
+	// never fetched.
+	Resource      *string `protobuf:"bytes,3,opt,name=resource,proto3,oneof" json:"resource,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateOrderRequest) Reset() {
+	*x = CreateOrderRequest{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateOrderRequest) ProtoMessage() {}
+
+func (x *CreateOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateOrderRequest.ProtoReflect.Descriptor instead.
+func (*CreateOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{0}
+}
+
+func (x *CreateOrderRequest) GetAmount() *structpb.Value {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
+func (x *CreateOrderRequest) GetAmountUsdCents() uint32 {
+	if x != nil && x.AmountUsdCents != nil {
+		return *x.AmountUsdCents
+	}
+	return 0
+}
+
+func (x *CreateOrderRequest) GetResource() string {
+	if x != nil && x.Resource != nil {
+		return *x.Resource
+	}
+	return ""
+}
+
+type CreateOrderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateOrderResponse) Reset() {
+	*x = CreateOrderResponse{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateOrderResponse) ProtoMessage() {}
+
+func (x *CreateOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateOrderResponse.ProtoReflect.Descriptor instead.
+func (*CreateOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *CreateOrderResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type PayOrderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayOrderRequest) Reset() {
+	*x = PayOrderRequest{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayOrderRequest) ProtoMessage() {}
+
+func (x *PayOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayOrderRequest.ProtoReflect.Descriptor instead.
+func (*PayOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PayOrderRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+type PayOrderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PayOrderResponse) Reset() {
+	*x = PayOrderResponse{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PayOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PayOrderResponse) ProtoMessage() {}
+
+func (x *PayOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PayOrderResponse.ProtoReflect.Descriptor instead.
+func (*PayOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PayOrderResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type SubmitPaymentRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// What PAYMENT-SIGNATURE would hold: base64 of an x402 PaymentPayload.
+	PaymentSignature string `protobuf:"bytes,2,opt,name=payment_signature,json=paymentSignature,proto3" json:"payment_signature,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *SubmitPaymentRequest) Reset() {
+	*x = SubmitPaymentRequest{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmitPaymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmitPaymentRequest) ProtoMessage() {}
+
+func (x *SubmitPaymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmitPaymentRequest.ProtoReflect.Descriptor instead.
+func (*SubmitPaymentRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SubmitPaymentRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *SubmitPaymentRequest) GetPaymentSignature() string {
+	if x != nil {
+		return x.PaymentSignature
+	}
+	return ""
+}
+
+type SubmitPaymentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SubmitPaymentResponse) Reset() {
+	*x = SubmitPaymentResponse{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SubmitPaymentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SubmitPaymentResponse) ProtoMessage() {}
+
+func (x *SubmitPaymentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SubmitPaymentResponse.ProtoReflect.Descriptor instead.
+func (*SubmitPaymentResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *SubmitPaymentResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
 
 type ListOrdersRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -38,7 +333,7 @@ type ListOrdersRequest struct {
 
 func (x *ListOrdersRequest) Reset() {
 	*x = ListOrdersRequest{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[0]
+	mi := &file_roamcard_v1_order_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -50,7 +345,7 @@ func (x *ListOrdersRequest) String() string {
 func (*ListOrdersRequest) ProtoMessage() {}
 
 func (x *ListOrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[0]
+	mi := &file_roamcard_v1_order_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -63,7 +358,7 @@ func (x *ListOrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrdersRequest.ProtoReflect.Descriptor instead.
 func (*ListOrdersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{0}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ListOrdersRequest) GetStatus() string {
@@ -98,7 +393,7 @@ type ListOrdersResponse struct {
 
 func (x *ListOrdersResponse) Reset() {
 	*x = ListOrdersResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[1]
+	mi := &file_roamcard_v1_order_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -110,7 +405,7 @@ func (x *ListOrdersResponse) String() string {
 func (*ListOrdersResponse) ProtoMessage() {}
 
 func (x *ListOrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[1]
+	mi := &file_roamcard_v1_order_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -123,7 +418,7 @@ func (x *ListOrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrdersResponse.ProtoReflect.Descriptor instead.
 func (*ListOrdersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{1}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ListOrdersResponse) GetOrders() []*Order {
@@ -149,7 +444,7 @@ type GetOrderRequest struct {
 
 func (x *GetOrderRequest) Reset() {
 	*x = GetOrderRequest{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[2]
+	mi := &file_roamcard_v1_order_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -161,7 +456,7 @@ func (x *GetOrderRequest) String() string {
 func (*GetOrderRequest) ProtoMessage() {}
 
 func (x *GetOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[2]
+	mi := &file_roamcard_v1_order_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -174,7 +469,7 @@ func (x *GetOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{2}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetOrderRequest) GetOrderId() string {
@@ -193,7 +488,7 @@ type GetOrderResponse struct {
 
 func (x *GetOrderResponse) Reset() {
 	*x = GetOrderResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[3]
+	mi := &file_roamcard_v1_order_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +500,7 @@ func (x *GetOrderResponse) String() string {
 func (*GetOrderResponse) ProtoMessage() {}
 
 func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[3]
+	mi := &file_roamcard_v1_order_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +513,7 @@ func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{3}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetOrderResponse) GetOrder() *Order {
@@ -240,7 +535,7 @@ type Order struct {
 	// payment_required, settling, settled, provisioning, fulfilled, expired, refund_pending,
 	// refunded or operator_review.
 	Status string `protobuf:"bytes,4,opt,name=status,proto3" json:"status,omitempty"`
-	// Where an unpaid order is paid.
+	// Where an unpaid order is paid by x402; absent when it cannot be paid.
 	PayableUrl *string `protobuf:"bytes,5,opt,name=payable_url,proto3,oneof" json:"payable_url,omitempty"`
 	// The price in US dollar cents.
 	AmountUsdCents uint32 `protobuf:"varint,6,opt,name=amount_usd_cents,json=amountUsdCents,proto3" json:"amount_usd_cents,omitempty"`
@@ -261,7 +556,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[4]
+	mi := &file_roamcard_v1_order_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -273,7 +568,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[4]
+	mi := &file_roamcard_v1_order_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -286,7 +581,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{4}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Order) GetOrderId() string {
@@ -394,7 +689,7 @@ type Payment struct {
 
 func (x *Payment) Reset() {
 	*x = Payment{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[5]
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -406,7 +701,7 @@ func (x *Payment) String() string {
 func (*Payment) ProtoMessage() {}
 
 func (x *Payment) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[5]
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -419,7 +714,7 @@ func (x *Payment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payment.ProtoReflect.Descriptor instead.
 func (*Payment) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{5}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Payment) GetPayer() string {
@@ -467,7 +762,7 @@ func (x *Payment) GetSettledAt() *timestamppb.Timestamp {
 // How the crediting of a card stands.
 type Topup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// queued, pending, credited, or review when an operator looks at it.
+	// unpaid, queued, pending, credited, or review when an operator looks at it.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// What was paid.
 	GrossUsdCents uint32 `protobuf:"varint,2,opt,name=gross_usd_cents,json=grossUsdCents,proto3" json:"gross_usd_cents,omitempty"`
@@ -481,7 +776,7 @@ type Topup struct {
 
 func (x *Topup) Reset() {
 	*x = Topup{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[6]
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +788,7 @@ func (x *Topup) String() string {
 func (*Topup) ProtoMessage() {}
 
 func (x *Topup) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[6]
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +801,7 @@ func (x *Topup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topup.ProtoReflect.Descriptor instead.
 func (*Topup) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{6}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Topup) GetStatus() string {
@@ -540,7 +835,7 @@ func (x *Topup) GetCardCreditUsdCents() uint32 {
 // How the issuing of a card stands.
 type Issuance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// queued, pending, active, or review when an operator looks at it.
+	// unpaid, queued, pending, active, or review when an operator looks at it.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// The card, once it exists.
 	CardId *string `protobuf:"bytes,2,opt,name=card_id,json=cardId,proto3,oneof" json:"card_id,omitempty"`
@@ -554,7 +849,7 @@ type Issuance struct {
 
 func (x *Issuance) Reset() {
 	*x = Issuance{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[7]
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -566,7 +861,7 @@ func (x *Issuance) String() string {
 func (*Issuance) ProtoMessage() {}
 
 func (x *Issuance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[7]
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -579,7 +874,7 @@ func (x *Issuance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issuance.ProtoReflect.Descriptor instead.
 func (*Issuance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{7}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Issuance) GetStatus() string {
@@ -614,7 +909,24 @@ var File_roamcard_v1_order_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\n" +
-	"\x17roamcard/v1/order.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18roamcard/v1/policy.proto\"\xc4\x01\n" +
+	"\x17roamcard/v1/order.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18roamcard/v1/policy.proto\"\xd1\x01\n" +
+	"\x12CreateOrderRequest\x12.\n" +
+	"\x06amount\x18\x01 \x01(\v2\x16.google.protobuf.ValueR\x06amount\x12;\n" +
+	"\x10amount_usd_cents\x18\x02 \x01(\rB\f\xbaH\t*\a\x18\xa8\xc3\x01(\xc4\x13H\x00R\x0eamountUsdCents\x88\x01\x01\x12,\n" +
+	"\bresource\x18\x03 \x01(\tB\v\xbaH\br\x06\x18\x80\x10\x88\x01\x01H\x01R\bresource\x88\x01\x01B\x13\n" +
+	"\x11_amount_usd_centsB\v\n" +
+	"\t_resource\"?\n" +
+	"\x13CreateOrderResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"7\n" +
+	"\x0fPayOrderRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"<\n" +
+	"\x10PayOrderResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"v\n" +
+	"\x14SubmitPaymentRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x128\n" +
+	"\x11payment_signature\x18\x02 \x01(\tB\v\xbaH\br\x06\x10\x01\x18\x80\x80\x01R\x10paymentSignature\"A\n" +
+	"\x15SubmitPaymentResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xc4\x01\n" +
 	"\x11ListOrdersRequest\x12*\n" +
 	"\x06status\x18\x01 \x01(\tB\r\xbaH\n" +
 	"r\bR\x06activeH\x00R\x06status\x88\x01\x01\x12+\n" +
@@ -670,11 +982,14 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n" +
 	"(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n" +
 	"\n" +
-	"\b_card_id2\xbd\x02\n" +
+	"\b_card_id2\xad\f\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
-	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01B\xa6\x01\n" +
+	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x9c\x02\n" +
+	"\vCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\"\xc9\x01\x8a\xb5\x18\xa7\x01\b\x03\x12\x06orders \x01(\x010\x80 :\x0fsession_invalid:\x13active_card_missing:\x16idempotency_key_reused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x17:\x01*b\x05order\"\v/api/orders\x12\x88\x04\n" +
+	"\bPayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\"\xbe\x03\x8a\xb5\x18\xbb\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02xZ\x18b\x05order\"\x0f/pay/{order_id}Z!b\x05order\x12\x18/api/x402/pay/{order_id}Z!b\x05order\"\x18/api/x402/pay/{order_id}b\x05order\x12\x0f/pay/{order_id}\x12\xc3\x03\n" +
+	"\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a\".roamcard.v1.SubmitPaymentResponse\"\xea\x02\x8a\xb5\x18\xb9\x02\b\x03\x12\x06orders(\x010\x80\xa0\x01:\x0fsession_invalid:\x10payment_rejected:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_down\x82\xd3\xe4\x93\x02&:\x01*b\x05order\"\x1a/api/orders/{order_id}/payB\xa6\x01\n" +
 	"\x0fcom.roamcard.v1B\n" +
 	"OrderProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
@@ -690,36 +1005,53 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_roamcard_v1_order_proto_goTypes = []any{
-	(*ListOrdersRequest)(nil),     // 0: roamcard.v1.ListOrdersRequest
-	(*ListOrdersResponse)(nil),    // 1: roamcard.v1.ListOrdersResponse
-	(*GetOrderRequest)(nil),       // 2: roamcard.v1.GetOrderRequest
-	(*GetOrderResponse)(nil),      // 3: roamcard.v1.GetOrderResponse
-	(*Order)(nil),                 // 4: roamcard.v1.Order
-	(*Payment)(nil),               // 5: roamcard.v1.Payment
-	(*Topup)(nil),                 // 6: roamcard.v1.Topup
-	(*Issuance)(nil),              // 7: roamcard.v1.Issuance
-	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
+	(*CreateOrderRequest)(nil),    // 0: roamcard.v1.CreateOrderRequest
+	(*CreateOrderResponse)(nil),   // 1: roamcard.v1.CreateOrderResponse
+	(*PayOrderRequest)(nil),       // 2: roamcard.v1.PayOrderRequest
+	(*PayOrderResponse)(nil),      // 3: roamcard.v1.PayOrderResponse
+	(*SubmitPaymentRequest)(nil),  // 4: roamcard.v1.SubmitPaymentRequest
+	(*SubmitPaymentResponse)(nil), // 5: roamcard.v1.SubmitPaymentResponse
+	(*ListOrdersRequest)(nil),     // 6: roamcard.v1.ListOrdersRequest
+	(*ListOrdersResponse)(nil),    // 7: roamcard.v1.ListOrdersResponse
+	(*GetOrderRequest)(nil),       // 8: roamcard.v1.GetOrderRequest
+	(*GetOrderResponse)(nil),      // 9: roamcard.v1.GetOrderResponse
+	(*Order)(nil),                 // 10: roamcard.v1.Order
+	(*Payment)(nil),               // 11: roamcard.v1.Payment
+	(*Topup)(nil),                 // 12: roamcard.v1.Topup
+	(*Issuance)(nil),              // 13: roamcard.v1.Issuance
+	(*structpb.Value)(nil),        // 14: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	4,  // 0: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
-	4,  // 1: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
-	5,  // 2: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
-	7,  // 3: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
-	6,  // 4: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
-	8,  // 5: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	8,  // 6: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	8,  // 7: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	0,  // 8: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	2,  // 9: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	1,  // 10: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	3,  // 11: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	10, // [10:12] is the sub-list for method output_type
-	8,  // [8:10] is the sub-list for method input_type
-	8,  // [8:8] is the sub-list for extension type_name
-	8,  // [8:8] is the sub-list for extension extendee
-	0,  // [0:8] is the sub-list for field type_name
+	14, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	10, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
+	10, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
+	10, // 3: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
+	10, // 4: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
+	10, // 5: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
+	11, // 6: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
+	13, // 7: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
+	12, // 8: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
+	15, // 9: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	15, // 10: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	15, // 11: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	6,  // 12: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	8,  // 13: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	0,  // 14: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 15: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 16: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	7,  // 17: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	9,  // 18: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	1,  // 19: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 20: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 21: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	17, // [17:22] is the sub-list for method output_type
+	12, // [12:17] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -729,16 +1061,17 @@ func file_roamcard_v1_order_proto_init() {
 	}
 	file_roamcard_v1_policy_proto_init()
 	file_roamcard_v1_order_proto_msgTypes[0].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[1].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[4].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[6].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[7].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[10].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[13].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   8,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -39,6 +39,9 @@ const (
 	// CardServicePurchaseCardProcedure is the fully-qualified name of the CardService's PurchaseCard
 	// RPC.
 	CardServicePurchaseCardProcedure = "/roamcard.v1.CardService/PurchaseCard"
+	// CardServiceCreateCardOrderProcedure is the fully-qualified name of the CardService's
+	// CreateCardOrder RPC.
+	CardServiceCreateCardOrderProcedure = "/roamcard.v1.CardService/CreateCardOrder"
 	// CardServiceGetTopupDiscoveryProcedure is the fully-qualified name of the CardService's
 	// GetTopupDiscovery RPC.
 	CardServiceGetTopupDiscoveryProcedure = "/roamcard.v1.CardService/GetTopupDiscovery"
@@ -67,6 +70,10 @@ type CardServiceClient interface {
 	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
 	// with the same idempotencyKey: it is never paid twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
+	// Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+	// same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
+	// purchase with that key pays it; without one the wallet's open order is returned, or a new one.
+	CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error)
 	// Describes what a top-up may be, what it costs and how the credit arrives.
 	GetTopupDiscovery(context.Context, *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error)
 	// Tops the payer's active card up. The service picks the card; the caller never names one. The
@@ -109,6 +116,12 @@ func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			httpClient,
 			baseURL+CardServicePurchaseCardProcedure,
 			connect.WithSchema(cardServiceMethods.ByName("PurchaseCard")),
+			connect.WithClientOptions(opts...),
+		),
+		createCardOrder: connect.NewClient[v1.CreateCardOrderRequest, v1.CreateCardOrderResponse](
+			httpClient,
+			baseURL+CardServiceCreateCardOrderProcedure,
+			connect.WithSchema(cardServiceMethods.ByName("CreateCardOrder")),
 			connect.WithClientOptions(opts...),
 		),
 		getTopupDiscovery: connect.NewClient[v1.GetTopupDiscoveryRequest, v1.GetTopupDiscoveryResponse](
@@ -163,6 +176,7 @@ func NewCardServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 type cardServiceClient struct {
 	getCardDiscovery      *connect.Client[v1.GetCardDiscoveryRequest, v1.GetCardDiscoveryResponse]
 	purchaseCard          *connect.Client[v1.PurchaseCardRequest, v1.PurchaseCardResponse]
+	createCardOrder       *connect.Client[v1.CreateCardOrderRequest, v1.CreateCardOrderResponse]
 	getTopupDiscovery     *connect.Client[v1.GetTopupDiscoveryRequest, v1.GetTopupDiscoveryResponse]
 	topUpCard             *connect.Client[v1.TopUpCardRequest, v1.TopUpCardResponse]
 	listCards             *connect.Client[v1.ListCardsRequest, v1.ListCardsResponse]
@@ -184,6 +198,15 @@ func (c *cardServiceClient) GetCardDiscovery(ctx context.Context, req *v1.GetCar
 // PurchaseCard calls roamcard.v1.CardService.PurchaseCard.
 func (c *cardServiceClient) PurchaseCard(ctx context.Context, req *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error) {
 	response, err := c.purchaseCard.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateCardOrder calls roamcard.v1.CardService.CreateCardOrder.
+func (c *cardServiceClient) CreateCardOrder(ctx context.Context, req *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error) {
+	response, err := c.createCardOrder.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -262,6 +285,10 @@ type CardServiceHandler interface {
 	// the owner; issuance goes on asynchronously. After an unclear answer repeat the same request
 	// with the same idempotencyKey: it is never paid twice.
 	PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error)
+	// Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+	// same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
+	// purchase with that key pays it; without one the wallet's open order is returned, or a new one.
+	CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error)
 	// Describes what a top-up may be, what it costs and how the credit arrives.
 	GetTopupDiscovery(context.Context, *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error)
 	// Tops the payer's active card up. The service picks the card; the caller never names one. The
@@ -300,6 +327,12 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 		CardServicePurchaseCardProcedure,
 		svc.PurchaseCard,
 		connect.WithSchema(cardServiceMethods.ByName("PurchaseCard")),
+		connect.WithHandlerOptions(opts...),
+	)
+	cardServiceCreateCardOrderHandler := connect.NewUnaryHandlerSimple(
+		CardServiceCreateCardOrderProcedure,
+		svc.CreateCardOrder,
+		connect.WithSchema(cardServiceMethods.ByName("CreateCardOrder")),
 		connect.WithHandlerOptions(opts...),
 	)
 	cardServiceGetTopupDiscoveryHandler := connect.NewUnaryHandlerSimple(
@@ -353,6 +386,8 @@ func NewCardServiceHandler(svc CardServiceHandler, opts ...connect.HandlerOption
 			cardServiceGetCardDiscoveryHandler.ServeHTTP(w, r)
 		case CardServicePurchaseCardProcedure:
 			cardServicePurchaseCardHandler.ServeHTTP(w, r)
+		case CardServiceCreateCardOrderProcedure:
+			cardServiceCreateCardOrderHandler.ServeHTTP(w, r)
 		case CardServiceGetTopupDiscoveryProcedure:
 			cardServiceGetTopupDiscoveryHandler.ServeHTTP(w, r)
 		case CardServiceTopUpCardProcedure:
@@ -382,6 +417,10 @@ func (UnimplementedCardServiceHandler) GetCardDiscovery(context.Context, *v1.Get
 
 func (UnimplementedCardServiceHandler) PurchaseCard(context.Context, *v1.PurchaseCardRequest) (*v1.PurchaseCardResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.PurchaseCard is not implemented"))
+}
+
+func (UnimplementedCardServiceHandler) CreateCardOrder(context.Context, *v1.CreateCardOrderRequest) (*v1.CreateCardOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.CardService.CreateCardOrder is not implemented"))
 }
 
 func (UnimplementedCardServiceHandler) GetTopupDiscovery(context.Context, *v1.GetTopupDiscoveryRequest) (*v1.GetTopupDiscoveryResponse, error) {

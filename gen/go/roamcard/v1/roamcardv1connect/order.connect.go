@@ -37,6 +37,14 @@ const (
 	OrderServiceListOrdersProcedure = "/roamcard.v1.OrderService/ListOrders"
 	// OrderServiceGetOrderProcedure is the fully-qualified name of the OrderService's GetOrder RPC.
 	OrderServiceGetOrderProcedure = "/roamcard.v1.OrderService/GetOrder"
+	// OrderServiceCreateOrderProcedure is the fully-qualified name of the OrderService's CreateOrder
+	// RPC.
+	OrderServiceCreateOrderProcedure = "/roamcard.v1.OrderService/CreateOrder"
+	// OrderServicePayOrderProcedure is the fully-qualified name of the OrderService's PayOrder RPC.
+	OrderServicePayOrderProcedure = "/roamcard.v1.OrderService/PayOrder"
+	// OrderServiceSubmitPaymentProcedure is the fully-qualified name of the OrderService's
+	// SubmitPayment RPC.
+	OrderServiceSubmitPaymentProcedure = "/roamcard.v1.OrderService/SubmitPayment"
 )
 
 // OrderServiceClient is a client for the roamcard.v1.OrderService service.
@@ -45,6 +53,19 @@ type OrderServiceClient interface {
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
+	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
+	// With an `Idempotency-Key` the same key and body give the same order again.
+	CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error)
+	// Pays an order by x402, with any client and without a session. Without a payment it answers 402
+	// with the terms in PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet
+	// that the order was opened for can pay it. After an unclear answer repeat the same request: an
+	// order is never paid twice.
+	PayOrder(context.Context, *v1.PayOrderRequest) (*v1.PayOrderResponse, error)
+	// Pays an order of the signed-in wallet with a payment in the body, for clients that cannot set
+	// PAYMENT-SIGNATURE. Otherwise as at `payable_url`: the payer is the owner, and a repeat gets the
+	// same answer.
+	SubmitPayment(context.Context, *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error)
 }
 
 // NewOrderServiceClient constructs a client for the roamcard.v1.OrderService service. By default,
@@ -72,13 +93,34 @@ func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		createOrder: connect.NewClient[v1.CreateOrderRequest, v1.CreateOrderResponse](
+			httpClient,
+			baseURL+OrderServiceCreateOrderProcedure,
+			connect.WithSchema(orderServiceMethods.ByName("CreateOrder")),
+			connect.WithClientOptions(opts...),
+		),
+		payOrder: connect.NewClient[v1.PayOrderRequest, v1.PayOrderResponse](
+			httpClient,
+			baseURL+OrderServicePayOrderProcedure,
+			connect.WithSchema(orderServiceMethods.ByName("PayOrder")),
+			connect.WithClientOptions(opts...),
+		),
+		submitPayment: connect.NewClient[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse](
+			httpClient,
+			baseURL+OrderServiceSubmitPaymentProcedure,
+			connect.WithSchema(orderServiceMethods.ByName("SubmitPayment")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // orderServiceClient implements OrderServiceClient.
 type orderServiceClient struct {
-	listOrders *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
-	getOrder   *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
+	listOrders    *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
+	getOrder      *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
+	createOrder   *connect.Client[v1.CreateOrderRequest, v1.CreateOrderResponse]
+	payOrder      *connect.Client[v1.PayOrderRequest, v1.PayOrderResponse]
+	submitPayment *connect.Client[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse]
 }
 
 // ListOrders calls roamcard.v1.OrderService.ListOrders.
@@ -99,12 +141,52 @@ func (c *orderServiceClient) GetOrder(ctx context.Context, req *v1.GetOrderReque
 	return nil, err
 }
 
+// CreateOrder calls roamcard.v1.OrderService.CreateOrder.
+func (c *orderServiceClient) CreateOrder(ctx context.Context, req *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error) {
+	response, err := c.createOrder.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// PayOrder calls roamcard.v1.OrderService.PayOrder.
+func (c *orderServiceClient) PayOrder(ctx context.Context, req *v1.PayOrderRequest) (*v1.PayOrderResponse, error) {
+	response, err := c.payOrder.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SubmitPayment calls roamcard.v1.OrderService.SubmitPayment.
+func (c *orderServiceClient) SubmitPayment(ctx context.Context, req *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error) {
+	response, err := c.submitPayment.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OrderServiceHandler is an implementation of the roamcard.v1.OrderService service.
 type OrderServiceHandler interface {
 	// Lists the orders of the signed-in wallet, newest first.
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
+	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
+	// With an `Idempotency-Key` the same key and body give the same order again.
+	CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error)
+	// Pays an order by x402, with any client and without a session. Without a payment it answers 402
+	// with the terms in PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet
+	// that the order was opened for can pay it. After an unclear answer repeat the same request: an
+	// order is never paid twice.
+	PayOrder(context.Context, *v1.PayOrderRequest) (*v1.PayOrderResponse, error)
+	// Pays an order of the signed-in wallet with a payment in the body, for clients that cannot set
+	// PAYMENT-SIGNATURE. Otherwise as at `payable_url`: the payer is the owner, and a repeat gets the
+	// same answer.
+	SubmitPayment(context.Context, *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error)
 }
 
 // NewOrderServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -128,12 +210,36 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	orderServiceCreateOrderHandler := connect.NewUnaryHandlerSimple(
+		OrderServiceCreateOrderProcedure,
+		svc.CreateOrder,
+		connect.WithSchema(orderServiceMethods.ByName("CreateOrder")),
+		connect.WithHandlerOptions(opts...),
+	)
+	orderServicePayOrderHandler := connect.NewUnaryHandlerSimple(
+		OrderServicePayOrderProcedure,
+		svc.PayOrder,
+		connect.WithSchema(orderServiceMethods.ByName("PayOrder")),
+		connect.WithHandlerOptions(opts...),
+	)
+	orderServiceSubmitPaymentHandler := connect.NewUnaryHandlerSimple(
+		OrderServiceSubmitPaymentProcedure,
+		svc.SubmitPayment,
+		connect.WithSchema(orderServiceMethods.ByName("SubmitPayment")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OrderService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OrderServiceListOrdersProcedure:
 			orderServiceListOrdersHandler.ServeHTTP(w, r)
 		case OrderServiceGetOrderProcedure:
 			orderServiceGetOrderHandler.ServeHTTP(w, r)
+		case OrderServiceCreateOrderProcedure:
+			orderServiceCreateOrderHandler.ServeHTTP(w, r)
+		case OrderServicePayOrderProcedure:
+			orderServicePayOrderHandler.ServeHTTP(w, r)
+		case OrderServiceSubmitPaymentProcedure:
+			orderServiceSubmitPaymentHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -149,4 +255,16 @@ func (UnimplementedOrderServiceHandler) ListOrders(context.Context, *v1.ListOrde
 
 func (UnimplementedOrderServiceHandler) GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.GetOrder is not implemented"))
+}
+
+func (UnimplementedOrderServiceHandler) CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.CreateOrder is not implemented"))
+}
+
+func (UnimplementedOrderServiceHandler) PayOrder(context.Context, *v1.PayOrderRequest) (*v1.PayOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.PayOrder is not implemented"))
+}
+
+func (UnimplementedOrderServiceHandler) SubmitPayment(context.Context, *v1.SubmitPaymentRequest) (*v1.SubmitPaymentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.SubmitPayment is not implemented"))
 }

@@ -14,7 +14,7 @@ import type { JsonObject, Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/card.proto.
  */
 export const file_roamcard_v1_card: GenFile = /*@__PURE__*/
-  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCL8AQoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcyKfAgoQQ2FyZFBheW1lbnRUZXJtcxIQCghwcm90b2NvbBgBIAEoCRIUCgx4NDAyX3ZlcnNpb24YAiABKA0SDgoGc2NoZW1lGAMgASgJEg8KB25ldHdvcmsYBCABKAkSDQoFYXNzZXQYBSABKAkSDgoGcGF5X3RvGAYgASgJEiAKGHdhbGxldF9wYXltZW50X3VzZF9jZW50cxgHIAEoDRIOCgZhbW91bnQYCCABKAkSDgoGbWV0aG9kGAkgASgJEhAKCHJlc291cmNlGAogASgJEhUKDWFjY291bnRfdHlwZXMYCyADKAkSIwobbWF4X3N1Ym1pc3Npb25zX3Blcl9hdHRlbXB0GAwgASgNEhMKC2NsaWVudF9ub3RlGA0gASgJIlgKDUNhcmRPd25lcnNoaXASDQoFb3duZXIYASABKAkSFwoPY2FyZHNfcGVyX293bmVyGAIgASgNEh8KF3NpZ25faW5fcmVxdWlyZWRfdG9fYnV5GAMgASgIIsgBChFDYXJkSXNzdWFuY2VUZXJtcxIUCgxhc3luY2hyb25vdXMYASABKAgSGAoQcGF5bWVudF9yZXF1aXJlZBgCIAEoCBIOCgZwdWJsaWMYAyABKAgSEQoJYWxsb3dsaXN0GAQgASgIEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgFIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAYgASgNEgwKBHBvbGwYByADKAkikQEKE0NhcmRDcmVkZW50aWFsVGVybXMSEgoKb3duZXJfb25seRgBIAEoCBIQCghub19zdG9yZRgCIAEoCBIgChhmcmVzaF9zaWduYXR1cmVfcmVxdWlyZWQYAyABKAgSEQoJY2hhbGxlbmdlGAQgASgJEg4KBnJldmVhbBgFIAEoCRIPCgdzZWFsaW5nGAYgASgJIi4KE1B1cmNoYXNlQ2FyZFJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIjkKFFB1cmNoYXNlQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiGgoYR2V0VG9wdXBEaXNjb3ZlcnlSZXF1ZXN0IusBChlHZXRUb3B1cERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLgoJb3duZXJzaGlwGAMgASgLMhsucm9hbWNhcmQudjEuVG9wdXBPd25lcnNoaXASKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuVG9wdXBMaW1pdHMSKgoHZnVuZGluZxgFIAEoCzIZLnJvYW1jYXJkLnYxLlRvcHVwRnVuZGluZyJ/Cg5Ub3B1cE93bmVyc2hpcBINCgVvd25lchgBIAEoCRIcChRhY3RpdmVfY2FyZF9yZXF1aXJlZBgCIAEoCBIfChdjYXJkX3NlbGVjdGVkX2J5X3NlcnZlchgDIAEoCBIfChdzaWduX2luX3JlcXVpcmVkX3RvX2J1eRgEIAEoCCKZAQoLVG9wdXBMaW1pdHMSGwoTbWluX29yZGVyX3VzZF9jZW50cxgBIAEoDRIfChdkZWZhdWx0X29yZGVyX3VzZF9jZW50cxgCIAEoDRIbChNtYXhfb3JkZXJfdXNkX2NlbnRzGAMgASgNEhQKDGxvYWRfZmVlX2JwcxgEIAEoDRIZChFsb2FkX2ZlZV9yb3VuZGluZxgFIAEoCSJICgxUb3B1cEZ1bmRpbmcSFAoMYXN5bmNocm9ub3VzGAEgASgIEhQKDGNvbmZpcm1lZF9ieRgCIAMoCRIMCgRwb2xsGAMgAygJIl8KEFRvcFVwQ2FyZFJlcXVlc3QSHQoQYW1vdW50X3VzZF9jZW50cxgBIAEoDUgAiAEBEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUITChFfYW1vdW50X3VzZF9jZW50cyI2ChFUb3BVcENhcmRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIhIKEExpc3RDYXJkc1JlcXVlc3QiNQoRTGlzdENhcmRzUmVzcG9uc2USIAoFY2FyZHMYASADKAsyES5yb2FtY2FyZC52MS5DYXJkInAKBENhcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEhIKBWxhc3Q0GAMgASgJSACIAQESLgoKY3JlYXRlZF9hdBgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCAoGX2xhc3Q0IhMKEUVuc3VyZUNhcmRSZXF1ZXN0IjUKEkVuc3VyZUNhcmRSZXNwb25zZRIfCgRjYXJkGAEgASgLMhEucm9hbWNhcmQudjEuQ2FyZCIjChVHZXRDYXJkQmFsYW5jZVJlcXVlc3QSCgoCaWQYASABKAkigwEKFkdldENhcmRCYWxhbmNlUmVzcG9uc2USDwoHY2FyZF9pZBgBIAEoCRIQCghjdXJyZW5jeRgCIAEoCRIbChNhdmFpbGFibGVfdXNkX2NlbnRzGAMgASgFEikKBWFzX29mGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJ7ChxDcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0EgoKAmlkGAEgASgJEiEKGXByZWZlcnJlZF9tZXNzYWdlX3NjaGVtZXMYAiADKAkSGgoNcmVjaXBpZW50X2tleRgDIAEoCUgAiAEBQhAKDl9yZWNpcGllbnRfa2V5IrgBCh1DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXNwb25zZRIRCglpbnRlbnRfaWQYASABKAkSFgoObWVzc2FnZV9zY2hlbWUYAiABKAkSDwoHbWVzc2FnZRgDIAEoCRIrCgp0eXBlZF9kYXRhGAQgASgLMhcuZ29vZ2xlLnByb3RvYnVmLlN0cnVjdBIuCgpleHBpcmVzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKjAQoRUmV2ZWFsQ2FyZFJlcXVlc3QSCgoCaWQYASABKAkSEQoJaW50ZW50X2lkGAIgASgJEhEKCXNpZ25hdHVyZRgDIAEoCRIbCg5tZXNzYWdlX3NjaGVtZRgEIAEoCUgAiAEBEhoKDXJlY2lwaWVudF9rZXkYBSABKAlIAYgBAUIRCg9fbWVzc2FnZV9zY2hlbWVCEAoOX3JlY2lwaWVudF9rZXkiiAEKElJldmVhbENhcmRSZXNwb25zZRIPCgdjYXJkX2lkGAEgASgJEjEKC2NyZWRlbnRpYWxzGAIgASgLMhwucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxzEi4KBnNlYWxlZBgDIAEoCzIeLnJvYW1jYXJkLnYxLlNlYWxlZENyZWRlbnRpYWxzIncKD0NhcmRDcmVkZW50aWFscxITCgZudW1iZXIYASABKAlCA4ABARIZCgxleHBpcnlfbW9udGgYAiABKA1CA4ABARIYCgtleHBpcnlfeWVhchgDIAEoDUIDgAEBEhoKDXNlY3VyaXR5X2NvZGUYBCABKAlCA4ABASJDChFTZWFsZWRDcmVkZW50aWFscxINCgVzdWl0ZRgBIAEoCRILCgNlbmMYAiABKAkSEgoKY2lwaGVydGV4dBgDIAEoCTK8BgoLQ2FyZFNlcnZpY2USZAoQR2V0Q2FyZERpc2NvdmVyeRIkLnJvYW1jYXJkLnYxLkdldENhcmREaXNjb3ZlcnlSZXF1ZXN0GiUucm9hbWNhcmQudjEuR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlIgOQAgESUwoMUHVyY2hhc2VDYXJkEiAucm9hbWNhcmQudjEuUHVyY2hhc2VDYXJkUmVxdWVzdBohLnJvYW1jYXJkLnYxLlB1cmNoYXNlQ2FyZFJlc3BvbnNlEmcKEUdldFRvcHVwRGlzY292ZXJ5EiUucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXF1ZXN0GiYucm9hbWNhcmQudjEuR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZSIDkAIBEkoKCVRvcFVwQ2FyZBIdLnJvYW1jYXJkLnYxLlRvcFVwQ2FyZFJlcXVlc3QaHi5yb2FtY2FyZC52MS5Ub3BVcENhcmRSZXNwb25zZRJPCglMaXN0Q2FyZHMSHS5yb2FtY2FyZC52MS5MaXN0Q2FyZHNSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuTGlzdENhcmRzUmVzcG9uc2UiA5ACARJNCgpFbnN1cmVDYXJkEh4ucm9hbWNhcmQudjEuRW5zdXJlQ2FyZFJlcXVlc3QaHy5yb2FtY2FyZC52MS5FbnN1cmVDYXJkUmVzcG9uc2USXgoOR2V0Q2FyZEJhbGFuY2USIi5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlcXVlc3QaIy5yb2FtY2FyZC52MS5HZXRDYXJkQmFsYW5jZVJlc3BvbnNlIgOQAgESbgoVQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlEikucm9hbWNhcmQudjEuQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVxdWVzdBoqLnJvYW1jYXJkLnYxLkNyZWF0ZVJldmVhbENoYWxsZW5nZVJlc3BvbnNlEk0KClJldmVhbENhcmQSHi5yb2FtY2FyZC52MS5SZXZlYWxDYXJkUmVxdWVzdBofLnJvYW1jYXJkLnYxLlJldmVhbENhcmRSZXNwb25zZUJpCg9jb20ucm9hbWNhcmQudjFCCUNhcmRQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("ChZyb2FtY2FyZC92MS9jYXJkLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRDYXJkRGlzY292ZXJ5UmVxdWVzdCL8AQoYR2V0Q2FyZERpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHcGF5bWVudBgCIAEoCzIdLnJvYW1jYXJkLnYxLkNhcmRQYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAMgASgLMhoucm9hbWNhcmQudjEuQ2FyZE93bmVyc2hpcBIwCghpc3N1YW5jZRgEIAEoCzIeLnJvYW1jYXJkLnYxLkNhcmRJc3N1YW5jZVRlcm1zEjUKC2NyZWRlbnRpYWxzGAUgASgLMiAucm9hbWNhcmQudjEuQ2FyZENyZWRlbnRpYWxUZXJtcyKfAgoQQ2FyZFBheW1lbnRUZXJtcxIQCghwcm90b2NvbBgBIAEoCRIUCgx4NDAyX3ZlcnNpb24YAiABKA0SDgoGc2NoZW1lGAMgASgJEg8KB25ldHdvcmsYBCABKAkSDQoFYXNzZXQYBSABKAkSDgoGcGF5X3RvGAYgASgJEiAKGHdhbGxldF9wYXltZW50X3VzZF9jZW50cxgHIAEoDRIOCgZhbW91bnQYCCABKAkSDgoGbWV0aG9kGAkgASgJEhAKCHJlc291cmNlGAogASgJEhUKDWFjY291bnRfdHlwZXMYCyADKAkSIwobbWF4X3N1Ym1pc3Npb25zX3Blcl9hdHRlbXB0GAwgASgNEhMKC2NsaWVudF9ub3RlGA0gASgJIlgKDUNhcmRPd25lcnNoaXASDQoFb3duZXIYASABKAkSFwoPY2FyZHNfcGVyX293bmVyGAIgASgNEh8KF3NpZ25faW5fcmVxdWlyZWRfdG9fYnV5GAMgASgIIsgBChFDYXJkSXNzdWFuY2VUZXJtcxIUCgxhc3luY2hyb25vdXMYASABKAgSGAoQcGF5bWVudF9yZXF1aXJlZBgCIAEoCBIOCgZwdWJsaWMYAyABKAgSEQoJYWxsb3dsaXN0GAQgASgIEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgFIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAYgASgNEgwKBHBvbGwYByADKAkikQEKE0NhcmRDcmVkZW50aWFsVGVybXMSEgoKb3duZXJfb25seRgBIAEoCBIQCghub19zdG9yZRgCIAEoCBIgChhmcmVzaF9zaWduYXR1cmVfcmVxdWlyZWQYAyABKAgSEQoJY2hhbGxlbmdlGAQgASgJEg4KBnJldmVhbBgFIAEoCRIPCgdzZWFsaW5nGAYgASgJIi4KE1B1cmNoYXNlQ2FyZFJlcXVlc3QSFwoPaWRlbXBvdGVuY3lfa2V5GAEgASgJIjkKFFB1cmNoYXNlQ2FyZFJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiGAoWQ3JlYXRlQ2FyZE9yZGVyUmVxdWVzdCI8ChdDcmVhdGVDYXJkT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIhoKGEdldFRvcHVwRGlzY292ZXJ5UmVxdWVzdCLrAQoZR2V0VG9wdXBEaXNjb3ZlcnlSZXNwb25zZRIYChBjb250cmFjdF92ZXJzaW9uGAEgASgNEi4KB3BheW1lbnQYAiABKAsyHS5yb2FtY2FyZC52MS5DYXJkUGF5bWVudFRlcm1zEi4KCW93bmVyc2hpcBgDIAEoCzIbLnJvYW1jYXJkLnYxLlRvcHVwT3duZXJzaGlwEigKBmxpbWl0cxgEIAEoCzIYLnJvYW1jYXJkLnYxLlRvcHVwTGltaXRzEioKB2Z1bmRpbmcYBSABKAsyGS5yb2FtY2FyZC52MS5Ub3B1cEZ1bmRpbmcifwoOVG9wdXBPd25lcnNoaXASDQoFb3duZXIYASABKAkSHAoUYWN0aXZlX2NhcmRfcmVxdWlyZWQYAiABKAgSHwoXY2FyZF9zZWxlY3RlZF9ieV9zZXJ2ZXIYAyABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYBCABKAgimQEKC1RvcHVwTGltaXRzEhsKE21pbl9vcmRlcl91c2RfY2VudHMYASABKA0SHwoXZGVmYXVsdF9vcmRlcl91c2RfY2VudHMYAiABKA0SGwoTbWF4X29yZGVyX3VzZF9jZW50cxgDIAEoDRIUCgxsb2FkX2ZlZV9icHMYBCABKA0SGQoRbG9hZF9mZWVfcm91bmRpbmcYBSABKAkiSAoMVG9wdXBGdW5kaW5nEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIUCgxjb25maXJtZWRfYnkYAiADKAkSDAoEcG9sbBgDIAMoCSJfChBUb3BVcENhcmRSZXF1ZXN0Eh0KEGFtb3VudF91c2RfY2VudHMYASABKA1IAIgBARIXCg9pZGVtcG90ZW5jeV9rZXkYAiABKAlCEwoRX2Ftb3VudF91c2RfY2VudHMiNgoRVG9wVXBDYXJkUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciISChBMaXN0Q2FyZHNSZXF1ZXN0IjUKEUxpc3RDYXJkc1Jlc3BvbnNlEiAKBWNhcmRzGAEgAygLMhEucm9hbWNhcmQudjEuQ2FyZCJwCgRDYXJkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRISCgVsYXN0NBgDIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQggKBl9sYXN0NCITChFFbnN1cmVDYXJkUmVxdWVzdCI1ChJFbnN1cmVDYXJkUmVzcG9uc2USHwoEY2FyZBgBIAEoCzIRLnJvYW1jYXJkLnYxLkNhcmQiIwoVR2V0Q2FyZEJhbGFuY2VSZXF1ZXN0EgoKAmlkGAEgASgJIoMBChZHZXRDYXJkQmFsYW5jZVJlc3BvbnNlEg8KB2NhcmRfaWQYASABKAkSEAoIY3VycmVuY3kYAiABKAkSGwoTYXZhaWxhYmxlX3VzZF9jZW50cxgDIAEoBRIpCgVhc19vZhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiewocQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVxdWVzdBIKCgJpZBgBIAEoCRIhChlwcmVmZXJyZWRfbWVzc2FnZV9zY2hlbWVzGAIgAygJEhoKDXJlY2lwaWVudF9rZXkYAyABKAlIAIgBAUIQCg5fcmVjaXBpZW50X2tleSK4AQodQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVzcG9uc2USEQoJaW50ZW50X2lkGAEgASgJEhYKDm1lc3NhZ2Vfc2NoZW1lGAIgASgJEg8KB21lc3NhZ2UYAyABKAkSKwoKdHlwZWRfZGF0YRgEIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSLgoKZXhwaXJlc19hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiowEKEVJldmVhbENhcmRSZXF1ZXN0EgoKAmlkGAEgASgJEhEKCWludGVudF9pZBgCIAEoCRIRCglzaWduYXR1cmUYAyABKAkSGwoObWVzc2FnZV9zY2hlbWUYBCABKAlIAIgBARIaCg1yZWNpcGllbnRfa2V5GAUgASgJSAGIAQFCEQoPX21lc3NhZ2Vfc2NoZW1lQhAKDl9yZWNpcGllbnRfa2V5IogBChJSZXZlYWxDYXJkUmVzcG9uc2USDwoHY2FyZF9pZBgBIAEoCRIxCgtjcmVkZW50aWFscxgCIAEoCzIcLnJvYW1jYXJkLnYxLkNhcmRDcmVkZW50aWFscxIuCgZzZWFsZWQYAyABKAsyHi5yb2FtY2FyZC52MS5TZWFsZWRDcmVkZW50aWFscyJ3Cg9DYXJkQ3JlZGVudGlhbHMSEwoGbnVtYmVyGAEgASgJQgOAAQESGQoMZXhwaXJ5X21vbnRoGAIgASgNQgOAAQESGAoLZXhwaXJ5X3llYXIYAyABKA1CA4ABARIaCg1zZWN1cml0eV9jb2RlGAQgASgJQgOAAQEiQwoRU2VhbGVkQ3JlZGVudGlhbHMSDQoFc3VpdGUYASABKAkSCwoDZW5jGAIgASgJEhIKCmNpcGhlcnRleHQYAyABKAkymgcKC0NhcmRTZXJ2aWNlEmQKEEdldENhcmREaXNjb3ZlcnkSJC5yb2FtY2FyZC52MS5HZXRDYXJkRGlzY292ZXJ5UmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldENhcmREaXNjb3ZlcnlSZXNwb25zZSIDkAIBElMKDFB1cmNoYXNlQ2FyZBIgLnJvYW1jYXJkLnYxLlB1cmNoYXNlQ2FyZFJlcXVlc3QaIS5yb2FtY2FyZC52MS5QdXJjaGFzZUNhcmRSZXNwb25zZRJcCg9DcmVhdGVDYXJkT3JkZXISIy5yb2FtY2FyZC52MS5DcmVhdGVDYXJkT3JkZXJSZXF1ZXN0GiQucm9hbWNhcmQudjEuQ3JlYXRlQ2FyZE9yZGVyUmVzcG9uc2USZwoRR2V0VG9wdXBEaXNjb3ZlcnkSJS5yb2FtY2FyZC52MS5HZXRUb3B1cERpc2NvdmVyeVJlcXVlc3QaJi5yb2FtY2FyZC52MS5HZXRUb3B1cERpc2NvdmVyeVJlc3BvbnNlIgOQAgESSgoJVG9wVXBDYXJkEh0ucm9hbWNhcmQudjEuVG9wVXBDYXJkUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlRvcFVwQ2FyZFJlc3BvbnNlEk8KCUxpc3RDYXJkcxIdLnJvYW1jYXJkLnYxLkxpc3RDYXJkc1JlcXVlc3QaHi5yb2FtY2FyZC52MS5MaXN0Q2FyZHNSZXNwb25zZSIDkAIBEk0KCkVuc3VyZUNhcmQSHi5yb2FtY2FyZC52MS5FbnN1cmVDYXJkUmVxdWVzdBofLnJvYW1jYXJkLnYxLkVuc3VyZUNhcmRSZXNwb25zZRJeCg5HZXRDYXJkQmFsYW5jZRIiLnJvYW1jYXJkLnYxLkdldENhcmRCYWxhbmNlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkdldENhcmRCYWxhbmNlUmVzcG9uc2UiA5ACARJuChVDcmVhdGVSZXZlYWxDaGFsbGVuZ2USKS5yb2FtY2FyZC52MS5DcmVhdGVSZXZlYWxDaGFsbGVuZ2VSZXF1ZXN0Gioucm9hbWNhcmQudjEuQ3JlYXRlUmV2ZWFsQ2hhbGxlbmdlUmVzcG9uc2USTQoKUmV2ZWFsQ2FyZBIeLnJvYW1jYXJkLnYxLlJldmVhbENhcmRSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuUmV2ZWFsQ2FyZFJlc3BvbnNlQmkKD2NvbS5yb2FtY2FyZC52MUIJQ2FyZFByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetCardDiscoveryRequest
@@ -324,6 +324,36 @@ export const PurchaseCardResponseSchema: GenMessage<PurchaseCardResponse> = /*@_
   messageDesc(file_roamcard_v1_card, 7);
 
 /**
+ * @generated from message roamcard.v1.CreateCardOrderRequest
+ */
+export type CreateCardOrderRequest = Message<"roamcard.v1.CreateCardOrderRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.CreateCardOrderRequest.
+ * Use `create(CreateCardOrderRequestSchema)` to create a new message.
+ */
+export const CreateCardOrderRequestSchema: GenMessage<CreateCardOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 8);
+
+/**
+ * @generated from message roamcard.v1.CreateCardOrderResponse
+ */
+export type CreateCardOrderResponse = Message<"roamcard.v1.CreateCardOrderResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CreateCardOrderResponse.
+ * Use `create(CreateCardOrderResponseSchema)` to create a new message.
+ */
+export const CreateCardOrderResponseSchema: GenMessage<CreateCardOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_card, 9);
+
+/**
  * @generated from message roamcard.v1.GetTopupDiscoveryRequest
  */
 export type GetTopupDiscoveryRequest = Message<"roamcard.v1.GetTopupDiscoveryRequest"> & {
@@ -334,7 +364,7 @@ export type GetTopupDiscoveryRequest = Message<"roamcard.v1.GetTopupDiscoveryReq
  * Use `create(GetTopupDiscoveryRequestSchema)` to create a new message.
  */
 export const GetTopupDiscoveryRequestSchema: GenMessage<GetTopupDiscoveryRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 8);
+  messageDesc(file_roamcard_v1_card, 10);
 
 /**
  * The funding contract of a card.
@@ -375,7 +405,7 @@ export type GetTopupDiscoveryResponse = Message<"roamcard.v1.GetTopupDiscoveryRe
  * Use `create(GetTopupDiscoveryResponseSchema)` to create a new message.
  */
 export const GetTopupDiscoveryResponseSchema: GenMessage<GetTopupDiscoveryResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 9);
+  messageDesc(file_roamcard_v1_card, 11);
 
 /**
  * Whose card is topped up.
@@ -415,7 +445,7 @@ export type TopupOwnership = Message<"roamcard.v1.TopupOwnership"> & {
  * Use `create(TopupOwnershipSchema)` to create a new message.
  */
 export const TopupOwnershipSchema: GenMessage<TopupOwnership> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 10);
+  messageDesc(file_roamcard_v1_card, 12);
 
 /**
  * What a top-up may be.
@@ -456,7 +486,7 @@ export type TopupLimits = Message<"roamcard.v1.TopupLimits"> & {
  * Use `create(TopupLimitsSchema)` to create a new message.
  */
 export const TopupLimitsSchema: GenMessage<TopupLimits> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 11);
+  messageDesc(file_roamcard_v1_card, 13);
 
 /**
  * How the credit arrives.
@@ -489,7 +519,7 @@ export type TopupFunding = Message<"roamcard.v1.TopupFunding"> & {
  * Use `create(TopupFundingSchema)` to create a new message.
  */
 export const TopupFundingSchema: GenMessage<TopupFunding> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 12);
+  messageDesc(file_roamcard_v1_card, 14);
 
 /**
  * @generated from message roamcard.v1.TopUpCardRequest
@@ -515,7 +545,7 @@ export type TopUpCardRequest = Message<"roamcard.v1.TopUpCardRequest"> & {
  * Use `create(TopUpCardRequestSchema)` to create a new message.
  */
 export const TopUpCardRequestSchema: GenMessage<TopUpCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 13);
+  messageDesc(file_roamcard_v1_card, 15);
 
 /**
  * @generated from message roamcard.v1.TopUpCardResponse
@@ -532,7 +562,7 @@ export type TopUpCardResponse = Message<"roamcard.v1.TopUpCardResponse"> & {
  * Use `create(TopUpCardResponseSchema)` to create a new message.
  */
 export const TopUpCardResponseSchema: GenMessage<TopUpCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 14);
+  messageDesc(file_roamcard_v1_card, 16);
 
 /**
  * @generated from message roamcard.v1.ListCardsRequest
@@ -545,7 +575,7 @@ export type ListCardsRequest = Message<"roamcard.v1.ListCardsRequest"> & {
  * Use `create(ListCardsRequestSchema)` to create a new message.
  */
 export const ListCardsRequestSchema: GenMessage<ListCardsRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 15);
+  messageDesc(file_roamcard_v1_card, 17);
 
 /**
  * @generated from message roamcard.v1.ListCardsResponse
@@ -562,7 +592,7 @@ export type ListCardsResponse = Message<"roamcard.v1.ListCardsResponse"> & {
  * Use `create(ListCardsResponseSchema)` to create a new message.
  */
 export const ListCardsResponseSchema: GenMessage<ListCardsResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 16);
+  messageDesc(file_roamcard_v1_card, 18);
 
 /**
  * A virtual card.
@@ -602,7 +632,7 @@ export type Card = Message<"roamcard.v1.Card"> & {
  * Use `create(CardSchema)` to create a new message.
  */
 export const CardSchema: GenMessage<Card> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 17);
+  messageDesc(file_roamcard_v1_card, 19);
 
 /**
  * @generated from message roamcard.v1.EnsureCardRequest
@@ -615,7 +645,7 @@ export type EnsureCardRequest = Message<"roamcard.v1.EnsureCardRequest"> & {
  * Use `create(EnsureCardRequestSchema)` to create a new message.
  */
 export const EnsureCardRequestSchema: GenMessage<EnsureCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 18);
+  messageDesc(file_roamcard_v1_card, 20);
 
 /**
  * @generated from message roamcard.v1.EnsureCardResponse
@@ -632,7 +662,7 @@ export type EnsureCardResponse = Message<"roamcard.v1.EnsureCardResponse"> & {
  * Use `create(EnsureCardResponseSchema)` to create a new message.
  */
 export const EnsureCardResponseSchema: GenMessage<EnsureCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 19);
+  messageDesc(file_roamcard_v1_card, 21);
 
 /**
  * @generated from message roamcard.v1.GetCardBalanceRequest
@@ -649,7 +679,7 @@ export type GetCardBalanceRequest = Message<"roamcard.v1.GetCardBalanceRequest">
  * Use `create(GetCardBalanceRequestSchema)` to create a new message.
  */
 export const GetCardBalanceRequestSchema: GenMessage<GetCardBalanceRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 20);
+  messageDesc(file_roamcard_v1_card, 22);
 
 /**
  * @generated from message roamcard.v1.GetCardBalanceResponse
@@ -685,7 +715,7 @@ export type GetCardBalanceResponse = Message<"roamcard.v1.GetCardBalanceResponse
  * Use `create(GetCardBalanceResponseSchema)` to create a new message.
  */
 export const GetCardBalanceResponseSchema: GenMessage<GetCardBalanceResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 21);
+  messageDesc(file_roamcard_v1_card, 23);
 
 /**
  * @generated from message roamcard.v1.CreateRevealChallengeRequest
@@ -717,7 +747,7 @@ export type CreateRevealChallengeRequest = Message<"roamcard.v1.CreateRevealChal
  * Use `create(CreateRevealChallengeRequestSchema)` to create a new message.
  */
 export const CreateRevealChallengeRequestSchema: GenMessage<CreateRevealChallengeRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 22);
+  messageDesc(file_roamcard_v1_card, 24);
 
 /**
  * @generated from message roamcard.v1.CreateRevealChallengeResponse
@@ -760,7 +790,7 @@ export type CreateRevealChallengeResponse = Message<"roamcard.v1.CreateRevealCha
  * Use `create(CreateRevealChallengeResponseSchema)` to create a new message.
  */
 export const CreateRevealChallengeResponseSchema: GenMessage<CreateRevealChallengeResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 23);
+  messageDesc(file_roamcard_v1_card, 25);
 
 /**
  * @generated from message roamcard.v1.RevealCardRequest
@@ -801,7 +831,7 @@ export type RevealCardRequest = Message<"roamcard.v1.RevealCardRequest"> & {
  * Use `create(RevealCardRequestSchema)` to create a new message.
  */
 export const RevealCardRequestSchema: GenMessage<RevealCardRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 24);
+  messageDesc(file_roamcard_v1_card, 26);
 
 /**
  * @generated from message roamcard.v1.RevealCardResponse
@@ -832,7 +862,7 @@ export type RevealCardResponse = Message<"roamcard.v1.RevealCardResponse"> & {
  * Use `create(RevealCardResponseSchema)` to create a new message.
  */
 export const RevealCardResponseSchema: GenMessage<RevealCardResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 25);
+  messageDesc(file_roamcard_v1_card, 27);
 
 /**
  * What a merchant asks for. Never stored, logged or cached by the service.
@@ -870,7 +900,7 @@ export type CardCredentials = Message<"roamcard.v1.CardCredentials"> & {
  * Use `create(CardCredentialsSchema)` to create a new message.
  */
 export const CardCredentialsSchema: GenMessage<CardCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 26);
+  messageDesc(file_roamcard_v1_card, 28);
 
 /**
  * CardCredentials as canonical JSON, sealed by HPKE (RFC 9180): base mode,
@@ -905,7 +935,7 @@ export type SealedCredentials = Message<"roamcard.v1.SealedCredentials"> & {
  * Use `create(SealedCredentialsSchema)` to create a new message.
  */
 export const SealedCredentialsSchema: GenMessage<SealedCredentials> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_card, 27);
+  messageDesc(file_roamcard_v1_card, 29);
 
 /**
  * CardService sells virtual cards and serves their owners.
@@ -935,6 +965,18 @@ export const CardService: GenService<{
     methodKind: "unary";
     input: typeof PurchaseCardRequestSchema;
     output: typeof PurchaseCardResponseSchema;
+  },
+  /**
+   * Opens an order for the signed-in wallet's card that is paid later, at its `payable_url`, by the
+   * same wallet. With an `Idempotency-Key` the same key gives the same order again, and a card
+   * purchase with that key pays it; without one the wallet's open order is returned, or a new one.
+   *
+   * @generated from rpc roamcard.v1.CardService.CreateCardOrder
+   */
+  createCardOrder: {
+    methodKind: "unary";
+    input: typeof CreateCardOrderRequestSchema;
+    output: typeof CreateCardOrderResponseSchema;
   },
   /**
    * Describes what a top-up may be, what it costs and how the credit arrives.

@@ -4,15 +4,142 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_struct, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file roamcard/v1/order.proto.
  */
 export const file_roamcard_v1_order: GenFile = /*@__PURE__*/
-  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEigQEKEUxpc3RPcmRlcnNSZXF1ZXN0EhMKBnN0YXR1cxgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBAUIJCgdfc3RhdHVzQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4iagoSTGlzdE9yZGVyc1Jlc3BvbnNlEiIKBm9yZGVycxgBIAMoCzISLnJvYW1jYXJkLnYxLk9yZGVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4iIwoPR2V0T3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIjUKEEdldE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciKVAwoFT3JkZXISEAoIb3JkZXJfaWQYASABKAkSFAoMb3BlcmF0aW9uX2lkGAIgASgJEgwKBGtpbmQYAyABKAkSDgoGc3RhdHVzGAQgASgJEiUKC3BheWFibGVfdXJsGAUgASgJSABSC3BheWFibGVfdXJsiAEBEhgKEGFtb3VudF91c2RfY2VudHMYBiABKA0SJQoHcGF5bWVudBgHIAEoCzIULnJvYW1jYXJkLnYxLlBheW1lbnQSJwoIaXNzdWFuY2UYCCABKAsyFS5yb2FtY2FyZC52MS5Jc3N1YW5jZRIhCgV0b3B1cBgJIAEoCzISLnJvYW1jYXJkLnYxLlRvcHVwEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQFCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZCKNAQoHUGF5bWVudBINCgVwYXllchgBIAEoCRIPCgduZXR3b3JrGAIgASgJEg0KBWFzc2V0GAMgASgJEg4KBmFtb3VudBgEIAEoCRITCgt0cmFuc2FjdGlvbhgFIAEoCRIuCgpzZXR0bGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCJrCgVUb3B1cBIOCgZzdGF0dXMYASABKAkSFwoPZ3Jvc3NfdXNkX2NlbnRzGAIgASgNEhoKEmxvYWRfZmVlX3VzZF9jZW50cxgDIAEoDRIdChVjYXJkX2NyZWRpdF91c2RfY2VudHMYBCABKA0ikAEKCElzc3VhbmNlEg4KBnN0YXR1cxgBIAEoCRIUCgdjYXJkX2lkGAIgASgJSACIAQESIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAMgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYBCABKA1CCgoIX2NhcmRfaWQysAEKDE9yZGVyU2VydmljZRJSCgpMaXN0T3JkZXJzEh4ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1JlcXVlc3QaHy5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVzcG9uc2UiA5ACARJMCghHZXRPcmRlchIcLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVzcG9uc2UiA5ACAUJqCg9jb20ucm9hbWNhcmQudjFCCk9yZGVyUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSI1ChBHZXRPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIilQMKBU9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEhQKDG9wZXJhdGlvbl9pZBgCIAEoCRIMCgRraW5kGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIlCgtwYXlhYmxlX3VybBgFIAEoCUgAUgtwYXlhYmxlX3VybIgBARIYChBhbW91bnRfdXNkX2NlbnRzGAYgASgNEiUKB3BheW1lbnQYByABKAsyFC5yb2FtY2FyZC52MS5QYXltZW50EicKCGlzc3VhbmNlGAggASgLMhUucm9hbWNhcmQudjEuSXNzdWFuY2USIQoFdG9wdXAYCSABKAsyEi5yb2FtY2FyZC52MS5Ub3B1cBIuCgpjcmVhdGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCghyZXBsYXllZBgNIAEoCEgBiAEBQg4KDF9wYXlhYmxlX3VybEILCglfcmVwbGF5ZWQijQEKB1BheW1lbnQSDQoFcGF5ZXIYASABKAkSDwoHbmV0d29yaxgCIAEoCRINCgVhc3NldBgDIAEoCRIOCgZhbW91bnQYBCABKAkSEwoLdHJhbnNhY3Rpb24YBSABKAkSLgoKc2V0dGxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiawoFVG9wdXASDgoGc3RhdHVzGAEgASgJEhcKD2dyb3NzX3VzZF9jZW50cxgCIAEoDRIaChJsb2FkX2ZlZV91c2RfY2VudHMYAyABKA0SHQoVY2FyZF9jcmVkaXRfdXNkX2NlbnRzGAQgASgNIpABCghJc3N1YW5jZRIOCgZzdGF0dXMYASABKAkSFAoHY2FyZF9pZBgCIAEoCUgAiAEBEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgDIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAQgASgNQgoKCF9jYXJkX2lkMqMDCgxPcmRlclNlcnZpY2USUgoKTGlzdE9yZGVycxIeLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1Jlc3BvbnNlIgOQAgESTAoIR2V0T3JkZXISHC5yb2FtY2FyZC52MS5HZXRPcmRlclJlcXVlc3QaHS5yb2FtY2FyZC52MS5HZXRPcmRlclJlc3BvbnNlIgOQAgESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2VCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+
+/**
+ * @generated from message roamcard.v1.CreateOrderRequest
+ */
+export type CreateOrderRequest = Message<"roamcard.v1.CreateOrderRequest"> & {
+  /**
+   * The gross payment in US dollars, as a number or as a decimal string such as `25.50`: 25.00 to
+   * 250.00, without fractions of a cent; 25.00 when absent.
+   *
+   * @generated from field: google.protobuf.Value amount = 1;
+   */
+  amount?: Value | undefined;
+
+  /**
+   * The same in US dollar cents. When both are given they must agree.
+   *
+   * @generated from field: optional uint32 amount_usd_cents = 2;
+   */
+  amountUsdCents?: number | undefined;
+
+  /**
+   * What payers are told the payment is for: an absolute URL on this service's own origin. It is
+   * never fetched.
+   *
+   * @generated from field: optional string resource = 3;
+   */
+  resource?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CreateOrderRequest.
+ * Use `create(CreateOrderRequestSchema)` to create a new message.
+ */
+export const CreateOrderRequestSchema: GenMessage<CreateOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 0);
+
+/**
+ * @generated from message roamcard.v1.CreateOrderResponse
+ */
+export type CreateOrderResponse = Message<"roamcard.v1.CreateOrderResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CreateOrderResponse.
+ * Use `create(CreateOrderResponseSchema)` to create a new message.
+ */
+export const CreateOrderResponseSchema: GenMessage<CreateOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 1);
+
+/**
+ * @generated from message roamcard.v1.PayOrderRequest
+ */
+export type PayOrderRequest = Message<"roamcard.v1.PayOrderRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+};
+
+/**
+ * Describes the message roamcard.v1.PayOrderRequest.
+ * Use `create(PayOrderRequestSchema)` to create a new message.
+ */
+export const PayOrderRequestSchema: GenMessage<PayOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 2);
+
+/**
+ * @generated from message roamcard.v1.PayOrderResponse
+ */
+export type PayOrderResponse = Message<"roamcard.v1.PayOrderResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.PayOrderResponse.
+ * Use `create(PayOrderResponseSchema)` to create a new message.
+ */
+export const PayOrderResponseSchema: GenMessage<PayOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 3);
+
+/**
+ * @generated from message roamcard.v1.SubmitPaymentRequest
+ */
+export type SubmitPaymentRequest = Message<"roamcard.v1.SubmitPaymentRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * What PAYMENT-SIGNATURE would hold: base64 of an x402 PaymentPayload.
+   *
+   * @generated from field: string payment_signature = 2;
+   */
+  paymentSignature: string;
+};
+
+/**
+ * Describes the message roamcard.v1.SubmitPaymentRequest.
+ * Use `create(SubmitPaymentRequestSchema)` to create a new message.
+ */
+export const SubmitPaymentRequestSchema: GenMessage<SubmitPaymentRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 4);
+
+/**
+ * @generated from message roamcard.v1.SubmitPaymentResponse
+ */
+export type SubmitPaymentResponse = Message<"roamcard.v1.SubmitPaymentResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.SubmitPaymentResponse.
+ * Use `create(SubmitPaymentResponseSchema)` to create a new message.
+ */
+export const SubmitPaymentResponseSchema: GenMessage<SubmitPaymentResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 5);
 
 /**
  * @generated from message roamcard.v1.ListOrdersRequest
@@ -45,7 +172,7 @@ export type ListOrdersRequest = Message<"roamcard.v1.ListOrdersRequest"> & {
  * Use `create(ListOrdersRequestSchema)` to create a new message.
  */
 export const ListOrdersRequestSchema: GenMessage<ListOrdersRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 0);
+  messageDesc(file_roamcard_v1_order, 6);
 
 /**
  * @generated from message roamcard.v1.ListOrdersResponse
@@ -69,7 +196,7 @@ export type ListOrdersResponse = Message<"roamcard.v1.ListOrdersResponse"> & {
  * Use `create(ListOrdersResponseSchema)` to create a new message.
  */
 export const ListOrdersResponseSchema: GenMessage<ListOrdersResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 1);
+  messageDesc(file_roamcard_v1_order, 7);
 
 /**
  * @generated from message roamcard.v1.GetOrderRequest
@@ -86,7 +213,7 @@ export type GetOrderRequest = Message<"roamcard.v1.GetOrderRequest"> & {
  * Use `create(GetOrderRequestSchema)` to create a new message.
  */
 export const GetOrderRequestSchema: GenMessage<GetOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 2);
+  messageDesc(file_roamcard_v1_order, 8);
 
 /**
  * @generated from message roamcard.v1.GetOrderResponse
@@ -103,7 +230,7 @@ export type GetOrderResponse = Message<"roamcard.v1.GetOrderResponse"> & {
  * Use `create(GetOrderResponseSchema)` to create a new message.
  */
 export const GetOrderResponseSchema: GenMessage<GetOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 3);
+  messageDesc(file_roamcard_v1_order, 9);
 
 /**
  * Something asked for, its price, and how far it has come.
@@ -141,7 +268,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
   status: string;
 
   /**
-   * Where an unpaid order is paid.
+   * Where an unpaid order is paid by x402; absent when it cannot be paid.
    *
    * @generated from field: optional string payable_url = 5 [json_name = "payable_url"];
    */
@@ -200,7 +327,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
  * Use `create(OrderSchema)` to create a new message.
  */
 export const OrderSchema: GenMessage<Order> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 4);
+  messageDesc(file_roamcard_v1_order, 10);
 
 /**
  * A payment proven on chain.
@@ -256,7 +383,7 @@ export type Payment = Message<"roamcard.v1.Payment"> & {
  * Use `create(PaymentSchema)` to create a new message.
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 5);
+  messageDesc(file_roamcard_v1_order, 11);
 
 /**
  * How the crediting of a card stands.
@@ -265,7 +392,7 @@ export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
  */
 export type Topup = Message<"roamcard.v1.Topup"> & {
   /**
-   * queued, pending, credited, or review when an operator looks at it.
+   * unpaid, queued, pending, credited, or review when an operator looks at it.
    *
    * @generated from field: string status = 1;
    */
@@ -298,7 +425,7 @@ export type Topup = Message<"roamcard.v1.Topup"> & {
  * Use `create(TopupSchema)` to create a new message.
  */
 export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 6);
+  messageDesc(file_roamcard_v1_order, 12);
 
 /**
  * How the issuing of a card stands.
@@ -307,7 +434,7 @@ export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
  */
 export type Issuance = Message<"roamcard.v1.Issuance"> & {
   /**
-   * queued, pending, active, or review when an operator looks at it.
+   * unpaid, queued, pending, active, or review when an operator looks at it.
    *
    * @generated from field: string status = 1;
    */
@@ -340,10 +467,10 @@ export type Issuance = Message<"roamcard.v1.Issuance"> & {
  * Use `create(IssuanceSchema)` to create a new message.
  */
 export const IssuanceSchema: GenMessage<Issuance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 7);
+  messageDesc(file_roamcard_v1_order, 13);
 
 /**
- * OrderService reads what a wallet has bought.
+ * OrderService opens, pays and reads the orders of a wallet.
  *
  * @generated from service roamcard.v1.OrderService
  */
@@ -367,6 +494,43 @@ export const OrderService: GenService<{
     methodKind: "unary";
     input: typeof GetOrderRequestSchema;
     output: typeof GetOrderResponseSchema;
+  },
+  /**
+   * Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
+   * `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
+   * With an `Idempotency-Key` the same key and body give the same order again.
+   *
+   * @generated from rpc roamcard.v1.OrderService.CreateOrder
+   */
+  createOrder: {
+    methodKind: "unary";
+    input: typeof CreateOrderRequestSchema;
+    output: typeof CreateOrderResponseSchema;
+  },
+  /**
+   * Pays an order by x402, with any client and without a session. Without a payment it answers 402
+   * with the terms in PAYMENT-REQUIRED; repeat the request with PAYMENT-SIGNATURE. Only the wallet
+   * that the order was opened for can pay it. After an unclear answer repeat the same request: an
+   * order is never paid twice.
+   *
+   * @generated from rpc roamcard.v1.OrderService.PayOrder
+   */
+  payOrder: {
+    methodKind: "unary";
+    input: typeof PayOrderRequestSchema;
+    output: typeof PayOrderResponseSchema;
+  },
+  /**
+   * Pays an order of the signed-in wallet with a payment in the body, for clients that cannot set
+   * PAYMENT-SIGNATURE. Otherwise as at `payable_url`: the payer is the owner, and a repeat gets the
+   * same answer.
+   *
+   * @generated from rpc roamcard.v1.OrderService.SubmitPayment
+   */
+  submitPayment: {
+    methodKind: "unary";
+    input: typeof SubmitPaymentRequestSchema;
+    output: typeof SubmitPaymentResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_roamcard_v1_order, 0);
