@@ -51,6 +51,15 @@ func contests() []contest {
 			b := w.buyer()
 			return each(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, b.payment())) })
 		}},
+		{name: "one open order, paid by every route", shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int) []request {
+			b, key := w.buyer(), fmt.Sprint("open-", n)
+			b.signIn()
+			o := b.opens(cardOrdersPath, key, "")
+			return each(func(i int) request {
+				payment := header(w.t, b.payment())
+				return []request{payFor("GET", o.path(), payment), payFor("POST", aliasPath+o.OrderID, payment), purchase(key, payment)}[i/len(w.instances)%3]
+			})
+		}},
 		// A loser that comes after the settlement finds the nonce spent.
 		{name: "one authorization, many keys", losers: []fault.Code{fault.AuthorizationAlreadyUsed, fault.CardAlreadyExists}, round: func(w *world, n int) []request {
 			payment := header(w.t, w.buyer().payment())

@@ -73,6 +73,7 @@ func TestMemberIsRequiredWhenRulesRefuseItsAbsence(t *testing.T) {
 func TestAnswerAlwaysHasWhatHasNoPresence(t *testing.T) {
 	schema := at(t, shopDocument(t), "components/schemas/PutResponse")
 	equal(t, at(t, schema, "required"), []any{"always", "things"})
+	equal(t, at(t, schema, "properties/amount"), object{"type": []any{"number", "string"}})
 	equal(t, at(t, schema, "properties/extra"), object{"type": "object", "additionalProperties": true})
 	equal(t, at(t, schema, "properties/putAt"), object{"type": "string", "format": "date-time"})
 	if _, closed := schema.(object)["additionalProperties"]; closed {

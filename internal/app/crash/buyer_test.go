@@ -30,6 +30,9 @@ type buyer struct {
 	purchase string
 	// toppingUp makes it buy credit for the card it has.
 	toppingUp bool
+	// later makes it open an order first and pay that; payable is where, once the order is known.
+	later   bool
+	payable string
 	// offer is the challenge's; the same at every signing.
 	offer    x402.Requirements
 	resource x402.Resource
@@ -75,6 +78,9 @@ func (b *buyer) ask(ctx context.Context, payment string) (int, http.Header, boug
 	if err != nil {
 		return 0, nil, bought{}, err
 	}
+	if b.later {
+		path, body = b.payable, nil
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.world.addr+path, bytes.NewReader(body))
 	if err != nil {
 		return 0, nil, bought{}, err
@@ -110,6 +116,11 @@ func (b *buyer) ask(ctx context.Context, payment string) (int, http.Header, boug
 
 // challenge learns the terms.
 func (b *buyer) challenge(ctx context.Context) error {
+	if b.later && b.payable == "" {
+		if err := b.open(ctx); err != nil {
+			return err
+		}
+	}
 	status, header, _, err := b.ask(ctx, "")
 	if err != nil {
 		return err

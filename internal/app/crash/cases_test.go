@@ -49,23 +49,24 @@ const (
 const (
 	issue = "card issue"
 	topup = "card top-up"
+	later = "card order paid later"
 )
 
 // passes are how often an ordinary purchase comes by a point; each pass is a case.
 func passes(flow, settler, point string) int {
 	area, _, _ := strings.Cut(point, ".")
 	switch {
-	case area == "bury", area == "open", area == "expire":
+	case area == "bury", area == "expire", area == "open" && flow != later:
 		return 0
 	case area == "attempt" && settler != relayer: // of both, the second has nothing to do
 		return 0
 	case area == "facilitator" && settler == relayer:
 		return 0
-	case flow == issue && area == "load":
+	case flow != topup && area == "load":
 		return 0
 	case flow == topup && (area == "card" || area == "issuer" || area == "fee"):
 		return 0
-	case area == "move", flow == issue && area == "submit":
+	case area == "move", flow != topup && area == "submit":
 		return 2
 	}
 	return 1
@@ -144,6 +145,21 @@ func whileACardIsToppedUp() []crash {
 	}
 }
 
+// whileAnOrderIsPaidLater takes every point, from the order's opening on.
+func whileAnOrderIsPaidLater() []crash {
+	var cases []crash
+	for _, p := range points(later, relayer) {
+		cases = append(cases, crash{flow: later, first: p})
+	}
+	return append(cases,
+		crash{flow: later, first: "open.before_commit", second: "open.committed"},
+		crash{flow: later, first: "open.committed", second: "place.committed"},
+		crash{flow: later, first: "place.before_commit", second: "place.committed", signs: true},
+		crash{flow: later, first: "attempt.sent", second: "settle.before_commit", signs: true},
+		crash{flow: later, first: "answer.half", signs: true},
+	)
+}
+
 // andTheBuyerSignsAnew: clients sign a new authorization whenever they ask again. One that is not needed
 // is never sent.
 func andTheBuyerSignsAnew() []crash {
@@ -169,6 +185,8 @@ func again(flow, settler, first, second string) bool {
 	switch {
 	case passed:
 		return false // the pass before may be done already
+	case name == "open.committed":
+		return i < j // the key finds the order
 	case strings.HasPrefix(name, "answer."):
 		return true // every repeat is answered
 	case j <= last:

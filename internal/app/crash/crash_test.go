@@ -30,11 +30,12 @@ func TestKilled(t *testing.T) {
 	}
 	worlds := pool(t)
 	for name, cases := range map[string][]crash{
-		"once at every point":         once(),
-		"again while it recovers":     whileItRecovers(),
-		"while a facilitator settles": whileAFacilitatorSettles(),
-		"while a card is topped up":   whileACardIsToppedUp(),
-		"and the buyer signs anew":    andTheBuyerSignsAnew(),
+		"once at every point":          once(),
+		"again while it recovers":      whileItRecovers(),
+		"while a facilitator settles":  whileAFacilitatorSettles(),
+		"while a card is topped up":    whileACardIsToppedUp(),
+		"while an order is paid later": whileAnOrderIsPaidLater(),
+		"and the buyer signs anew":     andTheBuyerSignsAnew(),
 	} {
 		t.Run(name, func(t *testing.T) { run(t, worlds, cases) })
 	}
@@ -75,8 +76,9 @@ func (w *world) survive(t *testing.T, c crash) {
 	if c.flow == topup {
 		w.ownsACard(t, b)
 	}
+	b.later = c.flow == later
 	p := w.start(t, c.settler, fault(c.first, "kill"))
-	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" {
+	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" && !strings.HasPrefix(c.first, "open.") {
 		t.Fatalf("ask for the terms: %v", err)
 	}
 	header := b.press(t, p, "", false)
@@ -184,6 +186,9 @@ func (w *world) counts(t *testing.T, b *buyer) {
 	}
 	if got != want {
 		t.Errorf("the purchase came to %+v, want %+v", got, want)
+	}
+	if n := b.orders(t); n != want.Orders {
+		t.Errorf("the buyer has %d orders, want %d", n, want.Orders)
 	}
 }
 
