@@ -5,5 +5,6 @@ import "./keys.test.mjs";
 import "./lost-reply.test.mjs";
 import "./bad-input.test.mjs";
 import "./topup.test.mjs";
+import "./payable.test.mjs";
 import "./triggers.test.mjs";
 import "./crash.test.mjs";
