@@ -13,6 +13,7 @@ body_not_compared       checkout  AnotherBody
 forged_quote            checkout  AQuoteIsOurs
 deliver_first           checkout  NothingIsDelivered
 order_of_anyone         checkout  AnOrderExists
+anyone_pays             checkout  AnOpenedOrder
 amount_at_least         payment   .
 expired_accepted        payment   .
 receipt_trusted         chain     SpentElsewhere
@@ -26,6 +27,7 @@ job_forgotten           store     PlacedWithItsJob
 order_unfenced          store     LostItsJob
 holds_unlimited         store     WhatIsScarce
 holds_released_early    store     AHoldLasts
+paid_too_late           store     WhoseTimeIsOver
 resend_unknown          card      .
 horizon_ignored         card      .
 new_reference           card      .

@@ -18,6 +18,8 @@ const (
 	DeliverFirst = planted == "deliver_first"
 	// OrderOfAnyone shows an order to every wallet that knows its id.
 	OrderOfAnyone = planted == "order_of_anyone"
+	// AnyonePays lets a wallet pay an order that another one opened.
+	AnyonePays = planted == "anyone_pays"
 )
 
 // Paying.
@@ -48,6 +50,8 @@ const (
 	JobForgotten = planted == "job_forgotten"
 	// OrderUnfenced lets a worker that has lost its job go on moving the order.
 	OrderUnfenced = planted == "order_unfenced"
+	// PaidTooLate claims a payment for an order whose time is over.
+	PaidTooLate = planted == "paid_too_late"
 	// HoldsUnlimited promises the same float to everyone.
 	HoldsUnlimited = planted == "holds_unlimited"
 	// HoldsReleasedEarly gives a paid order's float away before the order is delivered.

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/predicate"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
@@ -191,8 +192,11 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (or
 	ord := p.Order
 	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer", Reason: "payment claimed"}
 	if p.Again {
-		n, err := tx.Order.Update().
-			Where(entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version), o.s.inTime()).
+		unpaid := []predicate.Order{entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version)}
+		if !mutant.PaidTooLate {
+			unpaid = append(unpaid, o.s.inTime())
+		}
+		n, err := tx.Order.Update().Where(unpaid...).
 			SetStatus(entorder.StatusSettling).ClearExpiresAt().AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
 		if err == nil && n == 0 {
 			err = errRepeated

@@ -1,6 +1,9 @@
 // Orders opened first and paid later at their payable_url, by the official client.
 import assert from "node:assert/strict";
-import { wrapFetchWithPayment } from "@x402/fetch";
+import { ConnectError, createClient } from "@connectrpc/connect";
+import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
+import { wrapFetchWithPayment, x402Client, x402HTTPClient } from "@x402/fetch";
+import { CardService, OrderService } from "roamcard";
 import { get, json, newKey, poll, post, problem, purchase, signIn } from "./support/api.mjs";
 import { headerOf, payerClient, receiptOf, signPayment, termsOf } from "./support/payer.mjs";
 import { buyer, chain, dev, scenario } from "./support/shared.mjs";
@@ -112,6 +115,29 @@ scenario("an order opened with a key is paid by a purchase with that key", async
   const replay = await moving(account, 0n, async () => json(await fetch(order.payable_url, { headers: await signed(account) })));
   assert.equal(replay.replayed, true);
 });
+
+scenario("an order is opened and paid over gRPC and over Connect", async () => {
+  const account = buyer();
+  const session = await signIn(dev.baseUrl, account, "eip191");
+  const transports = [createGrpcTransport({ baseUrl: dev.baseUrl }), createConnectTransport({ baseUrl: dev.baseUrl, httpVersion: "1.1" })];
+  const [overGrpc, overConnect] = transports.map((t) => createClient(OrderService, t));
+  const { order } = await createClient(CardService, transports[0]).createCardOrder({}, { headers: session });
+  assert.equal(order.payableUrl, `${dev.baseUrl}/pay/${order.orderId}`);
+  await moving(account, 25_000_000n, () => payOver(overGrpc, account, order));
+  await poll("an active card", async () => (await get(dev.baseUrl, "/api/cards", session)).cards, ([c]) => c?.status === "ACTIVE");
+  const funding = await overConnect.createOrder({ amount: { kind: { case: "stringValue", value: "25.01" } } }, { headers: session });
+  await moving(account, 25_010_000n, () => payOver(overConnect, account, funding.order));
+});
+
+/** Pays an order over a transport: asks, signs, asks again. */
+async function payOver(orderService, account, order) {
+  const unpaid = await orderService.payOrder({ orderId: order.orderId }).then(() => assert.fail("paid by nobody"), ConnectError.from);
+  const terms = new x402HTTPClient(new x402Client()).getPaymentRequiredResponse((name) => unpaid.metadata.get(name));
+  const headers = { "payment-signature": headerOf(await signPayment(account, terms, "$250")) };
+  const paid = await orderService.payOrder({ orderId: order.orderId }, { headers });
+  assert.equal(paid.order.orderId, order.orderId);
+  assert.equal(paid.order.payment.payer, account.address);
+}
 
 /** The header of a payment for a card that nobody needs. */
 async function signed(account) {

@@ -20,8 +20,8 @@ export function termsOf(response) {
 }
 
 /** A signed payment for the terms. */
-export function signPayment(account, terms) {
-  return payerClient(account).createPaymentPayload(terms);
+export function signPayment(account, terms, maxAmountPerPayment) {
+  return payerClient(account, maxAmountPerPayment).createPaymentPayload(terms);
 }
 
 /** The PAYMENT-SIGNATURE header of a payment. */

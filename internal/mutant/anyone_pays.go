@@ -1,0 +1,5 @@
+//go:build mutant_anyone_pays
+
+package mutant
+
+const planted = "anyone_pays"
