@@ -366,21 +366,41 @@ func TestOrdersExpireUnpaid(t *testing.T) {
 	w.reconcile()
 }
 
-func TestACardOrderIsRefusedWhileNoneCanBeIssued(t *testing.T) {
+func TestNoOrderIsOpenedWhileNothingIsSold(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	b := w.buyer()
+	b, owner := w.buyer(), w.buyer()
 	b.signIn()
-	w.issuer.control("POST", "float", map[string]any{"cents": 2499})
-	refused := func(status int, code fault.Code) {
+	owner.bought("mine")
+	w.issuer.control("POST", "float", map[string]any{"cents": 2449})
+	refused := func(who *buyer, path string, code fault.Code) {
 		t.Helper()
 		eventually(t, 10*time.Second, func() (bool, string) {
-			a := b.post(cardOrdersPath, "")
-			return a.status == status && a.problem.Code == string(code), string(a.body)
+			a := who.post(path, "")
+			return a.status == 503 && a.problem.Code == string(code), string(a.body)
 		})
 	}
-	refused(503, fault.FloatUnavailable)
-	if n := len(w.entries()); n != 0 {
+	refused(b, cardOrdersPath, fault.FloatUnavailable)
+	refused(owner, ordersPath, fault.FloatUnavailable)
+	closed := w.config
+	closed.IssuePaused, closed.TopupPaused = true, true
+	w.instances = nil
+	w.start(closed)
+	refused(b, cardOrdersPath, fault.IssuePaused)
+	refused(owner, ordersPath, fault.TopupPaused)
+	if n := len(w.entries()); n != 1 {
 		t.Errorf("%d orders", n)
+	}
+}
+
+func TestUnpaidOrdersLiveAMinuteAtLeast(t *testing.T) {
+	for value, ok := range map[string]bool{"1m": true, "24h": true, "59s": false, "0s": false, "-1h": false, "x": false} {
+		_, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01", "order.payable_for": value}))
+		if told := err != nil && strings.Contains(err.Error(), "order.payable_for (from the file)"); told == ok {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	if c, err := settlementLoad(settlementSettings(map[string]string{"relayer.keys": "0x01"})); err != nil || c.PayableFor != 30*time.Minute {
+		t.Errorf("the standard is %s, %v", c.PayableFor, err)
 	}
 }

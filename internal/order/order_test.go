@@ -98,3 +98,29 @@ func TestOrderIDsSortByTimeAndDiffer(t *testing.T) {
 		t.Errorf("ids %s, %s, %s", first, twin, later)
 	}
 }
+
+func TestTheTimeToPayEndsBeforeThatIsRecorded(t *testing.T) {
+	end := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, tt := range []struct {
+		order Order
+		at    time.Time
+		want  Status
+	}{
+		{Order{Status: PaymentRequired, ExpiresAt: &end}, end.Add(-time.Microsecond), PaymentRequired},
+		{Order{Status: PaymentRequired, ExpiresAt: &end}, end, Expired},
+		{Order{Status: PaymentRequired}, end, PaymentRequired},
+		{Order{Status: Settling, ExpiresAt: &end}, end, Settling},
+		{Order{Status: Fulfilled}, end, Fulfilled},
+	} {
+		if got := tt.order.AsOf(tt.at); got.Status != tt.want {
+			t.Errorf("%+v is %s at %s, want %s", tt.order, got.Status, tt.at, tt.want)
+		}
+	}
+}
+
+func TestNoCallerCanSendTheKeyOfAKeylessOrder(t *testing.T) {
+	one, two := Keyless(NewID(time.Now())), Keyless(NewID(time.Now()))
+	if one == two || len(one) <= MaxKey {
+		t.Errorf("keys %q and %q", one, two)
+	}
+}
