@@ -1,0 +1,172 @@
+// Package ledger is every movement of value as balanced entries.
+//
+// An entry adds to an account or takes from it; a posting is the entries of one thing that happened, and they sum to zero. What
+// the service has is positive, what it owes is negative:
+//
+//	has    treasury:usdc         USDC received and not sent back
+//	       issuer:float          what was taken from the issuer's float, negative: the treasury replaces it by hand
+//	       card:<card>           what should be on a card, before its holder spends
+//	owes   customer:<order>      paid for and not delivered; zero once the order is delivered or refunded
+//	       holder:<card>         a holder's claim to what is on the card
+//	       unmatched             USDC that arrived for no order
+//	earned revenue:issue_fee     revenue:load_fee
+//
+// A card for 25.00 and a top-up of 25.00, in dollars:
+//
+//	                 treasury  float    card    customer  holder   revenue
+//	settled           +25.00                     -25.00
+//	loaded                     -25.00  +25.00    +25.00   -25.00
+//	fee withdrawn              +10.00  -10.00             +10.00   -10.00
+//	                 ----------------------------------------------------
+//	                  +25.00   -15.00  +15.00      0      -15.00   -10.00
+//
+//	settled           +25.00                     -25.00
+//	loaded                     -24.50  +24.50    +24.50   -24.50
+//	load fee                                      +0.50             -0.50
+//
+//	refunded          -25.00                     +25.00
+//	unmatched          +x      and -x in unmatched
+package ledger
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// Account names one side of a movement: a kind, and after a colon what it is of.
+type Account string
+
+// The accounts that exist once.
+const (
+	Treasury        Account = "treasury:usdc"
+	Float           Account = "issuer:float"
+	IssueFeeRevenue Account = "revenue:issue_fee"
+	LoadFeeRevenue  Account = "revenue:load_fee"
+	Strays          Account = "unmatched"
+)
+
+// Customer is what is owed to the payer of an order.
+func Customer(order string) Account { return Account("customer:" + order) }
+
+// Card is what should be on a card, spending aside.
+func Card(card string) Account { return Account("card:" + card) }
+
+// Holder is the claim of a card's holder to what is on it.
+func Holder(card string) Account { return Account("holder:" + card) }
+
+// Kind is what a posting records.
+type Kind string
+
+// The kinds.
+const (
+	KindSettled      Kind = "settled"
+	KindLoaded       Kind = "loaded"
+	KindLoadFee      Kind = "load_fee"
+	KindFeeWithdrawn Kind = "fee_withdrawn"
+	KindRefunded     Kind = "refunded"
+	KindUnmatched    Kind = "unmatched"
+)
+
+// Kinds lists every kind.
+func Kinds() []Kind {
+	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindRefunded, KindUnmatched}
+}
+
+// ID names a posting by what it records, so that the same thing cannot be posted twice.
+type ID string
+
+// Entry changes one account. Amount is in millionths of a dollar, never zero.
+type Entry struct {
+	Account Account
+	Amount  money.USDC
+}
+
+// Posting is one thing that happened.
+type Posting struct {
+	ID ID
+	// Order is the order it belongs to; empty for money that belongs to none.
+	Order string
+	Kind  Kind
+	// At is when it was recorded. The store sets it.
+	At      time.Time
+	Entries []Entry
+}
+
+// Settled records that an order's payment arrived.
+func Settled(order string, amount money.USDC) Posting {
+	return posting(KindSettled, order, order, Entry{Treasury, amount}, Entry{Customer(order), -amount})
+}
+
+// Loaded records that the issuer put an amount on a card for an order: its opening load, or a top-up's credit.
+func Loaded(order, card string, amount money.Cents) Posting {
+	u := amount.USDC()
+	return posting(KindLoaded, order, order,
+		Entry{Float, -u}, Entry{Card(card), u}, Entry{Customer(order), u}, Entry{Holder(card), -u})
+}
+
+// LoadFee records what is kept of a top-up.
+func LoadFee(order string, fee money.Cents) Posting {
+	u := fee.USDC()
+	return posting(KindLoadFee, order, order, Entry{Customer(order), u}, Entry{LoadFeeRevenue, -u})
+}
+
+// ToppedUp records a top-up that is on its card: the load, and the fee unless there was none.
+func ToppedUp(order, card string, credit, fee money.Cents) []Posting {
+	if fee == 0 {
+		return []Posting{Loaded(order, card, credit)}
+	}
+	return []Posting{Loaded(order, card, credit), LoadFee(order, fee)}
+}
+
+// FeeWithdrawn records that the issue fee of an order was taken from its card, back into the float.
+func FeeWithdrawn(order, card string, fee money.Cents) Posting {
+	u := fee.USDC()
+	return posting(KindFeeWithdrawn, order, order,
+		Entry{Card(card), -u}, Entry{Float, u}, Entry{Holder(card), u}, Entry{IssueFeeRevenue, -u})
+}
+
+// Refunded records that an order's payment went back to its payer. There is at most one for an order.
+func Refunded(order string, amount money.USDC) Posting {
+	return posting(KindRefunded, order, order, Entry{Customer(order), amount}, Entry{Treasury, -amount})
+}
+
+// Unmatched records USDC that arrived for no order, in a transfer named by its transaction and log index.
+func Unmatched(transaction string, logIndex uint, amount money.USDC) Posting {
+	return posting(KindUnmatched, fmt.Sprintf("%s/%d", transaction, logIndex), "", Entry{Treasury, amount}, Entry{Strays, -amount})
+}
+
+func posting(kind Kind, of, order string, entries ...Entry) Posting {
+	return Posting{ID: ID(string(kind) + "/" + of), Order: order, Kind: kind, Entries: entries}
+}
+
+// ErrUnbalanced says that the entries of a posting do not sum to zero, or that it moves nothing.
+var ErrUnbalanced = errors.New("not balanced")
+
+// Check refuses a posting that does not balance.
+func (p Posting) Check() error {
+	var sum money.USDC
+	for _, e := range p.Entries {
+		if e.Amount == 0 {
+			return fmt.Errorf("posting %s: %s moves nothing: %w", p.ID, e.Account, ErrUnbalanced)
+		}
+		sum += e.Amount
+	}
+	if sum != 0 || len(p.Entries) < 2 {
+		return fmt.Errorf("posting %s: %d entries sum to %s: %w", p.ID, len(p.Entries), sum, ErrUnbalanced)
+	}
+	return nil
+}
+
+// Balances sums postings by account. An account that comes to zero is there with zero.
+func Balances(postings []Posting) map[Account]money.USDC {
+	sums := map[Account]money.USDC{}
+	for _, p := range postings {
+		for _, e := range p.Entries {
+			sums[e.Account] += e.Amount
+		}
+	}
+	return sums
+}
