@@ -15,15 +15,19 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect"
 	"entgo.io/ent/dialect/sql"
+	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
+	"github.com/roamcard/roamcard/ent/ledgerentry"
+	"github.com/roamcard/roamcard/ent/ledgerposting"
 	"github.com/roamcard/roamcard/ent/mutex"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/worker"
@@ -34,6 +38,8 @@ type Client struct {
 	config
 	// Schema is the client for creating, migrating and dropping schema.
 	Schema *migrate.Schema
+	// Arrival is the client for interacting with the Arrival builders.
+	Arrival *ArrivalClient
 	// Attempt is the client for interacting with the Attempt builders.
 	Attempt *AttemptClient
 	// Audit is the client for interacting with the Audit builders.
@@ -46,12 +52,18 @@ type Client struct {
 	Hold *HoldClient
 	// Job is the client for interacting with the Job builders.
 	Job *JobClient
+	// LedgerEntry is the client for interacting with the LedgerEntry builders.
+	LedgerEntry *LedgerEntryClient
+	// LedgerPosting is the client for interacting with the LedgerPosting builders.
+	LedgerPosting *LedgerPostingClient
 	// Mutex is the client for interacting with the Mutex builders.
 	Mutex *MutexClient
 	// Order is the client for interacting with the Order builders.
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
+	// Reconciliation is the client for interacting with the Reconciliation builders.
+	Reconciliation *ReconciliationClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -69,15 +81,19 @@ func NewClient(opts ...Option) *Client {
 
 func (c *Client) init() {
 	c.Schema = migrate.NewSchema(c.driver)
+	c.Arrival = NewArrivalClient(c.config)
 	c.Attempt = NewAttemptClient(c.config)
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
 	c.Challenge = NewChallengeClient(c.config)
 	c.Hold = NewHoldClient(c.config)
 	c.Job = NewJobClient(c.config)
+	c.LedgerEntry = NewLedgerEntryClient(c.config)
+	c.LedgerPosting = NewLedgerPostingClient(c.config)
 	c.Mutex = NewMutexClient(c.config)
 	c.Order = NewOrderClient(c.config)
 	c.Payment = NewPaymentClient(c.config)
+	c.Reconciliation = NewReconciliationClient(c.config)
 	c.Session = NewSessionClient(c.config)
 	c.Timeline = NewTimelineClient(c.config)
 	c.Worker = NewWorkerClient(c.config)
@@ -171,20 +187,24 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 	cfg := c.config
 	cfg.driver = tx
 	return &Tx{
-		ctx:       ctx,
-		config:    cfg,
-		Attempt:   NewAttemptClient(cfg),
-		Audit:     NewAuditClient(cfg),
-		Card:      NewCardClient(cfg),
-		Challenge: NewChallengeClient(cfg),
-		Hold:      NewHoldClient(cfg),
-		Job:       NewJobClient(cfg),
-		Mutex:     NewMutexClient(cfg),
-		Order:     NewOrderClient(cfg),
-		Payment:   NewPaymentClient(cfg),
-		Session:   NewSessionClient(cfg),
-		Timeline:  NewTimelineClient(cfg),
-		Worker:    NewWorkerClient(cfg),
+		ctx:            ctx,
+		config:         cfg,
+		Arrival:        NewArrivalClient(cfg),
+		Attempt:        NewAttemptClient(cfg),
+		Audit:          NewAuditClient(cfg),
+		Card:           NewCardClient(cfg),
+		Challenge:      NewChallengeClient(cfg),
+		Hold:           NewHoldClient(cfg),
+		Job:            NewJobClient(cfg),
+		LedgerEntry:    NewLedgerEntryClient(cfg),
+		LedgerPosting:  NewLedgerPostingClient(cfg),
+		Mutex:          NewMutexClient(cfg),
+		Order:          NewOrderClient(cfg),
+		Payment:        NewPaymentClient(cfg),
+		Reconciliation: NewReconciliationClient(cfg),
+		Session:        NewSessionClient(cfg),
+		Timeline:       NewTimelineClient(cfg),
+		Worker:         NewWorkerClient(cfg),
 	}, nil
 }
 
@@ -202,27 +222,31 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 	cfg := c.config
 	cfg.driver = &txDriver{tx: tx, drv: c.driver}
 	return &Tx{
-		ctx:       ctx,
-		config:    cfg,
-		Attempt:   NewAttemptClient(cfg),
-		Audit:     NewAuditClient(cfg),
-		Card:      NewCardClient(cfg),
-		Challenge: NewChallengeClient(cfg),
-		Hold:      NewHoldClient(cfg),
-		Job:       NewJobClient(cfg),
-		Mutex:     NewMutexClient(cfg),
-		Order:     NewOrderClient(cfg),
-		Payment:   NewPaymentClient(cfg),
-		Session:   NewSessionClient(cfg),
-		Timeline:  NewTimelineClient(cfg),
-		Worker:    NewWorkerClient(cfg),
+		ctx:            ctx,
+		config:         cfg,
+		Arrival:        NewArrivalClient(cfg),
+		Attempt:        NewAttemptClient(cfg),
+		Audit:          NewAuditClient(cfg),
+		Card:           NewCardClient(cfg),
+		Challenge:      NewChallengeClient(cfg),
+		Hold:           NewHoldClient(cfg),
+		Job:            NewJobClient(cfg),
+		LedgerEntry:    NewLedgerEntryClient(cfg),
+		LedgerPosting:  NewLedgerPostingClient(cfg),
+		Mutex:          NewMutexClient(cfg),
+		Order:          NewOrderClient(cfg),
+		Payment:        NewPaymentClient(cfg),
+		Reconciliation: NewReconciliationClient(cfg),
+		Session:        NewSessionClient(cfg),
+		Timeline:       NewTimelineClient(cfg),
+		Worker:         NewWorkerClient(cfg),
 	}, nil
 }
 
 // Debug returns a new debug-client. It's used to get verbose logging on specific operations.
 //
 //	client.Debug().
-//		Attempt.
+//		Arrival.
 //		Query().
 //		Count(ctx)
 func (c *Client) Debug() *Client {
@@ -245,8 +269,9 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job, c.Mutex, c.Order,
-		c.Payment, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job,
+		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
+		c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -256,8 +281,9 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job, c.Mutex, c.Order,
-		c.Payment, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job,
+		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
+		c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -266,6 +292,8 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 // Mutate implements the ent.Mutator interface.
 func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 	switch m := m.(type) {
+	case *ArrivalMutation:
+		return c.Arrival.mutate(ctx, m)
 	case *AttemptMutation:
 		return c.Attempt.mutate(ctx, m)
 	case *AuditMutation:
@@ -278,12 +306,18 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Hold.mutate(ctx, m)
 	case *JobMutation:
 		return c.Job.mutate(ctx, m)
+	case *LedgerEntryMutation:
+		return c.LedgerEntry.mutate(ctx, m)
+	case *LedgerPostingMutation:
+		return c.LedgerPosting.mutate(ctx, m)
 	case *MutexMutation:
 		return c.Mutex.mutate(ctx, m)
 	case *OrderMutation:
 		return c.Order.mutate(ctx, m)
 	case *PaymentMutation:
 		return c.Payment.mutate(ctx, m)
+	case *ReconciliationMutation:
+		return c.Reconciliation.mutate(ctx, m)
 	case *SessionMutation:
 		return c.Session.mutate(ctx, m)
 	case *TimelineMutation:
@@ -292,6 +326,139 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Worker.mutate(ctx, m)
 	default:
 		return nil, fmt.Errorf("ent: unknown mutation type %T", m)
+	}
+}
+
+// ArrivalClient is a client for the Arrival schema.
+type ArrivalClient struct {
+	config
+}
+
+// NewArrivalClient returns a client for the Arrival from the given config.
+func NewArrivalClient(c config) *ArrivalClient {
+	return &ArrivalClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `arrival.Hooks(f(g(h())))`.
+func (c *ArrivalClient) Use(hooks ...Hook) {
+	c.hooks.Arrival = append(c.hooks.Arrival, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `arrival.Intercept(f(g(h())))`.
+func (c *ArrivalClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Arrival = append(c.inters.Arrival, interceptors...)
+}
+
+// Create returns a builder for creating a Arrival entity.
+func (c *ArrivalClient) Create() *ArrivalCreate {
+	mutation := newArrivalMutation(c.config, OpCreate)
+	return &ArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Arrival entities.
+func (c *ArrivalClient) CreateBulk(builders ...*ArrivalCreate) *ArrivalCreateBulk {
+	return &ArrivalCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ArrivalClient) MapCreateBulk(slice any, setFunc func(*ArrivalCreate, int)) *ArrivalCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ArrivalCreateBulk{err: fmt.Errorf("calling to ArrivalClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ArrivalCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ArrivalCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Arrival.
+func (c *ArrivalClient) Update() *ArrivalUpdate {
+	mutation := newArrivalMutation(c.config, OpUpdate)
+	return &ArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ArrivalClient) UpdateOne(_m *Arrival) *ArrivalUpdateOne {
+	mutation := newArrivalMutation(c.config, OpUpdateOne, withArrival(_m))
+	return &ArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ArrivalClient) UpdateOneID(id int64) *ArrivalUpdateOne {
+	mutation := newArrivalMutation(c.config, OpUpdateOne, withArrivalID(id))
+	return &ArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Arrival.
+func (c *ArrivalClient) Delete() *ArrivalDelete {
+	mutation := newArrivalMutation(c.config, OpDelete)
+	return &ArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ArrivalClient) DeleteOne(_m *Arrival) *ArrivalDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ArrivalClient) DeleteOneID(id int64) *ArrivalDeleteOne {
+	builder := c.Delete().Where(arrival.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ArrivalDeleteOne{builder}
+}
+
+// Query returns a query builder for Arrival.
+func (c *ArrivalClient) Query() *ArrivalQuery {
+	return &ArrivalQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeArrival},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Arrival entity by its id.
+func (c *ArrivalClient) Get(ctx context.Context, id int64) (*Arrival, error) {
+	return c.Query().Where(arrival.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ArrivalClient) GetX(ctx context.Context, id int64) *Arrival {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ArrivalClient) Hooks() []Hook {
+	return c.hooks.Arrival
+}
+
+// Interceptors returns the client interceptors.
+func (c *ArrivalClient) Interceptors() []Interceptor {
+	return c.inters.Arrival
+}
+
+func (c *ArrivalClient) mutate(ctx context.Context, m *ArrivalMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Arrival mutation op: %q", m.Op())
 	}
 }
 
@@ -1093,6 +1260,272 @@ func (c *JobClient) mutate(ctx context.Context, m *JobMutation) (Value, error) {
 	}
 }
 
+// LedgerEntryClient is a client for the LedgerEntry schema.
+type LedgerEntryClient struct {
+	config
+}
+
+// NewLedgerEntryClient returns a client for the LedgerEntry from the given config.
+func NewLedgerEntryClient(c config) *LedgerEntryClient {
+	return &LedgerEntryClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `ledgerentry.Hooks(f(g(h())))`.
+func (c *LedgerEntryClient) Use(hooks ...Hook) {
+	c.hooks.LedgerEntry = append(c.hooks.LedgerEntry, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `ledgerentry.Intercept(f(g(h())))`.
+func (c *LedgerEntryClient) Intercept(interceptors ...Interceptor) {
+	c.inters.LedgerEntry = append(c.inters.LedgerEntry, interceptors...)
+}
+
+// Create returns a builder for creating a LedgerEntry entity.
+func (c *LedgerEntryClient) Create() *LedgerEntryCreate {
+	mutation := newLedgerEntryMutation(c.config, OpCreate)
+	return &LedgerEntryCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of LedgerEntry entities.
+func (c *LedgerEntryClient) CreateBulk(builders ...*LedgerEntryCreate) *LedgerEntryCreateBulk {
+	return &LedgerEntryCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *LedgerEntryClient) MapCreateBulk(slice any, setFunc func(*LedgerEntryCreate, int)) *LedgerEntryCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &LedgerEntryCreateBulk{err: fmt.Errorf("calling to LedgerEntryClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*LedgerEntryCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &LedgerEntryCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for LedgerEntry.
+func (c *LedgerEntryClient) Update() *LedgerEntryUpdate {
+	mutation := newLedgerEntryMutation(c.config, OpUpdate)
+	return &LedgerEntryUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *LedgerEntryClient) UpdateOne(_m *LedgerEntry) *LedgerEntryUpdateOne {
+	mutation := newLedgerEntryMutation(c.config, OpUpdateOne, withLedgerEntry(_m))
+	return &LedgerEntryUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *LedgerEntryClient) UpdateOneID(id int64) *LedgerEntryUpdateOne {
+	mutation := newLedgerEntryMutation(c.config, OpUpdateOne, withLedgerEntryID(id))
+	return &LedgerEntryUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for LedgerEntry.
+func (c *LedgerEntryClient) Delete() *LedgerEntryDelete {
+	mutation := newLedgerEntryMutation(c.config, OpDelete)
+	return &LedgerEntryDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *LedgerEntryClient) DeleteOne(_m *LedgerEntry) *LedgerEntryDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *LedgerEntryClient) DeleteOneID(id int64) *LedgerEntryDeleteOne {
+	builder := c.Delete().Where(ledgerentry.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &LedgerEntryDeleteOne{builder}
+}
+
+// Query returns a query builder for LedgerEntry.
+func (c *LedgerEntryClient) Query() *LedgerEntryQuery {
+	return &LedgerEntryQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeLedgerEntry},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a LedgerEntry entity by its id.
+func (c *LedgerEntryClient) Get(ctx context.Context, id int64) (*LedgerEntry, error) {
+	return c.Query().Where(ledgerentry.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *LedgerEntryClient) GetX(ctx context.Context, id int64) *LedgerEntry {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *LedgerEntryClient) Hooks() []Hook {
+	return c.hooks.LedgerEntry
+}
+
+// Interceptors returns the client interceptors.
+func (c *LedgerEntryClient) Interceptors() []Interceptor {
+	return c.inters.LedgerEntry
+}
+
+func (c *LedgerEntryClient) mutate(ctx context.Context, m *LedgerEntryMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&LedgerEntryCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&LedgerEntryUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&LedgerEntryUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&LedgerEntryDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown LedgerEntry mutation op: %q", m.Op())
+	}
+}
+
+// LedgerPostingClient is a client for the LedgerPosting schema.
+type LedgerPostingClient struct {
+	config
+}
+
+// NewLedgerPostingClient returns a client for the LedgerPosting from the given config.
+func NewLedgerPostingClient(c config) *LedgerPostingClient {
+	return &LedgerPostingClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `ledgerposting.Hooks(f(g(h())))`.
+func (c *LedgerPostingClient) Use(hooks ...Hook) {
+	c.hooks.LedgerPosting = append(c.hooks.LedgerPosting, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `ledgerposting.Intercept(f(g(h())))`.
+func (c *LedgerPostingClient) Intercept(interceptors ...Interceptor) {
+	c.inters.LedgerPosting = append(c.inters.LedgerPosting, interceptors...)
+}
+
+// Create returns a builder for creating a LedgerPosting entity.
+func (c *LedgerPostingClient) Create() *LedgerPostingCreate {
+	mutation := newLedgerPostingMutation(c.config, OpCreate)
+	return &LedgerPostingCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of LedgerPosting entities.
+func (c *LedgerPostingClient) CreateBulk(builders ...*LedgerPostingCreate) *LedgerPostingCreateBulk {
+	return &LedgerPostingCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *LedgerPostingClient) MapCreateBulk(slice any, setFunc func(*LedgerPostingCreate, int)) *LedgerPostingCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &LedgerPostingCreateBulk{err: fmt.Errorf("calling to LedgerPostingClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*LedgerPostingCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &LedgerPostingCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for LedgerPosting.
+func (c *LedgerPostingClient) Update() *LedgerPostingUpdate {
+	mutation := newLedgerPostingMutation(c.config, OpUpdate)
+	return &LedgerPostingUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *LedgerPostingClient) UpdateOne(_m *LedgerPosting) *LedgerPostingUpdateOne {
+	mutation := newLedgerPostingMutation(c.config, OpUpdateOne, withLedgerPosting(_m))
+	return &LedgerPostingUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *LedgerPostingClient) UpdateOneID(id string) *LedgerPostingUpdateOne {
+	mutation := newLedgerPostingMutation(c.config, OpUpdateOne, withLedgerPostingID(id))
+	return &LedgerPostingUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for LedgerPosting.
+func (c *LedgerPostingClient) Delete() *LedgerPostingDelete {
+	mutation := newLedgerPostingMutation(c.config, OpDelete)
+	return &LedgerPostingDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *LedgerPostingClient) DeleteOne(_m *LedgerPosting) *LedgerPostingDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *LedgerPostingClient) DeleteOneID(id string) *LedgerPostingDeleteOne {
+	builder := c.Delete().Where(ledgerposting.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &LedgerPostingDeleteOne{builder}
+}
+
+// Query returns a query builder for LedgerPosting.
+func (c *LedgerPostingClient) Query() *LedgerPostingQuery {
+	return &LedgerPostingQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeLedgerPosting},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a LedgerPosting entity by its id.
+func (c *LedgerPostingClient) Get(ctx context.Context, id string) (*LedgerPosting, error) {
+	return c.Query().Where(ledgerposting.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *LedgerPostingClient) GetX(ctx context.Context, id string) *LedgerPosting {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *LedgerPostingClient) Hooks() []Hook {
+	return c.hooks.LedgerPosting
+}
+
+// Interceptors returns the client interceptors.
+func (c *LedgerPostingClient) Interceptors() []Interceptor {
+	return c.inters.LedgerPosting
+}
+
+func (c *LedgerPostingClient) mutate(ctx context.Context, m *LedgerPostingMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&LedgerPostingCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&LedgerPostingUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&LedgerPostingUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&LedgerPostingDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown LedgerPosting mutation op: %q", m.Op())
+	}
+}
+
 // MutexClient is a client for the Mutex schema.
 type MutexClient struct {
 	config
@@ -1489,6 +1922,139 @@ func (c *PaymentClient) mutate(ctx context.Context, m *PaymentMutation) (Value, 
 		return (&PaymentDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Payment mutation op: %q", m.Op())
+	}
+}
+
+// ReconciliationClient is a client for the Reconciliation schema.
+type ReconciliationClient struct {
+	config
+}
+
+// NewReconciliationClient returns a client for the Reconciliation from the given config.
+func NewReconciliationClient(c config) *ReconciliationClient {
+	return &ReconciliationClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `reconciliation.Hooks(f(g(h())))`.
+func (c *ReconciliationClient) Use(hooks ...Hook) {
+	c.hooks.Reconciliation = append(c.hooks.Reconciliation, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `reconciliation.Intercept(f(g(h())))`.
+func (c *ReconciliationClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Reconciliation = append(c.inters.Reconciliation, interceptors...)
+}
+
+// Create returns a builder for creating a Reconciliation entity.
+func (c *ReconciliationClient) Create() *ReconciliationCreate {
+	mutation := newReconciliationMutation(c.config, OpCreate)
+	return &ReconciliationCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Reconciliation entities.
+func (c *ReconciliationClient) CreateBulk(builders ...*ReconciliationCreate) *ReconciliationCreateBulk {
+	return &ReconciliationCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ReconciliationClient) MapCreateBulk(slice any, setFunc func(*ReconciliationCreate, int)) *ReconciliationCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ReconciliationCreateBulk{err: fmt.Errorf("calling to ReconciliationClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ReconciliationCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ReconciliationCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Reconciliation.
+func (c *ReconciliationClient) Update() *ReconciliationUpdate {
+	mutation := newReconciliationMutation(c.config, OpUpdate)
+	return &ReconciliationUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ReconciliationClient) UpdateOne(_m *Reconciliation) *ReconciliationUpdateOne {
+	mutation := newReconciliationMutation(c.config, OpUpdateOne, withReconciliation(_m))
+	return &ReconciliationUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ReconciliationClient) UpdateOneID(id string) *ReconciliationUpdateOne {
+	mutation := newReconciliationMutation(c.config, OpUpdateOne, withReconciliationID(id))
+	return &ReconciliationUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Reconciliation.
+func (c *ReconciliationClient) Delete() *ReconciliationDelete {
+	mutation := newReconciliationMutation(c.config, OpDelete)
+	return &ReconciliationDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ReconciliationClient) DeleteOne(_m *Reconciliation) *ReconciliationDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ReconciliationClient) DeleteOneID(id string) *ReconciliationDeleteOne {
+	builder := c.Delete().Where(reconciliation.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ReconciliationDeleteOne{builder}
+}
+
+// Query returns a query builder for Reconciliation.
+func (c *ReconciliationClient) Query() *ReconciliationQuery {
+	return &ReconciliationQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeReconciliation},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Reconciliation entity by its id.
+func (c *ReconciliationClient) Get(ctx context.Context, id string) (*Reconciliation, error) {
+	return c.Query().Where(reconciliation.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ReconciliationClient) GetX(ctx context.Context, id string) *Reconciliation {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ReconciliationClient) Hooks() []Hook {
+	return c.hooks.Reconciliation
+}
+
+// Interceptors returns the client interceptors.
+func (c *ReconciliationClient) Interceptors() []Interceptor {
+	return c.inters.Reconciliation
+}
+
+func (c *ReconciliationClient) mutate(ctx context.Context, m *ReconciliationMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ReconciliationCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ReconciliationUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ReconciliationUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ReconciliationDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Reconciliation mutation op: %q", m.Op())
 	}
 }
 
@@ -1894,11 +2460,12 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Attempt, Audit, Card, Challenge, Hold, Job, Mutex, Order, Payment, Session,
-		Timeline, Worker []ent.Hook
+		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, LedgerEntry, LedgerPosting,
+		Mutex, Order, Payment, Reconciliation, Session, Timeline, Worker []ent.Hook
 	}
 	inters struct {
-		Attempt, Audit, Card, Challenge, Hold, Job, Mutex, Order, Payment, Session,
-		Timeline, Worker []ent.Interceptor
+		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, LedgerEntry, LedgerPosting,
+		Mutex, Order, Payment, Reconciliation, Session, Timeline,
+		Worker []ent.Interceptor
 	}
 )

@@ -12,15 +12,19 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
 	"entgo.io/ent/dialect/sql/sqlgraph"
+	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
+	"github.com/roamcard/roamcard/ent/ledgerentry"
+	"github.com/roamcard/roamcard/ent/ledgerposting"
 	"github.com/roamcard/roamcard/ent/mutex"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/worker"
@@ -84,18 +88,22 @@ var (
 func checkColumn(t, c string) error {
 	initCheck.Do(func() {
 		columnCheck = sql.NewColumnCheck(map[string]func(string) bool{
-			attempt.Table:   attempt.ValidColumn,
-			audit.Table:     audit.ValidColumn,
-			card.Table:      card.ValidColumn,
-			challenge.Table: challenge.ValidColumn,
-			hold.Table:      hold.ValidColumn,
-			job.Table:       job.ValidColumn,
-			mutex.Table:     mutex.ValidColumn,
-			order.Table:     order.ValidColumn,
-			payment.Table:   payment.ValidColumn,
-			session.Table:   session.ValidColumn,
-			timeline.Table:  timeline.ValidColumn,
-			worker.Table:    worker.ValidColumn,
+			arrival.Table:        arrival.ValidColumn,
+			attempt.Table:        attempt.ValidColumn,
+			audit.Table:          audit.ValidColumn,
+			card.Table:           card.ValidColumn,
+			challenge.Table:      challenge.ValidColumn,
+			hold.Table:           hold.ValidColumn,
+			job.Table:            job.ValidColumn,
+			ledgerentry.Table:    ledgerentry.ValidColumn,
+			ledgerposting.Table:  ledgerposting.ValidColumn,
+			mutex.Table:          mutex.ValidColumn,
+			order.Table:          order.ValidColumn,
+			payment.Table:        payment.ValidColumn,
+			reconciliation.Table: reconciliation.ValidColumn,
+			session.Table:        session.ValidColumn,
+			timeline.Table:       timeline.ValidColumn,
+			worker.Table:         worker.ValidColumn,
 		})
 	})
 	return columnCheck(t, c)

@@ -13,15 +13,19 @@ import (
 	"entgo.io/ent"
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
+	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
+	"github.com/roamcard/roamcard/ent/ledgerentry"
+	"github.com/roamcard/roamcard/ent/ledgerposting"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/predicate"
+	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
@@ -37,19 +41,889 @@ const (
 	OpUpdateOne = ent.OpUpdateOne
 
 	// Node types.
-	TypeAttempt   = "Attempt"
-	TypeAudit     = "Audit"
-	TypeCard      = "Card"
-	TypeChallenge = "Challenge"
-	TypeHold      = "Hold"
-	TypeJob       = "Job"
-	TypeMutex     = "Mutex"
-	TypeOrder     = "Order"
-	TypePayment   = "Payment"
-	TypeSession   = "Session"
-	TypeTimeline  = "Timeline"
-	TypeWorker    = "Worker"
+	TypeArrival        = "Arrival"
+	TypeAttempt        = "Attempt"
+	TypeAudit          = "Audit"
+	TypeCard           = "Card"
+	TypeChallenge      = "Challenge"
+	TypeHold           = "Hold"
+	TypeJob            = "Job"
+	TypeLedgerEntry    = "LedgerEntry"
+	TypeLedgerPosting  = "LedgerPosting"
+	TypeMutex          = "Mutex"
+	TypeOrder          = "Order"
+	TypePayment        = "Payment"
+	TypeReconciliation = "Reconciliation"
+	TypeSession        = "Session"
+	TypeTimeline       = "Timeline"
+	TypeWorker         = "Worker"
 )
+
+// ArrivalMutation represents an operation that mutates the Arrival nodes in the graph.
+type ArrivalMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *int64
+	asset         *string
+	pay_to        *string
+	transaction   *string
+	log_index     *int64
+	addlog_index  *int64
+	block         *int64
+	addblock      *int64
+	sender        *string
+	value         *int64
+	addvalue      *int64
+	nonce         *string
+	seen_at       *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*Arrival, error)
+	predicates    []predicate.Arrival
+}
+
+var _ ent.Mutation = (*ArrivalMutation)(nil)
+
+// arrivalOption allows management of the mutation configuration using functional options.
+type arrivalOption func(*ArrivalMutation)
+
+// newArrivalMutation creates new mutation for the Arrival entity.
+func newArrivalMutation(c config, op Op, opts ...arrivalOption) *ArrivalMutation {
+	m := &ArrivalMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeArrival,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withArrivalID sets the ID field of the mutation.
+func withArrivalID(id int64) arrivalOption {
+	return func(m *ArrivalMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Arrival
+		)
+		m.oldValue = func(ctx context.Context) (*Arrival, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Arrival.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withArrival sets the old Arrival of the mutation.
+func withArrival(node *Arrival) arrivalOption {
+	return func(m *ArrivalMutation) {
+		m.oldValue = func(context.Context) (*Arrival, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m ArrivalMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m ArrivalMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Arrival entities.
+func (m *ArrivalMutation) SetID(id int64) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *ArrivalMutation) ID() (id int64, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *ArrivalMutation) IDs(ctx context.Context) ([]int64, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []int64{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Arrival.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetAsset sets the "asset" field.
+func (m *ArrivalMutation) SetAsset(s string) {
+	m.asset = &s
+}
+
+// Asset returns the value of the "asset" field in the mutation.
+func (m *ArrivalMutation) Asset() (r string, exists bool) {
+	v := m.asset
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAsset returns the old "asset" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldAsset(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAsset is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAsset requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAsset: %w", err)
+	}
+	return oldValue.Asset, nil
+}
+
+// ResetAsset resets all changes to the "asset" field.
+func (m *ArrivalMutation) ResetAsset() {
+	m.asset = nil
+}
+
+// SetPayTo sets the "pay_to" field.
+func (m *ArrivalMutation) SetPayTo(s string) {
+	m.pay_to = &s
+}
+
+// PayTo returns the value of the "pay_to" field in the mutation.
+func (m *ArrivalMutation) PayTo() (r string, exists bool) {
+	v := m.pay_to
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPayTo returns the old "pay_to" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldPayTo(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPayTo is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPayTo requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPayTo: %w", err)
+	}
+	return oldValue.PayTo, nil
+}
+
+// ResetPayTo resets all changes to the "pay_to" field.
+func (m *ArrivalMutation) ResetPayTo() {
+	m.pay_to = nil
+}
+
+// SetTransaction sets the "transaction" field.
+func (m *ArrivalMutation) SetTransaction(s string) {
+	m.transaction = &s
+}
+
+// Transaction returns the value of the "transaction" field in the mutation.
+func (m *ArrivalMutation) Transaction() (r string, exists bool) {
+	v := m.transaction
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTransaction returns the old "transaction" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldTransaction(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTransaction is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTransaction requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTransaction: %w", err)
+	}
+	return oldValue.Transaction, nil
+}
+
+// ResetTransaction resets all changes to the "transaction" field.
+func (m *ArrivalMutation) ResetTransaction() {
+	m.transaction = nil
+}
+
+// SetLogIndex sets the "log_index" field.
+func (m *ArrivalMutation) SetLogIndex(i int64) {
+	m.log_index = &i
+	m.addlog_index = nil
+}
+
+// LogIndex returns the value of the "log_index" field in the mutation.
+func (m *ArrivalMutation) LogIndex() (r int64, exists bool) {
+	v := m.log_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLogIndex returns the old "log_index" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldLogIndex(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLogIndex is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLogIndex requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLogIndex: %w", err)
+	}
+	return oldValue.LogIndex, nil
+}
+
+// AddLogIndex adds i to the "log_index" field.
+func (m *ArrivalMutation) AddLogIndex(i int64) {
+	if m.addlog_index != nil {
+		*m.addlog_index += i
+	} else {
+		m.addlog_index = &i
+	}
+}
+
+// AddedLogIndex returns the value that was added to the "log_index" field in this mutation.
+func (m *ArrivalMutation) AddedLogIndex() (r int64, exists bool) {
+	v := m.addlog_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLogIndex resets all changes to the "log_index" field.
+func (m *ArrivalMutation) ResetLogIndex() {
+	m.log_index = nil
+	m.addlog_index = nil
+}
+
+// SetBlock sets the "block" field.
+func (m *ArrivalMutation) SetBlock(i int64) {
+	m.block = &i
+	m.addblock = nil
+}
+
+// Block returns the value of the "block" field in the mutation.
+func (m *ArrivalMutation) Block() (r int64, exists bool) {
+	v := m.block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlock returns the old "block" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlock: %w", err)
+	}
+	return oldValue.Block, nil
+}
+
+// AddBlock adds i to the "block" field.
+func (m *ArrivalMutation) AddBlock(i int64) {
+	if m.addblock != nil {
+		*m.addblock += i
+	} else {
+		m.addblock = &i
+	}
+}
+
+// AddedBlock returns the value that was added to the "block" field in this mutation.
+func (m *ArrivalMutation) AddedBlock() (r int64, exists bool) {
+	v := m.addblock
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetBlock resets all changes to the "block" field.
+func (m *ArrivalMutation) ResetBlock() {
+	m.block = nil
+	m.addblock = nil
+}
+
+// SetSender sets the "sender" field.
+func (m *ArrivalMutation) SetSender(s string) {
+	m.sender = &s
+}
+
+// Sender returns the value of the "sender" field in the mutation.
+func (m *ArrivalMutation) Sender() (r string, exists bool) {
+	v := m.sender
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSender returns the old "sender" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldSender(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSender is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSender requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSender: %w", err)
+	}
+	return oldValue.Sender, nil
+}
+
+// ResetSender resets all changes to the "sender" field.
+func (m *ArrivalMutation) ResetSender() {
+	m.sender = nil
+}
+
+// SetValue sets the "value" field.
+func (m *ArrivalMutation) SetValue(i int64) {
+	m.value = &i
+	m.addvalue = nil
+}
+
+// Value returns the value of the "value" field in the mutation.
+func (m *ArrivalMutation) Value() (r int64, exists bool) {
+	v := m.value
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValue returns the old "value" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldValue(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValue is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValue requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValue: %w", err)
+	}
+	return oldValue.Value, nil
+}
+
+// AddValue adds i to the "value" field.
+func (m *ArrivalMutation) AddValue(i int64) {
+	if m.addvalue != nil {
+		*m.addvalue += i
+	} else {
+		m.addvalue = &i
+	}
+}
+
+// AddedValue returns the value that was added to the "value" field in this mutation.
+func (m *ArrivalMutation) AddedValue() (r int64, exists bool) {
+	v := m.addvalue
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValue resets all changes to the "value" field.
+func (m *ArrivalMutation) ResetValue() {
+	m.value = nil
+	m.addvalue = nil
+}
+
+// SetNonce sets the "nonce" field.
+func (m *ArrivalMutation) SetNonce(s string) {
+	m.nonce = &s
+}
+
+// Nonce returns the value of the "nonce" field in the mutation.
+func (m *ArrivalMutation) Nonce() (r string, exists bool) {
+	v := m.nonce
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldNonce returns the old "nonce" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldNonce(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldNonce requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
+	}
+	return oldValue.Nonce, nil
+}
+
+// ResetNonce resets all changes to the "nonce" field.
+func (m *ArrivalMutation) ResetNonce() {
+	m.nonce = nil
+}
+
+// SetSeenAt sets the "seen_at" field.
+func (m *ArrivalMutation) SetSeenAt(t time.Time) {
+	m.seen_at = &t
+}
+
+// SeenAt returns the value of the "seen_at" field in the mutation.
+func (m *ArrivalMutation) SeenAt() (r time.Time, exists bool) {
+	v := m.seen_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSeenAt returns the old "seen_at" field's value of the Arrival entity.
+// If the Arrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ArrivalMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSeenAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSeenAt: %w", err)
+	}
+	return oldValue.SeenAt, nil
+}
+
+// ResetSeenAt resets all changes to the "seen_at" field.
+func (m *ArrivalMutation) ResetSeenAt() {
+	m.seen_at = nil
+}
+
+// Where appends a list predicates to the ArrivalMutation builder.
+func (m *ArrivalMutation) Where(ps ...predicate.Arrival) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the ArrivalMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *ArrivalMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Arrival, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *ArrivalMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *ArrivalMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Arrival).
+func (m *ArrivalMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *ArrivalMutation) Fields() []string {
+	fields := make([]string, 0, 9)
+	if m.asset != nil {
+		fields = append(fields, arrival.FieldAsset)
+	}
+	if m.pay_to != nil {
+		fields = append(fields, arrival.FieldPayTo)
+	}
+	if m.transaction != nil {
+		fields = append(fields, arrival.FieldTransaction)
+	}
+	if m.log_index != nil {
+		fields = append(fields, arrival.FieldLogIndex)
+	}
+	if m.block != nil {
+		fields = append(fields, arrival.FieldBlock)
+	}
+	if m.sender != nil {
+		fields = append(fields, arrival.FieldSender)
+	}
+	if m.value != nil {
+		fields = append(fields, arrival.FieldValue)
+	}
+	if m.nonce != nil {
+		fields = append(fields, arrival.FieldNonce)
+	}
+	if m.seen_at != nil {
+		fields = append(fields, arrival.FieldSeenAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *ArrivalMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case arrival.FieldAsset:
+		return m.Asset()
+	case arrival.FieldPayTo:
+		return m.PayTo()
+	case arrival.FieldTransaction:
+		return m.Transaction()
+	case arrival.FieldLogIndex:
+		return m.LogIndex()
+	case arrival.FieldBlock:
+		return m.Block()
+	case arrival.FieldSender:
+		return m.Sender()
+	case arrival.FieldValue:
+		return m.Value()
+	case arrival.FieldNonce:
+		return m.Nonce()
+	case arrival.FieldSeenAt:
+		return m.SeenAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *ArrivalMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case arrival.FieldAsset:
+		return m.OldAsset(ctx)
+	case arrival.FieldPayTo:
+		return m.OldPayTo(ctx)
+	case arrival.FieldTransaction:
+		return m.OldTransaction(ctx)
+	case arrival.FieldLogIndex:
+		return m.OldLogIndex(ctx)
+	case arrival.FieldBlock:
+		return m.OldBlock(ctx)
+	case arrival.FieldSender:
+		return m.OldSender(ctx)
+	case arrival.FieldValue:
+		return m.OldValue(ctx)
+	case arrival.FieldNonce:
+		return m.OldNonce(ctx)
+	case arrival.FieldSeenAt:
+		return m.OldSeenAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown Arrival field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ArrivalMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case arrival.FieldAsset:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAsset(v)
+		return nil
+	case arrival.FieldPayTo:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPayTo(v)
+		return nil
+	case arrival.FieldTransaction:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTransaction(v)
+		return nil
+	case arrival.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLogIndex(v)
+		return nil
+	case arrival.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlock(v)
+		return nil
+	case arrival.FieldSender:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSender(v)
+		return nil
+	case arrival.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValue(v)
+		return nil
+	case arrival.FieldNonce:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetNonce(v)
+		return nil
+	case arrival.FieldSeenAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSeenAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Arrival field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *ArrivalMutation) AddedFields() []string {
+	var fields []string
+	if m.addlog_index != nil {
+		fields = append(fields, arrival.FieldLogIndex)
+	}
+	if m.addblock != nil {
+		fields = append(fields, arrival.FieldBlock)
+	}
+	if m.addvalue != nil {
+		fields = append(fields, arrival.FieldValue)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *ArrivalMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case arrival.FieldLogIndex:
+		return m.AddedLogIndex()
+	case arrival.FieldBlock:
+		return m.AddedBlock()
+	case arrival.FieldValue:
+		return m.AddedValue()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ArrivalMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case arrival.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLogIndex(v)
+		return nil
+	case arrival.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddBlock(v)
+		return nil
+	case arrival.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValue(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Arrival numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *ArrivalMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *ArrivalMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *ArrivalMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown Arrival nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *ArrivalMutation) ResetField(name string) error {
+	switch name {
+	case arrival.FieldAsset:
+		m.ResetAsset()
+		return nil
+	case arrival.FieldPayTo:
+		m.ResetPayTo()
+		return nil
+	case arrival.FieldTransaction:
+		m.ResetTransaction()
+		return nil
+	case arrival.FieldLogIndex:
+		m.ResetLogIndex()
+		return nil
+	case arrival.FieldBlock:
+		m.ResetBlock()
+		return nil
+	case arrival.FieldSender:
+		m.ResetSender()
+		return nil
+	case arrival.FieldValue:
+		m.ResetValue()
+		return nil
+	case arrival.FieldNonce:
+		m.ResetNonce()
+		return nil
+	case arrival.FieldSeenAt:
+		m.ResetSeenAt()
+		return nil
+	}
+	return fmt.Errorf("unknown Arrival field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *ArrivalMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *ArrivalMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *ArrivalMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *ArrivalMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *ArrivalMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *ArrivalMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *ArrivalMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Arrival unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *ArrivalMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Arrival edge %s", name)
+}
 
 // AttemptMutation represents an operation that mutates the Attempt nodes in the graph.
 type AttemptMutation struct {
@@ -5183,6 +6057,922 @@ func (m *JobMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Job edge %s", name)
 }
 
+// LedgerEntryMutation represents an operation that mutates the LedgerEntry nodes in the graph.
+type LedgerEntryMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *int64
+	posting_id    *string
+	account       *string
+	amount        *int64
+	addamount     *int64
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*LedgerEntry, error)
+	predicates    []predicate.LedgerEntry
+}
+
+var _ ent.Mutation = (*LedgerEntryMutation)(nil)
+
+// ledgerentryOption allows management of the mutation configuration using functional options.
+type ledgerentryOption func(*LedgerEntryMutation)
+
+// newLedgerEntryMutation creates new mutation for the LedgerEntry entity.
+func newLedgerEntryMutation(c config, op Op, opts ...ledgerentryOption) *LedgerEntryMutation {
+	m := &LedgerEntryMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeLedgerEntry,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withLedgerEntryID sets the ID field of the mutation.
+func withLedgerEntryID(id int64) ledgerentryOption {
+	return func(m *LedgerEntryMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *LedgerEntry
+		)
+		m.oldValue = func(ctx context.Context) (*LedgerEntry, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().LedgerEntry.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withLedgerEntry sets the old LedgerEntry of the mutation.
+func withLedgerEntry(node *LedgerEntry) ledgerentryOption {
+	return func(m *LedgerEntryMutation) {
+		m.oldValue = func(context.Context) (*LedgerEntry, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m LedgerEntryMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m LedgerEntryMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of LedgerEntry entities.
+func (m *LedgerEntryMutation) SetID(id int64) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *LedgerEntryMutation) ID() (id int64, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *LedgerEntryMutation) IDs(ctx context.Context) ([]int64, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []int64{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().LedgerEntry.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetPostingID sets the "posting_id" field.
+func (m *LedgerEntryMutation) SetPostingID(s string) {
+	m.posting_id = &s
+}
+
+// PostingID returns the value of the "posting_id" field in the mutation.
+func (m *LedgerEntryMutation) PostingID() (r string, exists bool) {
+	v := m.posting_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPostingID returns the old "posting_id" field's value of the LedgerEntry entity.
+// If the LedgerEntry object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerEntryMutation) OldPostingID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPostingID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPostingID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPostingID: %w", err)
+	}
+	return oldValue.PostingID, nil
+}
+
+// ResetPostingID resets all changes to the "posting_id" field.
+func (m *LedgerEntryMutation) ResetPostingID() {
+	m.posting_id = nil
+}
+
+// SetAccount sets the "account" field.
+func (m *LedgerEntryMutation) SetAccount(s string) {
+	m.account = &s
+}
+
+// Account returns the value of the "account" field in the mutation.
+func (m *LedgerEntryMutation) Account() (r string, exists bool) {
+	v := m.account
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAccount returns the old "account" field's value of the LedgerEntry entity.
+// If the LedgerEntry object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerEntryMutation) OldAccount(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAccount is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAccount requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAccount: %w", err)
+	}
+	return oldValue.Account, nil
+}
+
+// ResetAccount resets all changes to the "account" field.
+func (m *LedgerEntryMutation) ResetAccount() {
+	m.account = nil
+}
+
+// SetAmount sets the "amount" field.
+func (m *LedgerEntryMutation) SetAmount(i int64) {
+	m.amount = &i
+	m.addamount = nil
+}
+
+// Amount returns the value of the "amount" field in the mutation.
+func (m *LedgerEntryMutation) Amount() (r int64, exists bool) {
+	v := m.amount
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAmount returns the old "amount" field's value of the LedgerEntry entity.
+// If the LedgerEntry object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerEntryMutation) OldAmount(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAmount is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAmount requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAmount: %w", err)
+	}
+	return oldValue.Amount, nil
+}
+
+// AddAmount adds i to the "amount" field.
+func (m *LedgerEntryMutation) AddAmount(i int64) {
+	if m.addamount != nil {
+		*m.addamount += i
+	} else {
+		m.addamount = &i
+	}
+}
+
+// AddedAmount returns the value that was added to the "amount" field in this mutation.
+func (m *LedgerEntryMutation) AddedAmount() (r int64, exists bool) {
+	v := m.addamount
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetAmount resets all changes to the "amount" field.
+func (m *LedgerEntryMutation) ResetAmount() {
+	m.amount = nil
+	m.addamount = nil
+}
+
+// Where appends a list predicates to the LedgerEntryMutation builder.
+func (m *LedgerEntryMutation) Where(ps ...predicate.LedgerEntry) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the LedgerEntryMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *LedgerEntryMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.LedgerEntry, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *LedgerEntryMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *LedgerEntryMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (LedgerEntry).
+func (m *LedgerEntryMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *LedgerEntryMutation) Fields() []string {
+	fields := make([]string, 0, 3)
+	if m.posting_id != nil {
+		fields = append(fields, ledgerentry.FieldPostingID)
+	}
+	if m.account != nil {
+		fields = append(fields, ledgerentry.FieldAccount)
+	}
+	if m.amount != nil {
+		fields = append(fields, ledgerentry.FieldAmount)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *LedgerEntryMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case ledgerentry.FieldPostingID:
+		return m.PostingID()
+	case ledgerentry.FieldAccount:
+		return m.Account()
+	case ledgerentry.FieldAmount:
+		return m.Amount()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *LedgerEntryMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case ledgerentry.FieldPostingID:
+		return m.OldPostingID(ctx)
+	case ledgerentry.FieldAccount:
+		return m.OldAccount(ctx)
+	case ledgerentry.FieldAmount:
+		return m.OldAmount(ctx)
+	}
+	return nil, fmt.Errorf("unknown LedgerEntry field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *LedgerEntryMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case ledgerentry.FieldPostingID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPostingID(v)
+		return nil
+	case ledgerentry.FieldAccount:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAccount(v)
+		return nil
+	case ledgerentry.FieldAmount:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAmount(v)
+		return nil
+	}
+	return fmt.Errorf("unknown LedgerEntry field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *LedgerEntryMutation) AddedFields() []string {
+	var fields []string
+	if m.addamount != nil {
+		fields = append(fields, ledgerentry.FieldAmount)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *LedgerEntryMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case ledgerentry.FieldAmount:
+		return m.AddedAmount()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *LedgerEntryMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case ledgerentry.FieldAmount:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddAmount(v)
+		return nil
+	}
+	return fmt.Errorf("unknown LedgerEntry numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *LedgerEntryMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *LedgerEntryMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *LedgerEntryMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown LedgerEntry nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *LedgerEntryMutation) ResetField(name string) error {
+	switch name {
+	case ledgerentry.FieldPostingID:
+		m.ResetPostingID()
+		return nil
+	case ledgerentry.FieldAccount:
+		m.ResetAccount()
+		return nil
+	case ledgerentry.FieldAmount:
+		m.ResetAmount()
+		return nil
+	}
+	return fmt.Errorf("unknown LedgerEntry field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *LedgerEntryMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *LedgerEntryMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *LedgerEntryMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *LedgerEntryMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *LedgerEntryMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *LedgerEntryMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *LedgerEntryMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown LedgerEntry unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *LedgerEntryMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown LedgerEntry edge %s", name)
+}
+
+// LedgerPostingMutation represents an operation that mutates the LedgerPosting nodes in the graph.
+type LedgerPostingMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *string
+	order_id      *string
+	kind          *ledgerposting.Kind
+	at            *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*LedgerPosting, error)
+	predicates    []predicate.LedgerPosting
+}
+
+var _ ent.Mutation = (*LedgerPostingMutation)(nil)
+
+// ledgerpostingOption allows management of the mutation configuration using functional options.
+type ledgerpostingOption func(*LedgerPostingMutation)
+
+// newLedgerPostingMutation creates new mutation for the LedgerPosting entity.
+func newLedgerPostingMutation(c config, op Op, opts ...ledgerpostingOption) *LedgerPostingMutation {
+	m := &LedgerPostingMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeLedgerPosting,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withLedgerPostingID sets the ID field of the mutation.
+func withLedgerPostingID(id string) ledgerpostingOption {
+	return func(m *LedgerPostingMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *LedgerPosting
+		)
+		m.oldValue = func(ctx context.Context) (*LedgerPosting, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().LedgerPosting.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withLedgerPosting sets the old LedgerPosting of the mutation.
+func withLedgerPosting(node *LedgerPosting) ledgerpostingOption {
+	return func(m *LedgerPostingMutation) {
+		m.oldValue = func(context.Context) (*LedgerPosting, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m LedgerPostingMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m LedgerPostingMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of LedgerPosting entities.
+func (m *LedgerPostingMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *LedgerPostingMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *LedgerPostingMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().LedgerPosting.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetOrderID sets the "order_id" field.
+func (m *LedgerPostingMutation) SetOrderID(s string) {
+	m.order_id = &s
+}
+
+// OrderID returns the value of the "order_id" field in the mutation.
+func (m *LedgerPostingMutation) OrderID() (r string, exists bool) {
+	v := m.order_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOrderID returns the old "order_id" field's value of the LedgerPosting entity.
+// If the LedgerPosting object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerPostingMutation) OldOrderID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOrderID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOrderID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOrderID: %w", err)
+	}
+	return oldValue.OrderID, nil
+}
+
+// ResetOrderID resets all changes to the "order_id" field.
+func (m *LedgerPostingMutation) ResetOrderID() {
+	m.order_id = nil
+}
+
+// SetKind sets the "kind" field.
+func (m *LedgerPostingMutation) SetKind(l ledgerposting.Kind) {
+	m.kind = &l
+}
+
+// Kind returns the value of the "kind" field in the mutation.
+func (m *LedgerPostingMutation) Kind() (r ledgerposting.Kind, exists bool) {
+	v := m.kind
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldKind returns the old "kind" field's value of the LedgerPosting entity.
+// If the LedgerPosting object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerPostingMutation) OldKind(ctx context.Context) (v ledgerposting.Kind, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldKind is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldKind requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldKind: %w", err)
+	}
+	return oldValue.Kind, nil
+}
+
+// ResetKind resets all changes to the "kind" field.
+func (m *LedgerPostingMutation) ResetKind() {
+	m.kind = nil
+}
+
+// SetAt sets the "at" field.
+func (m *LedgerPostingMutation) SetAt(t time.Time) {
+	m.at = &t
+}
+
+// At returns the value of the "at" field in the mutation.
+func (m *LedgerPostingMutation) At() (r time.Time, exists bool) {
+	v := m.at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAt returns the old "at" field's value of the LedgerPosting entity.
+// If the LedgerPosting object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *LedgerPostingMutation) OldAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAt: %w", err)
+	}
+	return oldValue.At, nil
+}
+
+// ResetAt resets all changes to the "at" field.
+func (m *LedgerPostingMutation) ResetAt() {
+	m.at = nil
+}
+
+// Where appends a list predicates to the LedgerPostingMutation builder.
+func (m *LedgerPostingMutation) Where(ps ...predicate.LedgerPosting) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the LedgerPostingMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *LedgerPostingMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.LedgerPosting, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *LedgerPostingMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *LedgerPostingMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (LedgerPosting).
+func (m *LedgerPostingMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *LedgerPostingMutation) Fields() []string {
+	fields := make([]string, 0, 3)
+	if m.order_id != nil {
+		fields = append(fields, ledgerposting.FieldOrderID)
+	}
+	if m.kind != nil {
+		fields = append(fields, ledgerposting.FieldKind)
+	}
+	if m.at != nil {
+		fields = append(fields, ledgerposting.FieldAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *LedgerPostingMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case ledgerposting.FieldOrderID:
+		return m.OrderID()
+	case ledgerposting.FieldKind:
+		return m.Kind()
+	case ledgerposting.FieldAt:
+		return m.At()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *LedgerPostingMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case ledgerposting.FieldOrderID:
+		return m.OldOrderID(ctx)
+	case ledgerposting.FieldKind:
+		return m.OldKind(ctx)
+	case ledgerposting.FieldAt:
+		return m.OldAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown LedgerPosting field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *LedgerPostingMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case ledgerposting.FieldOrderID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOrderID(v)
+		return nil
+	case ledgerposting.FieldKind:
+		v, ok := value.(ledgerposting.Kind)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetKind(v)
+		return nil
+	case ledgerposting.FieldAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown LedgerPosting field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *LedgerPostingMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *LedgerPostingMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *LedgerPostingMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown LedgerPosting numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *LedgerPostingMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *LedgerPostingMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *LedgerPostingMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown LedgerPosting nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *LedgerPostingMutation) ResetField(name string) error {
+	switch name {
+	case ledgerposting.FieldOrderID:
+		m.ResetOrderID()
+		return nil
+	case ledgerposting.FieldKind:
+		m.ResetKind()
+		return nil
+	case ledgerposting.FieldAt:
+		m.ResetAt()
+		return nil
+	}
+	return fmt.Errorf("unknown LedgerPosting field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *LedgerPostingMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *LedgerPostingMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *LedgerPostingMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *LedgerPostingMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *LedgerPostingMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *LedgerPostingMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *LedgerPostingMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown LedgerPosting unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *LedgerPostingMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown LedgerPosting edge %s", name)
+}
+
 // MutexMutation represents an operation that mutates the Mutex nodes in the graph.
 type MutexMutation struct {
 	config
@@ -8110,6 +9900,681 @@ func (m *PaymentMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *PaymentMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Payment edge %s", name)
+}
+
+// ReconciliationMutation represents an operation that mutates the Reconciliation nodes in the graph.
+type ReconciliationMutation struct {
+	config
+	op             Op
+	typ            string
+	id             *string
+	first_block    *int64
+	addfirst_block *int64
+	last_block     *int64
+	addlast_block  *int64
+	at             *time.Time
+	blocks         *bool
+	report         *json.RawMessage
+	appendreport   json.RawMessage
+	clearedFields  map[string]struct{}
+	done           bool
+	oldValue       func(context.Context) (*Reconciliation, error)
+	predicates     []predicate.Reconciliation
+}
+
+var _ ent.Mutation = (*ReconciliationMutation)(nil)
+
+// reconciliationOption allows management of the mutation configuration using functional options.
+type reconciliationOption func(*ReconciliationMutation)
+
+// newReconciliationMutation creates new mutation for the Reconciliation entity.
+func newReconciliationMutation(c config, op Op, opts ...reconciliationOption) *ReconciliationMutation {
+	m := &ReconciliationMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeReconciliation,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withReconciliationID sets the ID field of the mutation.
+func withReconciliationID(id string) reconciliationOption {
+	return func(m *ReconciliationMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Reconciliation
+		)
+		m.oldValue = func(ctx context.Context) (*Reconciliation, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Reconciliation.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withReconciliation sets the old Reconciliation of the mutation.
+func withReconciliation(node *Reconciliation) reconciliationOption {
+	return func(m *ReconciliationMutation) {
+		m.oldValue = func(context.Context) (*Reconciliation, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m ReconciliationMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m ReconciliationMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Reconciliation entities.
+func (m *ReconciliationMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *ReconciliationMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *ReconciliationMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Reconciliation.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetFirstBlock sets the "first_block" field.
+func (m *ReconciliationMutation) SetFirstBlock(i int64) {
+	m.first_block = &i
+	m.addfirst_block = nil
+}
+
+// FirstBlock returns the value of the "first_block" field in the mutation.
+func (m *ReconciliationMutation) FirstBlock() (r int64, exists bool) {
+	v := m.first_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldFirstBlock returns the old "first_block" field's value of the Reconciliation entity.
+// If the Reconciliation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationMutation) OldFirstBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldFirstBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldFirstBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldFirstBlock: %w", err)
+	}
+	return oldValue.FirstBlock, nil
+}
+
+// AddFirstBlock adds i to the "first_block" field.
+func (m *ReconciliationMutation) AddFirstBlock(i int64) {
+	if m.addfirst_block != nil {
+		*m.addfirst_block += i
+	} else {
+		m.addfirst_block = &i
+	}
+}
+
+// AddedFirstBlock returns the value that was added to the "first_block" field in this mutation.
+func (m *ReconciliationMutation) AddedFirstBlock() (r int64, exists bool) {
+	v := m.addfirst_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetFirstBlock resets all changes to the "first_block" field.
+func (m *ReconciliationMutation) ResetFirstBlock() {
+	m.first_block = nil
+	m.addfirst_block = nil
+}
+
+// SetLastBlock sets the "last_block" field.
+func (m *ReconciliationMutation) SetLastBlock(i int64) {
+	m.last_block = &i
+	m.addlast_block = nil
+}
+
+// LastBlock returns the value of the "last_block" field in the mutation.
+func (m *ReconciliationMutation) LastBlock() (r int64, exists bool) {
+	v := m.last_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLastBlock returns the old "last_block" field's value of the Reconciliation entity.
+// If the Reconciliation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationMutation) OldLastBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLastBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLastBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLastBlock: %w", err)
+	}
+	return oldValue.LastBlock, nil
+}
+
+// AddLastBlock adds i to the "last_block" field.
+func (m *ReconciliationMutation) AddLastBlock(i int64) {
+	if m.addlast_block != nil {
+		*m.addlast_block += i
+	} else {
+		m.addlast_block = &i
+	}
+}
+
+// AddedLastBlock returns the value that was added to the "last_block" field in this mutation.
+func (m *ReconciliationMutation) AddedLastBlock() (r int64, exists bool) {
+	v := m.addlast_block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLastBlock resets all changes to the "last_block" field.
+func (m *ReconciliationMutation) ResetLastBlock() {
+	m.last_block = nil
+	m.addlast_block = nil
+}
+
+// SetAt sets the "at" field.
+func (m *ReconciliationMutation) SetAt(t time.Time) {
+	m.at = &t
+}
+
+// At returns the value of the "at" field in the mutation.
+func (m *ReconciliationMutation) At() (r time.Time, exists bool) {
+	v := m.at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAt returns the old "at" field's value of the Reconciliation entity.
+// If the Reconciliation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationMutation) OldAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAt: %w", err)
+	}
+	return oldValue.At, nil
+}
+
+// ClearAt clears the value of the "at" field.
+func (m *ReconciliationMutation) ClearAt() {
+	m.at = nil
+	m.clearedFields[reconciliation.FieldAt] = struct{}{}
+}
+
+// AtCleared returns if the "at" field was cleared in this mutation.
+func (m *ReconciliationMutation) AtCleared() bool {
+	_, ok := m.clearedFields[reconciliation.FieldAt]
+	return ok
+}
+
+// ResetAt resets all changes to the "at" field.
+func (m *ReconciliationMutation) ResetAt() {
+	m.at = nil
+	delete(m.clearedFields, reconciliation.FieldAt)
+}
+
+// SetBlocks sets the "blocks" field.
+func (m *ReconciliationMutation) SetBlocks(b bool) {
+	m.blocks = &b
+}
+
+// Blocks returns the value of the "blocks" field in the mutation.
+func (m *ReconciliationMutation) Blocks() (r bool, exists bool) {
+	v := m.blocks
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlocks returns the old "blocks" field's value of the Reconciliation entity.
+// If the Reconciliation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationMutation) OldBlocks(ctx context.Context) (v bool, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlocks is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlocks requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlocks: %w", err)
+	}
+	return oldValue.Blocks, nil
+}
+
+// ResetBlocks resets all changes to the "blocks" field.
+func (m *ReconciliationMutation) ResetBlocks() {
+	m.blocks = nil
+}
+
+// SetReport sets the "report" field.
+func (m *ReconciliationMutation) SetReport(jm json.RawMessage) {
+	m.report = &jm
+	m.appendreport = nil
+}
+
+// Report returns the value of the "report" field in the mutation.
+func (m *ReconciliationMutation) Report() (r json.RawMessage, exists bool) {
+	v := m.report
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReport returns the old "report" field's value of the Reconciliation entity.
+// If the Reconciliation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationMutation) OldReport(ctx context.Context) (v json.RawMessage, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReport is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReport requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReport: %w", err)
+	}
+	return oldValue.Report, nil
+}
+
+// AppendReport adds jm to the "report" field.
+func (m *ReconciliationMutation) AppendReport(jm json.RawMessage) {
+	m.appendreport = append(m.appendreport, jm...)
+}
+
+// AppendedReport returns the list of values that were appended to the "report" field in this mutation.
+func (m *ReconciliationMutation) AppendedReport() (json.RawMessage, bool) {
+	if len(m.appendreport) == 0 {
+		return nil, false
+	}
+	return m.appendreport, true
+}
+
+// ClearReport clears the value of the "report" field.
+func (m *ReconciliationMutation) ClearReport() {
+	m.report = nil
+	m.appendreport = nil
+	m.clearedFields[reconciliation.FieldReport] = struct{}{}
+}
+
+// ReportCleared returns if the "report" field was cleared in this mutation.
+func (m *ReconciliationMutation) ReportCleared() bool {
+	_, ok := m.clearedFields[reconciliation.FieldReport]
+	return ok
+}
+
+// ResetReport resets all changes to the "report" field.
+func (m *ReconciliationMutation) ResetReport() {
+	m.report = nil
+	m.appendreport = nil
+	delete(m.clearedFields, reconciliation.FieldReport)
+}
+
+// Where appends a list predicates to the ReconciliationMutation builder.
+func (m *ReconciliationMutation) Where(ps ...predicate.Reconciliation) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the ReconciliationMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *ReconciliationMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Reconciliation, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *ReconciliationMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *ReconciliationMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Reconciliation).
+func (m *ReconciliationMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *ReconciliationMutation) Fields() []string {
+	fields := make([]string, 0, 5)
+	if m.first_block != nil {
+		fields = append(fields, reconciliation.FieldFirstBlock)
+	}
+	if m.last_block != nil {
+		fields = append(fields, reconciliation.FieldLastBlock)
+	}
+	if m.at != nil {
+		fields = append(fields, reconciliation.FieldAt)
+	}
+	if m.blocks != nil {
+		fields = append(fields, reconciliation.FieldBlocks)
+	}
+	if m.report != nil {
+		fields = append(fields, reconciliation.FieldReport)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *ReconciliationMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case reconciliation.FieldFirstBlock:
+		return m.FirstBlock()
+	case reconciliation.FieldLastBlock:
+		return m.LastBlock()
+	case reconciliation.FieldAt:
+		return m.At()
+	case reconciliation.FieldBlocks:
+		return m.Blocks()
+	case reconciliation.FieldReport:
+		return m.Report()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *ReconciliationMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case reconciliation.FieldFirstBlock:
+		return m.OldFirstBlock(ctx)
+	case reconciliation.FieldLastBlock:
+		return m.OldLastBlock(ctx)
+	case reconciliation.FieldAt:
+		return m.OldAt(ctx)
+	case reconciliation.FieldBlocks:
+		return m.OldBlocks(ctx)
+	case reconciliation.FieldReport:
+		return m.OldReport(ctx)
+	}
+	return nil, fmt.Errorf("unknown Reconciliation field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ReconciliationMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case reconciliation.FieldFirstBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetFirstBlock(v)
+		return nil
+	case reconciliation.FieldLastBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLastBlock(v)
+		return nil
+	case reconciliation.FieldAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAt(v)
+		return nil
+	case reconciliation.FieldBlocks:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlocks(v)
+		return nil
+	case reconciliation.FieldReport:
+		v, ok := value.(json.RawMessage)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReport(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Reconciliation field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *ReconciliationMutation) AddedFields() []string {
+	var fields []string
+	if m.addfirst_block != nil {
+		fields = append(fields, reconciliation.FieldFirstBlock)
+	}
+	if m.addlast_block != nil {
+		fields = append(fields, reconciliation.FieldLastBlock)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *ReconciliationMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case reconciliation.FieldFirstBlock:
+		return m.AddedFirstBlock()
+	case reconciliation.FieldLastBlock:
+		return m.AddedLastBlock()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *ReconciliationMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case reconciliation.FieldFirstBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddFirstBlock(v)
+		return nil
+	case reconciliation.FieldLastBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLastBlock(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Reconciliation numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *ReconciliationMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(reconciliation.FieldAt) {
+		fields = append(fields, reconciliation.FieldAt)
+	}
+	if m.FieldCleared(reconciliation.FieldReport) {
+		fields = append(fields, reconciliation.FieldReport)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *ReconciliationMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *ReconciliationMutation) ClearField(name string) error {
+	switch name {
+	case reconciliation.FieldAt:
+		m.ClearAt()
+		return nil
+	case reconciliation.FieldReport:
+		m.ClearReport()
+		return nil
+	}
+	return fmt.Errorf("unknown Reconciliation nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *ReconciliationMutation) ResetField(name string) error {
+	switch name {
+	case reconciliation.FieldFirstBlock:
+		m.ResetFirstBlock()
+		return nil
+	case reconciliation.FieldLastBlock:
+		m.ResetLastBlock()
+		return nil
+	case reconciliation.FieldAt:
+		m.ResetAt()
+		return nil
+	case reconciliation.FieldBlocks:
+		m.ResetBlocks()
+		return nil
+	case reconciliation.FieldReport:
+		m.ResetReport()
+		return nil
+	}
+	return fmt.Errorf("unknown Reconciliation field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *ReconciliationMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *ReconciliationMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *ReconciliationMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *ReconciliationMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *ReconciliationMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *ReconciliationMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *ReconciliationMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Reconciliation unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *ReconciliationMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Reconciliation edge %s", name)
 }
 
 // SessionMutation represents an operation that mutates the Session nodes in the graph.

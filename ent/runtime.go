@@ -4,6 +4,7 @@ package ent
 
 import (
 	"github.com/google/uuid"
+	"github.com/roamcard/roamcard/ent/arrival"
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
@@ -12,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
@@ -21,6 +23,12 @@ import (
 // (default values, validators, hooks and policies) and stitches it
 // to their package variables.
 func init() {
+	arrivalFields := schema.Arrival{}.Fields()
+	_ = arrivalFields
+	// arrivalDescNonce is the schema descriptor for nonce field.
+	arrivalDescNonce := arrivalFields[8].Descriptor()
+	// arrival.DefaultNonce holds the default value on creation for the nonce field.
+	arrival.DefaultNonce = arrivalDescNonce.Default.(string)
 	attemptFields := schema.Attempt{}.Fields()
 	_ = attemptFields
 	// attemptDescID is the schema descriptor for id field.
@@ -117,6 +125,12 @@ func init() {
 	paymentDescID := paymentFields[0].Descriptor()
 	// payment.DefaultID holds the default value on creation for the id field.
 	payment.DefaultID = paymentDescID.Default.(func() uuid.UUID)
+	reconciliationFields := schema.Reconciliation{}.Fields()
+	_ = reconciliationFields
+	// reconciliationDescBlocks is the schema descriptor for blocks field.
+	reconciliationDescBlocks := reconciliationFields[4].Descriptor()
+	// reconciliation.DefaultBlocks holds the default value on creation for the blocks field.
+	reconciliation.DefaultBlocks = reconciliationDescBlocks.Default.(bool)
 	sessionFields := schema.Session{}.Fields()
 	_ = sessionFields
 	// sessionDescID is the schema descriptor for id field.

@@ -12,6 +12,8 @@ import (
 // Tx is a transactional client that is created by calling Client.Tx().
 type Tx struct {
 	config
+	// Arrival is the client for interacting with the Arrival builders.
+	Arrival *ArrivalClient
 	// Attempt is the client for interacting with the Attempt builders.
 	Attempt *AttemptClient
 	// Audit is the client for interacting with the Audit builders.
@@ -24,12 +26,18 @@ type Tx struct {
 	Hold *HoldClient
 	// Job is the client for interacting with the Job builders.
 	Job *JobClient
+	// LedgerEntry is the client for interacting with the LedgerEntry builders.
+	LedgerEntry *LedgerEntryClient
+	// LedgerPosting is the client for interacting with the LedgerPosting builders.
+	LedgerPosting *LedgerPostingClient
 	// Mutex is the client for interacting with the Mutex builders.
 	Mutex *MutexClient
 	// Order is the client for interacting with the Order builders.
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
+	// Reconciliation is the client for interacting with the Reconciliation builders.
+	Reconciliation *ReconciliationClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -167,15 +175,19 @@ func (tx *Tx) Client() *Client {
 }
 
 func (tx *Tx) init() {
+	tx.Arrival = NewArrivalClient(tx.config)
 	tx.Attempt = NewAttemptClient(tx.config)
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
 	tx.Hold = NewHoldClient(tx.config)
 	tx.Job = NewJobClient(tx.config)
+	tx.LedgerEntry = NewLedgerEntryClient(tx.config)
+	tx.LedgerPosting = NewLedgerPostingClient(tx.config)
 	tx.Mutex = NewMutexClient(tx.config)
 	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
+	tx.Reconciliation = NewReconciliationClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Worker = NewWorkerClient(tx.config)
@@ -188,7 +200,7 @@ func (tx *Tx) init() {
 // of them in order to commit or rollback the transaction.
 //
 // If a closed transaction is embedded in one of the generated entities, and the entity
-// applies a query, for example: Attempt.QueryXXX(), the query will be executed
+// applies a query, for example: Arrival.QueryXXX(), the query will be executed
 // through the driver which created this transaction.
 //
 // Note that txDriver is not goroutine safe.

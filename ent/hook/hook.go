@@ -9,6 +9,18 @@ import (
 	"github.com/roamcard/roamcard/ent"
 )
 
+// The ArrivalFunc type is an adapter to allow the use of ordinary
+// function as Arrival mutator.
+type ArrivalFunc func(context.Context, *ent.ArrivalMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f ArrivalFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ArrivalMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ArrivalMutation", m)
+}
+
 // The AttemptFunc type is an adapter to allow the use of ordinary
 // function as Attempt mutator.
 type AttemptFunc func(context.Context, *ent.AttemptMutation) (ent.Value, error)
@@ -81,6 +93,30 @@ func (f JobFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) 
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.JobMutation", m)
 }
 
+// The LedgerEntryFunc type is an adapter to allow the use of ordinary
+// function as LedgerEntry mutator.
+type LedgerEntryFunc func(context.Context, *ent.LedgerEntryMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f LedgerEntryFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.LedgerEntryMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LedgerEntryMutation", m)
+}
+
+// The LedgerPostingFunc type is an adapter to allow the use of ordinary
+// function as LedgerPosting mutator.
+type LedgerPostingFunc func(context.Context, *ent.LedgerPostingMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f LedgerPostingFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.LedgerPostingMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.LedgerPostingMutation", m)
+}
+
 // The MutexFunc type is an adapter to allow the use of ordinary
 // function as Mutex mutator.
 type MutexFunc func(context.Context, *ent.MutexMutation) (ent.Value, error)
@@ -115,6 +151,18 @@ func (f PaymentFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 		return f(ctx, mv)
 	}
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.PaymentMutation", m)
+}
+
+// The ReconciliationFunc type is an adapter to allow the use of ordinary
+// function as Reconciliation mutator.
+type ReconciliationFunc func(context.Context, *ent.ReconciliationMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f ReconciliationFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.ReconciliationMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ReconciliationMutation", m)
 }
 
 // The SessionFunc type is an adapter to allow the use of ordinary

@@ -9,6 +9,32 @@ import (
 )
 
 var (
+	// ArrivalsColumns holds the columns for the "arrivals" table.
+	ArrivalsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "asset", Type: field.TypeString},
+		{Name: "pay_to", Type: field.TypeString},
+		{Name: "transaction", Type: field.TypeString},
+		{Name: "log_index", Type: field.TypeInt64},
+		{Name: "block", Type: field.TypeInt64},
+		{Name: "sender", Type: field.TypeString},
+		{Name: "value", Type: field.TypeInt64},
+		{Name: "nonce", Type: field.TypeString, Default: ""},
+		{Name: "seen_at", Type: field.TypeTime},
+	}
+	// ArrivalsTable holds the schema information for the "arrivals" table.
+	ArrivalsTable = &schema.Table{
+		Name:       "arrivals",
+		Columns:    ArrivalsColumns,
+		PrimaryKey: []*schema.Column{ArrivalsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "arrivals_transfer",
+				Unique:  true,
+				Columns: []*schema.Column{ArrivalsColumns[3], ArrivalsColumns[4]},
+			},
+		},
+	}
 	// AttemptsColumns holds the columns for the "attempts" table.
 	AttemptsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -242,6 +268,46 @@ var (
 			},
 		},
 	}
+	// LedgerEntriesColumns holds the columns for the "ledger_entries" table.
+	LedgerEntriesColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "posting_id", Type: field.TypeString},
+		{Name: "account", Type: field.TypeString},
+		{Name: "amount", Type: field.TypeInt64},
+	}
+	// LedgerEntriesTable holds the schema information for the "ledger_entries" table.
+	LedgerEntriesTable = &schema.Table{
+		Name:       "ledger_entries",
+		Columns:    LedgerEntriesColumns,
+		PrimaryKey: []*schema.Column{LedgerEntriesColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "ledger_entries_line",
+				Unique:  true,
+				Columns: []*schema.Column{LedgerEntriesColumns[1], LedgerEntriesColumns[2]},
+			},
+		},
+	}
+	// LedgerPostingsColumns holds the columns for the "ledger_postings" table.
+	LedgerPostingsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "order_id", Type: field.TypeString},
+		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "refunded", "unmatched"}},
+		{Name: "at", Type: field.TypeTime},
+	}
+	// LedgerPostingsTable holds the schema information for the "ledger_postings" table.
+	LedgerPostingsTable = &schema.Table{
+		Name:       "ledger_postings",
+		Columns:    LedgerPostingsColumns,
+		PrimaryKey: []*schema.Column{LedgerPostingsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "ledgerposting_order_id",
+				Unique:  false,
+				Columns: []*schema.Column{LedgerPostingsColumns[1]},
+			},
+		},
+	}
 	// MutexesColumns holds the columns for the "mutexes" table.
 	MutexesColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
@@ -357,6 +423,21 @@ var (
 			},
 		},
 	}
+	// ReconciliationsColumns holds the columns for the "reconciliations" table.
+	ReconciliationsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "first_block", Type: field.TypeInt64},
+		{Name: "last_block", Type: field.TypeInt64},
+		{Name: "at", Type: field.TypeTime, Nullable: true},
+		{Name: "blocks", Type: field.TypeBool, Default: false},
+		{Name: "report", Type: field.TypeJSON, Nullable: true},
+	}
+	// ReconciliationsTable holds the schema information for the "reconciliations" table.
+	ReconciliationsTable = &schema.Table{
+		Name:       "reconciliations",
+		Columns:    ReconciliationsColumns,
+		PrimaryKey: []*schema.Column{ReconciliationsColumns[0]},
+	}
 	// SessionsColumns holds the columns for the "sessions" table.
 	SessionsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -419,15 +500,19 @@ var (
 	}
 	// Tables holds all the tables in the schema.
 	Tables = []*schema.Table{
+		ArrivalsTable,
 		AttemptsTable,
 		AuditTable,
 		CardsTable,
 		ChallengesTable,
 		HoldsTable,
 		JobsTable,
+		LedgerEntriesTable,
+		LedgerPostingsTable,
 		MutexesTable,
 		OrdersTable,
 		PaymentsTable,
+		ReconciliationsTable,
 		SessionsTable,
 		TimelineTable,
 		WorkersTable,
@@ -435,6 +520,10 @@ var (
 )
 
 func init() {
+	ArrivalsTable.Annotation = &entsql.Annotation{}
+	ArrivalsTable.Annotation.Checks = map[string]string{
+		"arrivals_value": "value > 0",
+	}
 	AttemptsTable.Annotation = &entsql.Annotation{}
 	AttemptsTable.Annotation.Checks = map[string]string{
 		"attempts_nonce":  "nonce >= 0",
@@ -456,6 +545,18 @@ func init() {
 		"jobs_lease":        "(status = 'processing') = (lease_owner IS NOT NULL AND lease_until IS NOT NULL)",
 		"jobs_max_attempts": "max_attempts > 0",
 		"jobs_status":       "status IN ('queued', 'processing', 'succeeded', 'failed', 'operator_review')",
+	}
+	LedgerEntriesTable.Annotation = &entsql.Annotation{
+		Table: "ledger_entries",
+	}
+	LedgerEntriesTable.Annotation.Checks = map[string]string{
+		"ledger_entries_amount": "amount <> 0",
+	}
+	LedgerPostingsTable.Annotation = &entsql.Annotation{
+		Table: "ledger_postings",
+	}
+	LedgerPostingsTable.Annotation.Checks = map[string]string{
+		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'refunded', 'unmatched')",
 	}
 	MutexesTable.Annotation = &entsql.Annotation{
 		Table: "mutexes",

@@ -6,6 +6,9 @@ import (
 	"entgo.io/ent/dialect/sql"
 )
 
+// Arrival is the predicate function for arrival builders.
+type Arrival func(*sql.Selector)
+
 // Attempt is the predicate function for attempt builders.
 type Attempt func(*sql.Selector)
 
@@ -24,6 +27,12 @@ type Hold func(*sql.Selector)
 // Job is the predicate function for job builders.
 type Job func(*sql.Selector)
 
+// LedgerEntry is the predicate function for ledgerentry builders.
+type LedgerEntry func(*sql.Selector)
+
+// LedgerPosting is the predicate function for ledgerposting builders.
+type LedgerPosting func(*sql.Selector)
+
 // Mutex is the predicate function for mutex builders.
 type Mutex func(*sql.Selector)
 
@@ -32,6 +41,9 @@ type Order func(*sql.Selector)
 
 // Payment is the predicate function for payment builders.
 type Payment func(*sql.Selector)
+
+// Reconciliation is the predicate function for reconciliation builders.
+type Reconciliation func(*sql.Selector)
 
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)

@@ -82,9 +82,11 @@ type Store interface {
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
 	// Reserve stores c unless its order has a card already, and returns the order's card.
 	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
-	// Activate makes a pending card ACTIVE and enqueues its fee job in the same transaction. An
-	// active card stays as it is.
-	Activate(ctx context.Context, f job.Fence, c Card, fee job.New) error
+	// Activate makes a pending card ACTIVE, posts what was loaded on it, and enqueues its fee job, in
+	// one transaction. An active card stays as it is.
+	Activate(ctx context.Context, f job.Fence, c Card, loaded money.Cents, fee job.New) error
+	// FeeTaken ends a fee job whose withdrawal the issuer carried out, and posts it, in one transaction.
+	FeeTaken(ctx context.Context, f job.Fence, a FeeArgs) error
 	// Fail makes a pending card FAILED, which frees its owner to buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 	// Held is how much of a resource live orders hold.

@@ -67,7 +67,7 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 	card.Account, card.Last4 = a.ID, a.Last4
 	switch a.State {
 	case AccountActive, AccountFrozen:
-		if err := c.Store.Activate(ctx, l.Fence(), card, feeJob(card, o.Scenario)); err != nil {
+		if err := c.Store.Activate(ctx, l.Fence(), card, o.Price, feeJob(card, o.Scenario)); err != nil {
 			return order.Progress{}, fmt.Errorf("activate the card: %w", err)
 		}
 		faultpoint.Reach("card.activated")

@@ -80,7 +80,10 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		switch m := took.record; m.State {
 		case MoveSucceeded:
 			faultpoint.Reach("fee.taken")
-			return job.Done(), nil
+			if err := c.Store.FeeTaken(ctx, l.Fence(), a); err != nil {
+				return job.Outcome{}, fmt.Errorf("record the fee: %w", err)
+			}
+			return job.Recorded(), nil
 		case MoveFailed:
 			if m.Refusal == nil {
 				return job.Fail(RefusedUnstated), nil

@@ -13,6 +13,8 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -105,7 +107,7 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 }
 
 // Activate implements card.Store.
-func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, fee job.New) error {
+func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, loaded money.Cents, fee job.New) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		n, err := tx.Card.Update().
@@ -114,10 +116,19 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, fee job.N
 		if err != nil || n == 0 {
 			return err
 		}
+		post(tx, c.s.stamp(), ledger.Loaded(string(a.Order), a.ID.String(), loaded))
 		if _, _, err = insertJob(ctx, tx, fee); err != nil {
 			return err
 		}
 		return faultpoint.Fail("card.before_commit")
+	})
+}
+
+// FeeTaken implements card.Store.
+func (c Cards) FeeTaken(ctx context.Context, f job.Fence, a card.FeeArgs) error {
+	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		post(tx, c.s.stamp(), ledger.FeeWithdrawn(a.Order, a.Card.String(), a.Amount))
+		return finishJob(ctx, tx, f, job.Done())
 	})
 }
 

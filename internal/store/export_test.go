@@ -7,6 +7,7 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 )
 
 // What tests of other packages must not reach but this one's must: the store's inner face.
@@ -39,3 +40,10 @@ func WakeOnCommit(tx *ent.Tx, topic, key string) { wakeOnCommit(tx, topic, key) 
 func QueueFence(tx *ent.Tx, f job.Fence) { fence(tx, f) }
 
 func Later(tx *ent.Tx, sql string, args ...any) { later(tx, sql, args...) }
+
+func Post(ctx context.Context, s *Store, p ledger.Posting) error {
+	return s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
+		post(tx, s.stamp(), p)
+		return nil
+	})
+}

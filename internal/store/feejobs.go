@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 )
 
 // FeeJobs keeps the platform fee's jobs for operators. It implements card.FeeJobs.
@@ -83,8 +84,12 @@ func (f FeeJobs) FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error) {
 // Conclude implements card.FeeJobs. The version guards: a worker that wrote meanwhile knows better, and
 // one that holds the job now loses its lease.
 func (f FeeJobs) Conclude(ctx context.Context, row job.Row, status job.Status, reason string, act card.Act) (bool, error) {
+	a, err := job.Decode[card.FeeArgs](row)
+	if err != nil {
+		return false, fmt.Errorf("read the job: %w", err)
+	}
 	done := true
-	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+	err = f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		done = true
 		if status != row.Status {
 			tag, err := raw(tx).Exec(ctx, concludeJobSQL, row.ID, row.Version, status, reason)
@@ -92,6 +97,9 @@ func (f FeeJobs) Conclude(ctx context.Context, row job.Row, status job.Status, r
 				return err
 			}
 			done = tag.RowsAffected() == 1
+			if done && status == job.Succeeded {
+				post(tx, f.s.stamp(), ledger.FeeWithdrawn(a.Order, a.Card.String(), a.Amount))
+			}
 		}
 		after := row.Status
 		if done {

@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -220,13 +221,14 @@ const (
 		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
 		WHERE id = $1 AND status = $2`
 	moveOrderSQL = `
-		UPDATE orders SET status = $3, version = version + 1, updated_at = $4 WHERE id = $1 AND status = $2 RETURNING version`
+		UPDATE orders SET status = $3, version = version + 1, updated_at = $4 WHERE id = $1 AND status = $2 RETURNING version, kind, item`
 )
 
 // Settle implements checkout.Store.
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) error {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
+		post(tx, o.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
 		}
@@ -303,7 +305,8 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 
 func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) error {
 	var version int
-	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now).Scan(&version)
+	moved := order.Order{ID: m.Order}
+	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now).Scan(&version, &moved.Kind, &moved.Item)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("order %s is not %s any more", m.Order, m.From)
 	}
@@ -312,6 +315,11 @@ func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) err
 	}
 	if m.To.Final() || m.To == order.PaymentRequired || mutant.HoldsReleasedEarly {
 		releaseHolds(tx, m.Order, now)
+	}
+	if m.To == order.Fulfilled {
+		if err := postDelivered(tx, now, moved); err != nil {
+			return err
+		}
 	}
 	return recordMove(ctx, tx, m, version, now)
 }

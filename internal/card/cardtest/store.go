@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -88,12 +89,17 @@ func (s *Store) Reserve(_ context.Context, _ job.Fence, n card.Card) (card.Card,
 }
 
 // Activate implements card.Store.
-func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, fee job.New) error {
+func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ money.Cents, fee job.New) error {
 	if !s.leavesPending(a.ID, func(c *card.Card) { c.Status, c.Account, c.Last4 = card.Active, a.Account, a.Last4 }) {
 		return nil
 	}
 	_, err := s.queue.Enqueue(ctx, fee)
 	return err
+}
+
+// FeeTaken implements card.Store.
+func (s *Store) FeeTaken(ctx context.Context, f job.Fence, _ card.FeeArgs) error {
+	return s.queue.Finish(ctx, f, job.Done())
 }
 
 // Fail implements card.Store.

@@ -1,0 +1,66 @@
+package schema
+
+import (
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+)
+
+// LedgerPosting is one movement of value. Append-only by trigger, as are its entries.
+type LedgerPosting struct{ ent.Schema }
+
+var postingKinds = []string{"settled", "loaded", "load_fee", "fee_withdrawn", "refunded", "unmatched"}
+
+// Fields of a posting.
+func (LedgerPosting) Fields() []ent.Field {
+	return []ent.Field{
+		// Says what is recorded, so that it is recorded once.
+		field.String("id").Immutable(),
+		// Empty for money that belongs to no order.
+		field.String("order_id").Immutable(),
+		field.Enum("kind").Values(postingKinds...).Immutable(),
+		field.Time("at").Immutable(),
+	}
+}
+
+// Indexes of a posting.
+func (LedgerPosting) Indexes() []ent.Index {
+	return []ent.Index{index.Fields("order_id")}
+}
+
+// Annotations of a posting.
+func (LedgerPosting) Annotations() []schema.Annotation {
+	return []schema.Annotation{
+		entsql.Table("ledger_postings"),
+		entsql.Checks(map[string]string{"ledger_postings_kind": oneOf("kind", postingKinds)}),
+	}
+}
+
+// LedgerEntry changes one account by a posting. A trigger refuses entries that do not balance.
+type LedgerEntry struct{ ent.Schema }
+
+// Fields of an entry.
+func (LedgerEntry) Fields() []ent.Field {
+	return []ent.Field{
+		field.Int64("id").Immutable(),
+		field.String("posting_id").Immutable(),
+		field.String("account").Immutable(),
+		// Millionths of a dollar.
+		field.Int64("amount").Immutable(),
+	}
+}
+
+// Indexes of an entry.
+func (LedgerEntry) Indexes() []ent.Index {
+	return []ent.Index{index.Fields("posting_id", "account").Unique().StorageKey("ledger_entries_line")}
+}
+
+// Annotations of an entry.
+func (LedgerEntry) Annotations() []schema.Annotation {
+	return []schema.Annotation{
+		entsql.Table("ledger_entries"),
+		entsql.Checks(map[string]string{"ledger_entries_amount": "amount <> 0"}),
+	}
+}

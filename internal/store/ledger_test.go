@@ -1,0 +1,288 @@
+package store_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/roamcard/roamcard/ent/migrate"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+)
+
+// posted is what the ledger says, by posting.
+func posted(t *testing.T, s *store.Store) map[ledger.ID][]ledger.Entry {
+	t.Helper()
+	rows, err := s.Pool().Query(t.Context(), `
+		SELECT p.id, p.kind, p.order_id, e.account, e.amount FROM ledger_postings p
+		LEFT JOIN ledger_entries e ON e.posting_id = p.id ORDER BY e.id`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[ledger.ID][]ledger.Entry{}
+	var p ledger.Posting
+	var e ledger.Entry
+	_, err = pgx.ForEachRow(rows, []any{&p.ID, &p.Kind, &p.Order, &e.Account, &e.Amount}, func() error {
+		if want := ledger.ID(string(p.Kind) + "/" + p.Order); p.ID != want {
+			t.Errorf("posting %s of order %s is a %s", p.ID, p.Order, p.Kind)
+		}
+		found[p.ID] = append(found[p.ID], e)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func wantPosted(t *testing.T, s *store.Store, want ...ledger.Posting) {
+	t.Helper()
+	all := map[ledger.ID][]ledger.Entry{}
+	for _, p := range want {
+		all[p.ID] = p.Entries
+	}
+	if diff := cmp.Diff(all, posted(t, s)); diff != "" {
+		t.Errorf("the ledger differs (-want +got):\n%s", diff)
+	}
+}
+
+// atOnce does a thing ten times at the same time, and says how often it went well.
+func atOnce(do func() error) (well int) {
+	var group sync.WaitGroup
+	errs := make([]error, 10)
+	for i := range errs {
+		group.Go(func() { errs[i] = do() })
+	}
+	group.Wait()
+	for _, err := range errs {
+		if err == nil {
+			well++
+		}
+	}
+	return well
+}
+
+func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
+	s := storetest.New(t)
+	item := card.TopupOf(2599)
+	item.Card = uuid.New()
+	p := placement("k", func(p *checkout.Placement) {
+		text, err := json.Marshal(item)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Order.Kind, p.Order.Item, p.Order.Price = order.CardTopup, text, 2599
+		p.Payment.Authorization.Value = 25_990_000
+	})
+	fence := place(t, s, p).Job.Fence()
+	wantPosted(t, s)
+	paid := settled(p)
+	if n := atOnce(func() error {
+		return s.Orders().Settle(t.Context(), fence, paid, move(p, order.Settling, order.Settled), follow(p))
+	}); n != 1 {
+		t.Errorf("settled %d times", n)
+	}
+	wantPosted(t, s, ledger.Settled(string(p.Order.ID), 25_990_000))
+	if err := s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning)); err != nil {
+		t.Fatal(err)
+	}
+	if n := atOnce(func() error { return s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled)) }); n != 1 {
+		t.Errorf("fulfilled %d times", n)
+	}
+	id := string(p.Order.ID)
+	wantPosted(t, s, ledger.Settled(id, 25_990_000), ledger.Loaded(id, item.Card.String(), 2548), ledger.LoadFee(id, 51))
+}
+
+func TestADeadPaymentIsNeverPosted(t *testing.T) {
+	s := storetest.New(t)
+	p := placement("k")
+	fence := place(t, s, p).Job.Fence()
+	if err := s.Orders().Bury(t.Context(), fence, p.Payment, move(p, order.Settling, order.PaymentRequired)); err != nil {
+		t.Fatal(err)
+	}
+	wantPosted(t, s)
+}
+
+// activated is a card whose fee job this test has claimed.
+func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) {
+	t.Helper()
+	p := placement(uuid.NewString(), func(p *checkout.Placement) { p.Order.Owner[5] = byte(time.Now().UnixNano()) })
+	fence := place(t, s, p).Job.Fence()
+	c, err := s.Cards().Reserve(t.Context(), fence, card.Card{
+		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),
+		CreatedAt: time.Now().UTC(), UpdatedAt: time.Now().UTC(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := card.FeeArgs{Card: c.ID, Order: string(c.Order), Account: "acc", Amount: card.Fee, Version: 1}
+	fee := job.New{Args: a, UniqueKey: c.ID.String()}
+	if n := atOnce(func() error { return s.Cards().Activate(t.Context(), fence, c, card.Price, fee) }); n != 10 {
+		t.Errorf("activated %d times without an error, want all", n)
+	}
+	rows, err := s.Jobs().Claim(t.Context(), "me", []job.Kind{card.FeeJob}, 1, time.Minute)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("claimed %d, %v", len(rows), err)
+	}
+	return c, a, rows[0]
+}
+
+func TestAFeeIsPostedOnceWhoeverLearnsOfIt(t *testing.T) {
+	s := storetest.New(t)
+	var want []ledger.Posting
+	for round := range 4 {
+		c, a, row := activated(t, s)
+		loaded := ledger.Loaded(a.Order, c.ID.String(), card.Price)
+		want = append(want, loaded, ledger.FeeWithdrawn(a.Order, c.ID.String(), card.Fee))
+		byWorker := func() error { return s.Cards().FeeTaken(t.Context(), row.Fence(), a) }
+		byOperator := func() error {
+			done, err := s.FeeJobs().Conclude(t.Context(), row, job.Succeeded, "", card.Act{Operator: "ada"})
+			if err == nil && !done {
+				err = errors.New("a worker was quicker")
+			}
+			return err
+		}
+		var group sync.WaitGroup
+		well := make([]int, 2)
+		if round != 1 {
+			group.Go(func() { well[0] = atOnce(byWorker) })
+		}
+		if round != 0 {
+			group.Go(func() { well[1] = atOnce(byOperator) })
+		}
+		group.Wait()
+		if well[0]+well[1] != 1 {
+			t.Errorf("round %d: the fee was recorded by %v", round, well)
+		}
+		wantPosted(t, s, want...)
+	}
+	// One that failed, or of which nothing is known, is not posted.
+	_, _, row := activated(t, s)
+	before := len(posted(t, s))
+	if _, err := s.FeeJobs().Conclude(t.Context(), row, job.Failed, "no", card.Act{Operator: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(posted(t, s)); got != before {
+		t.Errorf("%d postings, want %d", got, before)
+	}
+}
+
+func TestTheDatabaseKeepsTheLedgerBalancedAndAsItIs(t *testing.T) {
+	s := storetest.New(t)
+	post := func(p ledger.Posting) error { return store.Post(t.Context(), s, p) }
+	good := ledger.Unmatched("0xaa", 1, 5)
+	good.Order = "0xaa/1" // posted() reads an order's
+	good.ID = "unmatched/0xaa/1"
+	if n := atOnce(func() error { return post(good) }); n != 10 {
+		t.Errorf("posted %d times without an error, want all", n)
+	}
+	changed := good
+	changed.Entries = []ledger.Entry{{Account: ledger.Treasury, Amount: 6}, {Account: ledger.Strays, Amount: -6}}
+	if err := post(changed); err != nil {
+		t.Errorf("a posting that is there: %v", err)
+	}
+	for name, entries := range map[string][]ledger.Entry{
+		"one-sided":  {{Account: ledger.Treasury, Amount: 5}},
+		"unbalanced": {{Account: ledger.Treasury, Amount: 5}, {Account: ledger.Strays, Amount: -4}},
+		"zero":       {{Account: ledger.Treasury}, {Account: ledger.Strays}},
+	} {
+		if err := post(ledger.Posting{ID: ledger.ID(name), Kind: ledger.KindUnmatched, Entries: entries}); !refusedBy(err, "23514") {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+	for _, sql := range []string{
+		"INSERT INTO ledger_entries (posting_id, account, amount) VALUES ('unmatched/0xaa/1', 'issuer:float', 1)",
+		"UPDATE ledger_entries SET amount = amount * 2", "DELETE FROM ledger_entries", "TRUNCATE ledger_entries",
+		"UPDATE ledger_postings SET kind = 'settled'", "DELETE FROM ledger_postings", "TRUNCATE ledger_postings",
+	} {
+		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
+			t.Errorf("done: %s", sql)
+		}
+	}
+	wantPosted(t, s, good)
+}
+
+func refusedBy(err error, code string) bool {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && pgErr.Code == code
+}
+
+// TestWhatHappenedBeforeTheLedgerIsPosted empties the ledger and lets the migration fill it again.
+func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
+	s := storetest.New(t)
+	c, a, row := activated(t, s)
+	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a); err != nil {
+		t.Fatal(err)
+	}
+	item := card.TopupOf(10_000)
+	item.Card = c.ID
+	p := placement("topup", func(p *checkout.Placement) {
+		p.Order.Kind, p.Order.Price, p.Payment.Authorization.Value = order.CardTopup, 10_000, 100_000_000
+		p.Order.Item, _ = json.Marshal(item) // a struct of numbers
+	})
+	fence := place(t, s, p).Job.Fence()
+	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []order.Move{move(p, order.Settled, order.Provisioning), move(p, order.Provisioning, order.Fulfilled)} {
+		if err := s.Orders().Move(t.Context(), fence, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	place(t, s, placement("unpaid"))
+	want := posted(t, s)
+	if len(want) != 5 {
+		t.Fatalf("%d postings: %v", len(want), want)
+	}
+	for _, sql := range []string{
+		"DROP TRIGGER ledger_entries_keeps_all ON ledger_entries", "DROP TRIGGER ledger_postings_keeps_all ON ledger_postings",
+		"TRUNCATE ledger_entries, ledger_postings", backfill(t),
+	} {
+		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+	got := posted(t, s)
+	for _, entries := range []map[ledger.ID][]ledger.Entry{want, got} {
+		for _, e := range entries {
+			slices.SortFunc(e, func(a, b ledger.Entry) int { return strings.Compare(string(a.Account), string(b.Account)) })
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the ledger of before differs (-want +got):\n%s", diff)
+	}
+}
+
+// backfill is the statement of the migration that posts what there is.
+func backfill(t *testing.T) string {
+	t.Helper()
+	files, err := fs.Glob(migrate.Files, "migrations/*_ledger_rules.sql")
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%d migrations, %v", len(files), err)
+	}
+	text, err := fs.ReadFile(migrate.Files, files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "-- What happened before there was a ledger.\n")
+	statement, _, ended := strings.Cut(after, "-- +goose Down")
+	if !found || !ended {
+		t.Fatalf("the statement is not in %s", files[0])
+	}
+	return statement
+}
