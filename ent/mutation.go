@@ -9910,8 +9910,8 @@ type ReconciliationMutation struct {
 	id             *string
 	first_block    *int64
 	addfirst_block *int64
-	last_block     *int64
-	addlast_block  *int64
+	next_block     *int64
+	addnext_block  *int64
 	at             *time.Time
 	blocks         *bool
 	report         *json.RawMessage
@@ -10082,60 +10082,60 @@ func (m *ReconciliationMutation) ResetFirstBlock() {
 	m.addfirst_block = nil
 }
 
-// SetLastBlock sets the "last_block" field.
-func (m *ReconciliationMutation) SetLastBlock(i int64) {
-	m.last_block = &i
-	m.addlast_block = nil
+// SetNextBlock sets the "next_block" field.
+func (m *ReconciliationMutation) SetNextBlock(i int64) {
+	m.next_block = &i
+	m.addnext_block = nil
 }
 
-// LastBlock returns the value of the "last_block" field in the mutation.
-func (m *ReconciliationMutation) LastBlock() (r int64, exists bool) {
-	v := m.last_block
+// NextBlock returns the value of the "next_block" field in the mutation.
+func (m *ReconciliationMutation) NextBlock() (r int64, exists bool) {
+	v := m.next_block
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// OldLastBlock returns the old "last_block" field's value of the Reconciliation entity.
+// OldNextBlock returns the old "next_block" field's value of the Reconciliation entity.
 // If the Reconciliation object wasn't provided to the builder, the object is fetched from the database.
 // An error is returned if the mutation operation is not UpdateOne, or the database query fails.
-func (m *ReconciliationMutation) OldLastBlock(ctx context.Context) (v int64, err error) {
+func (m *ReconciliationMutation) OldNextBlock(ctx context.Context) (v int64, err error) {
 	if !m.op.Is(OpUpdateOne) {
-		return v, errors.New("OldLastBlock is only allowed on UpdateOne operations")
+		return v, errors.New("OldNextBlock is only allowed on UpdateOne operations")
 	}
 	if m.id == nil || m.oldValue == nil {
-		return v, errors.New("OldLastBlock requires an ID field in the mutation")
+		return v, errors.New("OldNextBlock requires an ID field in the mutation")
 	}
 	oldValue, err := m.oldValue(ctx)
 	if err != nil {
-		return v, fmt.Errorf("querying old value for OldLastBlock: %w", err)
+		return v, fmt.Errorf("querying old value for OldNextBlock: %w", err)
 	}
-	return oldValue.LastBlock, nil
+	return oldValue.NextBlock, nil
 }
 
-// AddLastBlock adds i to the "last_block" field.
-func (m *ReconciliationMutation) AddLastBlock(i int64) {
-	if m.addlast_block != nil {
-		*m.addlast_block += i
+// AddNextBlock adds i to the "next_block" field.
+func (m *ReconciliationMutation) AddNextBlock(i int64) {
+	if m.addnext_block != nil {
+		*m.addnext_block += i
 	} else {
-		m.addlast_block = &i
+		m.addnext_block = &i
 	}
 }
 
-// AddedLastBlock returns the value that was added to the "last_block" field in this mutation.
-func (m *ReconciliationMutation) AddedLastBlock() (r int64, exists bool) {
-	v := m.addlast_block
+// AddedNextBlock returns the value that was added to the "next_block" field in this mutation.
+func (m *ReconciliationMutation) AddedNextBlock() (r int64, exists bool) {
+	v := m.addnext_block
 	if v == nil {
 		return
 	}
 	return *v, true
 }
 
-// ResetLastBlock resets all changes to the "last_block" field.
-func (m *ReconciliationMutation) ResetLastBlock() {
-	m.last_block = nil
-	m.addlast_block = nil
+// ResetNextBlock resets all changes to the "next_block" field.
+func (m *ReconciliationMutation) ResetNextBlock() {
+	m.next_block = nil
+	m.addnext_block = nil
 }
 
 // SetAt sets the "at" field.
@@ -10326,8 +10326,8 @@ func (m *ReconciliationMutation) Fields() []string {
 	if m.first_block != nil {
 		fields = append(fields, reconciliation.FieldFirstBlock)
 	}
-	if m.last_block != nil {
-		fields = append(fields, reconciliation.FieldLastBlock)
+	if m.next_block != nil {
+		fields = append(fields, reconciliation.FieldNextBlock)
 	}
 	if m.at != nil {
 		fields = append(fields, reconciliation.FieldAt)
@@ -10348,8 +10348,8 @@ func (m *ReconciliationMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case reconciliation.FieldFirstBlock:
 		return m.FirstBlock()
-	case reconciliation.FieldLastBlock:
-		return m.LastBlock()
+	case reconciliation.FieldNextBlock:
+		return m.NextBlock()
 	case reconciliation.FieldAt:
 		return m.At()
 	case reconciliation.FieldBlocks:
@@ -10367,8 +10367,8 @@ func (m *ReconciliationMutation) OldField(ctx context.Context, name string) (ent
 	switch name {
 	case reconciliation.FieldFirstBlock:
 		return m.OldFirstBlock(ctx)
-	case reconciliation.FieldLastBlock:
-		return m.OldLastBlock(ctx)
+	case reconciliation.FieldNextBlock:
+		return m.OldNextBlock(ctx)
 	case reconciliation.FieldAt:
 		return m.OldAt(ctx)
 	case reconciliation.FieldBlocks:
@@ -10391,12 +10391,12 @@ func (m *ReconciliationMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetFirstBlock(v)
 		return nil
-	case reconciliation.FieldLastBlock:
+	case reconciliation.FieldNextBlock:
 		v, ok := value.(int64)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.SetLastBlock(v)
+		m.SetNextBlock(v)
 		return nil
 	case reconciliation.FieldAt:
 		v, ok := value.(time.Time)
@@ -10430,8 +10430,8 @@ func (m *ReconciliationMutation) AddedFields() []string {
 	if m.addfirst_block != nil {
 		fields = append(fields, reconciliation.FieldFirstBlock)
 	}
-	if m.addlast_block != nil {
-		fields = append(fields, reconciliation.FieldLastBlock)
+	if m.addnext_block != nil {
+		fields = append(fields, reconciliation.FieldNextBlock)
 	}
 	return fields
 }
@@ -10443,8 +10443,8 @@ func (m *ReconciliationMutation) AddedField(name string) (ent.Value, bool) {
 	switch name {
 	case reconciliation.FieldFirstBlock:
 		return m.AddedFirstBlock()
-	case reconciliation.FieldLastBlock:
-		return m.AddedLastBlock()
+	case reconciliation.FieldNextBlock:
+		return m.AddedNextBlock()
 	}
 	return nil, false
 }
@@ -10461,12 +10461,12 @@ func (m *ReconciliationMutation) AddField(name string, value ent.Value) error {
 		}
 		m.AddFirstBlock(v)
 		return nil
-	case reconciliation.FieldLastBlock:
+	case reconciliation.FieldNextBlock:
 		v, ok := value.(int64)
 		if !ok {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
-		m.AddLastBlock(v)
+		m.AddNextBlock(v)
 		return nil
 	}
 	return fmt.Errorf("unknown Reconciliation numeric field %s", name)
@@ -10513,8 +10513,8 @@ func (m *ReconciliationMutation) ResetField(name string) error {
 	case reconciliation.FieldFirstBlock:
 		m.ResetFirstBlock()
 		return nil
-	case reconciliation.FieldLastBlock:
-		m.ResetLastBlock()
+	case reconciliation.FieldNextBlock:
+		m.ResetNextBlock()
 		return nil
 	case reconciliation.FieldAt:
 		m.ResetAt()

@@ -20,8 +20,8 @@ type Reconciliation struct {
 	ID string `json:"id,omitempty"`
 	// FirstBlock holds the value of the "first_block" field.
 	FirstBlock int64 `json:"first_block,omitempty"`
-	// LastBlock holds the value of the "last_block" field.
-	LastBlock int64 `json:"last_block,omitempty"`
+	// NextBlock holds the value of the "next_block" field.
+	NextBlock int64 `json:"next_block,omitempty"`
 	// At holds the value of the "at" field.
 	At *time.Time `json:"at,omitempty"`
 	// Blocks holds the value of the "blocks" field.
@@ -40,7 +40,7 @@ func (*Reconciliation) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case reconciliation.FieldBlocks:
 			values[i] = new(sql.NullBool)
-		case reconciliation.FieldFirstBlock, reconciliation.FieldLastBlock:
+		case reconciliation.FieldFirstBlock, reconciliation.FieldNextBlock:
 			values[i] = new(sql.NullInt64)
 		case reconciliation.FieldID:
 			values[i] = new(sql.NullString)
@@ -73,11 +73,11 @@ func (_m *Reconciliation) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.FirstBlock = value.Int64
 			}
-		case reconciliation.FieldLastBlock:
+		case reconciliation.FieldNextBlock:
 			if value, ok := values[i].(*sql.NullInt64); !ok {
-				return fmt.Errorf("unexpected type %T for field last_block", values[i])
+				return fmt.Errorf("unexpected type %T for field next_block", values[i])
 			} else if value.Valid {
-				_m.LastBlock = value.Int64
+				_m.NextBlock = value.Int64
 			}
 		case reconciliation.FieldAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
@@ -139,8 +139,8 @@ func (_m *Reconciliation) String() string {
 	builder.WriteString("first_block=")
 	builder.WriteString(fmt.Sprintf("%v", _m.FirstBlock))
 	builder.WriteString(", ")
-	builder.WriteString("last_block=")
-	builder.WriteString(fmt.Sprintf("%v", _m.LastBlock))
+	builder.WriteString("next_block=")
+	builder.WriteString(fmt.Sprintf("%v", _m.NextBlock))
 	builder.WriteString(", ")
 	if v := _m.At; v != nil {
 		builder.WriteString("at=")

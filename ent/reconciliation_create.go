@@ -30,9 +30,9 @@ func (_c *ReconciliationCreate) SetFirstBlock(v int64) *ReconciliationCreate {
 	return _c
 }
 
-// SetLastBlock sets the "last_block" field.
-func (_c *ReconciliationCreate) SetLastBlock(v int64) *ReconciliationCreate {
-	_c.mutation.SetLastBlock(v)
+// SetNextBlock sets the "next_block" field.
+func (_c *ReconciliationCreate) SetNextBlock(v int64) *ReconciliationCreate {
+	_c.mutation.SetNextBlock(v)
 	return _c
 }
 
@@ -122,8 +122,8 @@ func (_c *ReconciliationCreate) check() error {
 	if _, ok := _c.mutation.FirstBlock(); !ok {
 		return &ValidationError{Name: "first_block", err: errors.New(`ent: missing required field "Reconciliation.first_block"`)}
 	}
-	if _, ok := _c.mutation.LastBlock(); !ok {
-		return &ValidationError{Name: "last_block", err: errors.New(`ent: missing required field "Reconciliation.last_block"`)}
+	if _, ok := _c.mutation.NextBlock(); !ok {
+		return &ValidationError{Name: "next_block", err: errors.New(`ent: missing required field "Reconciliation.next_block"`)}
 	}
 	if _, ok := _c.mutation.Blocks(); !ok {
 		return &ValidationError{Name: "blocks", err: errors.New(`ent: missing required field "Reconciliation.blocks"`)}
@@ -168,9 +168,9 @@ func (_c *ReconciliationCreate) createSpec() (*Reconciliation, *sqlgraph.CreateS
 		_spec.SetField(reconciliation.FieldFirstBlock, field.TypeInt64, value)
 		_node.FirstBlock = value
 	}
-	if value, ok := _c.mutation.LastBlock(); ok {
-		_spec.SetField(reconciliation.FieldLastBlock, field.TypeInt64, value)
-		_node.LastBlock = value
+	if value, ok := _c.mutation.NextBlock(); ok {
+		_spec.SetField(reconciliation.FieldNextBlock, field.TypeInt64, value)
+		_node.NextBlock = value
 	}
 	if value, ok := _c.mutation.At(); ok {
 		_spec.SetField(reconciliation.FieldAt, field.TypeTime, value)
@@ -236,21 +236,21 @@ type (
 	}
 )
 
-// SetLastBlock sets the "last_block" field.
-func (u *ReconciliationUpsert) SetLastBlock(v int64) *ReconciliationUpsert {
-	u.Set(reconciliation.FieldLastBlock, v)
+// SetNextBlock sets the "next_block" field.
+func (u *ReconciliationUpsert) SetNextBlock(v int64) *ReconciliationUpsert {
+	u.Set(reconciliation.FieldNextBlock, v)
 	return u
 }
 
-// UpdateLastBlock sets the "last_block" field to the value that was provided on create.
-func (u *ReconciliationUpsert) UpdateLastBlock() *ReconciliationUpsert {
-	u.SetExcluded(reconciliation.FieldLastBlock)
+// UpdateNextBlock sets the "next_block" field to the value that was provided on create.
+func (u *ReconciliationUpsert) UpdateNextBlock() *ReconciliationUpsert {
+	u.SetExcluded(reconciliation.FieldNextBlock)
 	return u
 }
 
-// AddLastBlock adds v to the "last_block" field.
-func (u *ReconciliationUpsert) AddLastBlock(v int64) *ReconciliationUpsert {
-	u.Add(reconciliation.FieldLastBlock, v)
+// AddNextBlock adds v to the "next_block" field.
+func (u *ReconciliationUpsert) AddNextBlock(v int64) *ReconciliationUpsert {
+	u.Add(reconciliation.FieldNextBlock, v)
 	return u
 }
 
@@ -353,24 +353,24 @@ func (u *ReconciliationUpsertOne) Update(set func(*ReconciliationUpsert)) *Recon
 	return u
 }
 
-// SetLastBlock sets the "last_block" field.
-func (u *ReconciliationUpsertOne) SetLastBlock(v int64) *ReconciliationUpsertOne {
+// SetNextBlock sets the "next_block" field.
+func (u *ReconciliationUpsertOne) SetNextBlock(v int64) *ReconciliationUpsertOne {
 	return u.Update(func(s *ReconciliationUpsert) {
-		s.SetLastBlock(v)
+		s.SetNextBlock(v)
 	})
 }
 
-// AddLastBlock adds v to the "last_block" field.
-func (u *ReconciliationUpsertOne) AddLastBlock(v int64) *ReconciliationUpsertOne {
+// AddNextBlock adds v to the "next_block" field.
+func (u *ReconciliationUpsertOne) AddNextBlock(v int64) *ReconciliationUpsertOne {
 	return u.Update(func(s *ReconciliationUpsert) {
-		s.AddLastBlock(v)
+		s.AddNextBlock(v)
 	})
 }
 
-// UpdateLastBlock sets the "last_block" field to the value that was provided on create.
-func (u *ReconciliationUpsertOne) UpdateLastBlock() *ReconciliationUpsertOne {
+// UpdateNextBlock sets the "next_block" field to the value that was provided on create.
+func (u *ReconciliationUpsertOne) UpdateNextBlock() *ReconciliationUpsertOne {
 	return u.Update(func(s *ReconciliationUpsert) {
-		s.UpdateLastBlock()
+		s.UpdateNextBlock()
 	})
 }
 
@@ -648,24 +648,24 @@ func (u *ReconciliationUpsertBulk) Update(set func(*ReconciliationUpsert)) *Reco
 	return u
 }
 
-// SetLastBlock sets the "last_block" field.
-func (u *ReconciliationUpsertBulk) SetLastBlock(v int64) *ReconciliationUpsertBulk {
+// SetNextBlock sets the "next_block" field.
+func (u *ReconciliationUpsertBulk) SetNextBlock(v int64) *ReconciliationUpsertBulk {
 	return u.Update(func(s *ReconciliationUpsert) {
-		s.SetLastBlock(v)
+		s.SetNextBlock(v)
 	})
 }
 
-// AddLastBlock adds v to the "last_block" field.
-func (u *ReconciliationUpsertBulk) AddLastBlock(v int64) *ReconciliationUpsertBulk {
+// AddNextBlock adds v to the "next_block" field.
+func (u *ReconciliationUpsertBulk) AddNextBlock(v int64) *ReconciliationUpsertBulk {
 	return u.Update(func(s *ReconciliationUpsert) {
-		s.AddLastBlock(v)
+		s.AddNextBlock(v)
 	})
 }
 
-// UpdateLastBlock sets the "last_block" field to the value that was provided on create.
-func (u *ReconciliationUpsertBulk) UpdateLastBlock() *ReconciliationUpsertBulk {
+// UpdateNextBlock sets the "next_block" field to the value that was provided on create.
+func (u *ReconciliationUpsertBulk) UpdateNextBlock() *ReconciliationUpsertBulk {
 	return u.Update(func(s *ReconciliationUpsert) {
-		s.UpdateLastBlock()
+		s.UpdateNextBlock()
 	})
 }
 

@@ -31,24 +31,24 @@ func (_u *ReconciliationUpdate) Where(ps ...predicate.Reconciliation) *Reconcili
 	return _u
 }
 
-// SetLastBlock sets the "last_block" field.
-func (_u *ReconciliationUpdate) SetLastBlock(v int64) *ReconciliationUpdate {
-	_u.mutation.ResetLastBlock()
-	_u.mutation.SetLastBlock(v)
+// SetNextBlock sets the "next_block" field.
+func (_u *ReconciliationUpdate) SetNextBlock(v int64) *ReconciliationUpdate {
+	_u.mutation.ResetNextBlock()
+	_u.mutation.SetNextBlock(v)
 	return _u
 }
 
-// SetNillableLastBlock sets the "last_block" field if the given value is not nil.
-func (_u *ReconciliationUpdate) SetNillableLastBlock(v *int64) *ReconciliationUpdate {
+// SetNillableNextBlock sets the "next_block" field if the given value is not nil.
+func (_u *ReconciliationUpdate) SetNillableNextBlock(v *int64) *ReconciliationUpdate {
 	if v != nil {
-		_u.SetLastBlock(*v)
+		_u.SetNextBlock(*v)
 	}
 	return _u
 }
 
-// AddLastBlock adds value to the "last_block" field.
-func (_u *ReconciliationUpdate) AddLastBlock(v int64) *ReconciliationUpdate {
-	_u.mutation.AddLastBlock(v)
+// AddNextBlock adds value to the "next_block" field.
+func (_u *ReconciliationUpdate) AddNextBlock(v int64) *ReconciliationUpdate {
+	_u.mutation.AddNextBlock(v)
 	return _u
 }
 
@@ -151,11 +151,11 @@ func (_u *ReconciliationUpdate) sqlSave(ctx context.Context) (_node int, err err
 			}
 		}
 	}
-	if value, ok := _u.mutation.LastBlock(); ok {
-		_spec.SetField(reconciliation.FieldLastBlock, field.TypeInt64, value)
+	if value, ok := _u.mutation.NextBlock(); ok {
+		_spec.SetField(reconciliation.FieldNextBlock, field.TypeInt64, value)
 	}
-	if value, ok := _u.mutation.AddedLastBlock(); ok {
-		_spec.AddField(reconciliation.FieldLastBlock, field.TypeInt64, value)
+	if value, ok := _u.mutation.AddedNextBlock(); ok {
+		_spec.AddField(reconciliation.FieldNextBlock, field.TypeInt64, value)
 	}
 	if value, ok := _u.mutation.At(); ok {
 		_spec.SetField(reconciliation.FieldAt, field.TypeTime, value)
@@ -199,24 +199,24 @@ type ReconciliationUpdateOne struct {
 	modifiers []func(*sql.UpdateBuilder)
 }
 
-// SetLastBlock sets the "last_block" field.
-func (_u *ReconciliationUpdateOne) SetLastBlock(v int64) *ReconciliationUpdateOne {
-	_u.mutation.ResetLastBlock()
-	_u.mutation.SetLastBlock(v)
+// SetNextBlock sets the "next_block" field.
+func (_u *ReconciliationUpdateOne) SetNextBlock(v int64) *ReconciliationUpdateOne {
+	_u.mutation.ResetNextBlock()
+	_u.mutation.SetNextBlock(v)
 	return _u
 }
 
-// SetNillableLastBlock sets the "last_block" field if the given value is not nil.
-func (_u *ReconciliationUpdateOne) SetNillableLastBlock(v *int64) *ReconciliationUpdateOne {
+// SetNillableNextBlock sets the "next_block" field if the given value is not nil.
+func (_u *ReconciliationUpdateOne) SetNillableNextBlock(v *int64) *ReconciliationUpdateOne {
 	if v != nil {
-		_u.SetLastBlock(*v)
+		_u.SetNextBlock(*v)
 	}
 	return _u
 }
 
-// AddLastBlock adds value to the "last_block" field.
-func (_u *ReconciliationUpdateOne) AddLastBlock(v int64) *ReconciliationUpdateOne {
-	_u.mutation.AddLastBlock(v)
+// AddNextBlock adds value to the "next_block" field.
+func (_u *ReconciliationUpdateOne) AddNextBlock(v int64) *ReconciliationUpdateOne {
+	_u.mutation.AddNextBlock(v)
 	return _u
 }
 
@@ -349,11 +349,11 @@ func (_u *ReconciliationUpdateOne) sqlSave(ctx context.Context) (_node *Reconcil
 			}
 		}
 	}
-	if value, ok := _u.mutation.LastBlock(); ok {
-		_spec.SetField(reconciliation.FieldLastBlock, field.TypeInt64, value)
+	if value, ok := _u.mutation.NextBlock(); ok {
+		_spec.SetField(reconciliation.FieldNextBlock, field.TypeInt64, value)
 	}
-	if value, ok := _u.mutation.AddedLastBlock(); ok {
-		_spec.AddField(reconciliation.FieldLastBlock, field.TypeInt64, value)
+	if value, ok := _u.mutation.AddedNextBlock(); ok {
+		_spec.AddField(reconciliation.FieldNextBlock, field.TypeInt64, value)
 	}
 	if value, ok := _u.mutation.At(); ok {
 		_spec.SetField(reconciliation.FieldAt, field.TypeTime, value)

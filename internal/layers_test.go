@@ -25,7 +25,7 @@ var rows = [][]string{
 	1:  {"x402"},
 	2:  {"order", "auth", "job", "ledger"},
 	3:  {"payment", "card", "esim", "activity"},
-	4:  {"checkout"},
+	4:  {"checkout", "reconcile"},
 	5:  {"store", "chain", "facilitator", "provider/*"},
 	6:  {"api"},
 	7:  {"rest", "mcp", "discovery", "web"},

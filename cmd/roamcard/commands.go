@@ -31,7 +31,7 @@ func root() *cobra.Command {
 		&cobra.Group{ID: "operate", Title: "Operate:"},
 		&cobra.Group{ID: "buy", Title: "Buy:"},
 	)
-	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), admin(), demo(), card(), orders(), wallet(), version())
+	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), reconcile(), admin(), demo(), card(), orders(), wallet(), version())
 	return cmd
 }
 
@@ -143,6 +143,24 @@ func doctor() *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return app.Doctor(cmd.Context(), app.DoctorConfig{File: *file, JSON: asJSON, Out: cmd.OutOrStdout()})
+	}
+	return cmd
+}
+
+func reconcile() *cobra.Command {
+	var c app.ReconcileConfig
+	cmd := &cobra.Command{
+		Use: "reconcile", GroupID: "operate", Args: noArgs,
+		Short: "Compare the chain's, our own and the issuer's books, and say what differs",
+		Long: "Compares the transfers of safe blocks, the orders, payments and ledger, and the issuer's statement, of the service that\n" +
+			"the configuration names or of a running development server. The exit code is 6 when they differ.",
+	}
+	file := configFlag(cmd)
+	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "ready file of a running `roamcard dev`, instead of a configuration")
+	cmd.Flags().BoolVar(&c.JSON, "json", false, "print JSON")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		c.File, c.Out, c.Err = *file, cmd.OutOrStdout(), cmd.ErrOrStderr()
+		return app.Reconcile(cmd.Context(), c)
 	}
 	return cmd
 }

@@ -31,12 +31,13 @@ func run() int {
 
 // The exit codes: a payment refused by the policy and one whose outcome is not known have their own.
 const (
-	exitOK        = 0
-	exitFailure   = 1
-	exitUsage     = 2
-	exitDenied    = 3
-	exitAmbiguous = 4
-	exitNotReady  = 5
+	exitOK         = 0
+	exitFailure    = 1
+	exitUsage      = 2
+	exitDenied     = 3
+	exitAmbiguous  = 4
+	exitNotReady   = 5
+	exitDifference = 6
 )
 
 func exitCode(err error) int {
@@ -47,6 +48,8 @@ func exitCode(err error) int {
 		return exitDenied
 	case errors.Is(err, app.ErrNotReady):
 		return exitNotReady
+	case errors.Is(err, app.ErrDifference):
+		return exitDifference
 	}
 	if _, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
 		return exitAmbiguous

@@ -427,7 +427,7 @@ var (
 	ReconciliationsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "first_block", Type: field.TypeInt64},
-		{Name: "last_block", Type: field.TypeInt64},
+		{Name: "next_block", Type: field.TypeInt64},
 		{Name: "at", Type: field.TypeTime, Nullable: true},
 		{Name: "blocks", Type: field.TypeBool, Default: false},
 		{Name: "report", Type: field.TypeJSON, Nullable: true},

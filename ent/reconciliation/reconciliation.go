@@ -13,8 +13,8 @@ const (
 	FieldID = "id"
 	// FieldFirstBlock holds the string denoting the first_block field in the database.
 	FieldFirstBlock = "first_block"
-	// FieldLastBlock holds the string denoting the last_block field in the database.
-	FieldLastBlock = "last_block"
+	// FieldNextBlock holds the string denoting the next_block field in the database.
+	FieldNextBlock = "next_block"
 	// FieldAt holds the string denoting the at field in the database.
 	FieldAt = "at"
 	// FieldBlocks holds the string denoting the blocks field in the database.
@@ -29,7 +29,7 @@ const (
 var Columns = []string{
 	FieldID,
 	FieldFirstBlock,
-	FieldLastBlock,
+	FieldNextBlock,
 	FieldAt,
 	FieldBlocks,
 	FieldReport,
@@ -63,9 +63,9 @@ func ByFirstBlock(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldFirstBlock, opts...).ToFunc()
 }
 
-// ByLastBlock orders the results by the last_block field.
-func ByLastBlock(opts ...sql.OrderTermOption) OrderOption {
-	return sql.OrderByField(FieldLastBlock, opts...).ToFunc()
+// ByNextBlock orders the results by the next_block field.
+func ByNextBlock(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldNextBlock, opts...).ToFunc()
 }
 
 // ByAt orders the results by the at field.

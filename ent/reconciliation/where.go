@@ -69,9 +69,9 @@ func FirstBlock(v int64) predicate.Reconciliation {
 	return predicate.Reconciliation(sql.FieldEQ(FieldFirstBlock, v))
 }
 
-// LastBlock applies equality check predicate on the "last_block" field. It's identical to LastBlockEQ.
-func LastBlock(v int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldEQ(FieldLastBlock, v))
+// NextBlock applies equality check predicate on the "next_block" field. It's identical to NextBlockEQ.
+func NextBlock(v int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldEQ(FieldNextBlock, v))
 }
 
 // At applies equality check predicate on the "at" field. It's identical to AtEQ.
@@ -124,44 +124,44 @@ func FirstBlockLTE(v int64) predicate.Reconciliation {
 	return predicate.Reconciliation(sql.FieldLTE(FieldFirstBlock, v))
 }
 
-// LastBlockEQ applies the EQ predicate on the "last_block" field.
-func LastBlockEQ(v int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldEQ(FieldLastBlock, v))
+// NextBlockEQ applies the EQ predicate on the "next_block" field.
+func NextBlockEQ(v int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldEQ(FieldNextBlock, v))
 }
 
-// LastBlockNEQ applies the NEQ predicate on the "last_block" field.
-func LastBlockNEQ(v int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldNEQ(FieldLastBlock, v))
+// NextBlockNEQ applies the NEQ predicate on the "next_block" field.
+func NextBlockNEQ(v int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldNEQ(FieldNextBlock, v))
 }
 
-// LastBlockIn applies the In predicate on the "last_block" field.
-func LastBlockIn(vs ...int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldIn(FieldLastBlock, vs...))
+// NextBlockIn applies the In predicate on the "next_block" field.
+func NextBlockIn(vs ...int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldIn(FieldNextBlock, vs...))
 }
 
-// LastBlockNotIn applies the NotIn predicate on the "last_block" field.
-func LastBlockNotIn(vs ...int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldNotIn(FieldLastBlock, vs...))
+// NextBlockNotIn applies the NotIn predicate on the "next_block" field.
+func NextBlockNotIn(vs ...int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldNotIn(FieldNextBlock, vs...))
 }
 
-// LastBlockGT applies the GT predicate on the "last_block" field.
-func LastBlockGT(v int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldGT(FieldLastBlock, v))
+// NextBlockGT applies the GT predicate on the "next_block" field.
+func NextBlockGT(v int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldGT(FieldNextBlock, v))
 }
 
-// LastBlockGTE applies the GTE predicate on the "last_block" field.
-func LastBlockGTE(v int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldGTE(FieldLastBlock, v))
+// NextBlockGTE applies the GTE predicate on the "next_block" field.
+func NextBlockGTE(v int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldGTE(FieldNextBlock, v))
 }
 
-// LastBlockLT applies the LT predicate on the "last_block" field.
-func LastBlockLT(v int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldLT(FieldLastBlock, v))
+// NextBlockLT applies the LT predicate on the "next_block" field.
+func NextBlockLT(v int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldLT(FieldNextBlock, v))
 }
 
-// LastBlockLTE applies the LTE predicate on the "last_block" field.
-func LastBlockLTE(v int64) predicate.Reconciliation {
-	return predicate.Reconciliation(sql.FieldLTE(FieldLastBlock, v))
+// NextBlockLTE applies the LTE predicate on the "next_block" field.
+func NextBlockLTE(v int64) predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldLTE(FieldNextBlock, v))
 }
 
 // AtEQ applies the EQ predicate on the "at" field.

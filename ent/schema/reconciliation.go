@@ -50,7 +50,8 @@ func (Reconciliation) Fields() []ent.Field {
 		// Asset and payee.
 		field.String("id").Immutable(),
 		field.Int64("first_block").Immutable(),
-		field.Int64("last_block"),
+		// The first block that has not been read.
+		field.Int64("next_block"),
 		// The end of the last comparison; unset until there was one.
 		field.Time("at").Optional().Nillable(),
 		field.Bool("blocks").Default(false),

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -20,6 +21,7 @@ type Config struct {
 	Cards    *card.Cards
 	Issued   card.Store
 	Fees     card.FeeDesk
+	Treasury *reconcile.Reconciler
 	Auth     *auth.Auth
 	Terms    payment.Terms
 	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.

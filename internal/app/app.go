@@ -83,10 +83,8 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := a.openSettlers(ctx); err != nil {
 		return nil, err
 	}
-	if a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
-		URL: c.IssuerURL, APIKey: c.IssuerKey, Timeout: issuerBudget, Horizon: issuerHorizon,
-	}); err != nil {
-		return nil, fmt.Errorf("dial the issuer: %w", err)
+	if err := a.dialIssuer(); err != nil {
+		return nil, err
 	}
 	return a, a.wire(o.Listener)
 }
@@ -126,6 +124,16 @@ func (a *App) dialChain(ctx context.Context) error {
 	return nil
 }
 
+func (a *App) dialIssuer() (err error) {
+	a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
+		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: issuerBudget, Horizon: issuerHorizon,
+	})
+	if err != nil {
+		return fmt.Errorf("dial the issuer: %w", err)
+	}
+	return nil
+}
+
 // wire makes the domain over the adapters, and the faces over the domain.
 func (a *App) wire(listener net.Listener) error {
 	c := a.config
@@ -150,7 +158,7 @@ func (a *App) wire(listener net.Listener) error {
 	}
 	terms := c.terms()
 	sells = checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused}}, Terms: terms, Chain: a.chain, Final: a.chain.Final(),
+		Store: a.store.Orders(), Products: []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}}, Terms: terms, Chain: a.chain, Final: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
@@ -160,6 +168,8 @@ func (a *App) wire(listener net.Listener) error {
 	a.runner.Register(checkout.Confirming, sells.Confirm)
 	a.runner.Register(card.FeeJob, cards.WithdrawFee)
 	registerUpkeep(a.runner, a.store, a.relayer)
+	treasury := a.newReconciler()
+	registerReconcile(a.runner, c.ReconcileEvery, treasury, a.log)
 	a.checks = a.ready(workers)
 	if c.NoServer {
 		return nil
@@ -177,7 +187,7 @@ func (a *App) wire(listener net.Listener) error {
 	}
 	return a.face(listener, api.Config{
 		Checkout: sells, Cards: cards, Issued: a.store.Cards(),
-		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: issuerBudget}, Auth: who, Terms: terms, BaseURL: c.BaseURL,
+		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: issuerBudget}, Treasury: treasury, Auth: who, Terms: terms, BaseURL: c.BaseURL,
 		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks, Now: time.Now,
 	})
 }

@@ -53,6 +53,9 @@ type Config struct {
 	Wait           time.Duration
 	IssuerPoll     time.Duration
 	IssuerPatience time.Duration
+	// ReconcileEvery is how often the books are compared; zero is never.
+	ReconcileEvery time.Duration
+	ReconcileGate  bool
 	// NoWorker serves alone; NoServer works alone.
 	NoWorker, NoServer bool
 }
@@ -99,6 +102,8 @@ func settings() []setting {
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &c.QuoteKey })},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, standard: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
+		{key: "reconcile.every", help: "how often the chain's, our own and the issuer's books are compared", standard: "10m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.ReconcileEvery })},
+		{key: "reconcile.gate", help: "keeps top-ups from being sold while the books differ or have not been compared", standard: "true", set: boolean(func(c *Config) *bool { return &c.ReconcileGate })},
 		{key: "log.level", help: "debug, info, warn or error", standard: "info", set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
 		{key: "log.format", help: "json or text", standard: "json", set: func(c *Config, s string) error {
 			c.LogJSON = s == "json"

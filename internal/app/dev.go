@@ -29,7 +29,7 @@ type DevConfig struct {
 	Addr string
 	// Dir keeps the database, the chain and the sandbox's books; empty is a new folder that is removed.
 	Dir string
-	// ReadyFile is written once everything answers.
+	// ReadyFile is written once everything answers; empty is ready.json in Dir.
 	ReadyFile string
 	// DatabaseURL, RPCURL and SandboxURL name parts that run elsewhere already.
 	DatabaseURL, RPCURL, SandboxURL string
@@ -83,6 +83,9 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 			return fmt.Errorf("open the data folder: %w", err)
 		}
 	}
+	if c.ReadyFile == "" {
+		c.ReadyFile = filepath.Join(c.Dir, "ready.json")
+	}
 	stopTraces, err := telemetry.StartTraces(ctx, "roamcard-dev", Version)
 	if err != nil {
 		return fmt.Errorf("start traces: %w", err)
@@ -114,7 +117,7 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 		if err := writeReady(c.ReadyFile, ready); err != nil {
 			return err
 		}
-		banner(c.Out, ready)
+		banner(c.Out, c.ReadyFile, ready)
 		if c.OnReady != nil {
 			c.OnReady(ready)
 		}
@@ -190,7 +193,7 @@ func devDefaults() Config {
 	cfg := Config{
 		Environment: Sandbox, IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
 		LogLevel: slog.LevelInfo, Slots: 8, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
-		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour,
+		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, ReconcileEvery: time.Minute, ReconcileGate: true,
 	}
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))
@@ -238,7 +241,7 @@ func keep(path, prefix string) (string, error) {
 	return text, nil
 }
 
-func banner(w io.Writer, r Ready) {
+func banner(w io.Writer, readyFile string, r Ready) {
 	if w == nil {
 		return
 	}
@@ -252,9 +255,10 @@ func banner(w io.Writer, r Ready) {
   Operator token  %s
   Demo wallet     %s with %s USDC
 
+  Compare the books:  roamcard reconcile --ready-file %s
   Try:  roamcard demo   or   curl -i -X POST %s/api/card/purchase -H 'content-type: application/json' -d '{"idempotencyKey":"first"}'
 
-`, r.BaseURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.OperatorToken, r.Wallets[0].Address, r.Wallets[0].USDC, r.BaseURL)
+`, r.BaseURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.OperatorToken, r.Wallets[0].Address, r.Wallets[0].USDC, readyFile, r.BaseURL)
 }
 
 // loopback refuses to show well-known keys to a network.

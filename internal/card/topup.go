@@ -50,6 +50,8 @@ type Topups struct {
 	*Cards
 	// TopupPaused closes the sale.
 	TopupPaused bool
+	// Reconciled refuses with a fault while it is not known that the treasury's books agree. May be nil.
+	Reconciled func(ctx context.Context) error
 }
 
 // Kind implements checkout.Product.
@@ -60,6 +62,11 @@ func (t Topups) Kind() order.Kind { return order.CardTopup }
 func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
 	if t.TopupPaused {
 		return order.Offer{}, fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
+	}
+	if t.Reconciled != nil {
+		if err := t.Reconciled(ctx); err != nil {
+			return order.Offer{}, err
+		}
 	}
 	split, err := splitOf(request, quoted)
 	if err != nil {
@@ -130,7 +137,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
-	ref := loadRef(o.ID)
+	ref := LoadRef(o.ID)
 	loaded, err := mutate(ctx, t.Cards, l, mutation[Moved]{
 		step: "load",
 		send: func(ctx context.Context) (Moved, error) {
@@ -193,4 +200,5 @@ func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
 	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: proof}
 }
 
-func loadRef(id order.ID) Ref { return Ref(uuid.NewSHA1(references, []byte("load/"+string(id)))) }
+// LoadRef is the reference of a top-up's load at the issuer.
+func LoadRef(id order.ID) Ref { return Ref(uuid.NewSHA1(references, []byte("load/"+string(id)))) }

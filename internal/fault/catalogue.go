@@ -21,6 +21,7 @@ const (
 	OrderNotFound            Code = "order_not_found"
 	CardNotFound             Code = "card_not_found"
 	JobNotFound              Code = "job_not_found"
+	ReportNotFound           Code = "report_not_found"
 	MethodNotAllowed         Code = "method_not_allowed"
 	BodyTooLarge             Code = "body_too_large"
 	MediaTypeUnsupported     Code = "media_type_unsupported"
@@ -39,6 +40,7 @@ const (
 	BINUnavailable           Code = "bin_unavailable"
 	CardBINUnavailable       Code = "card_bin_unavailable"
 	FloatUnavailable         Code = "float_unavailable"
+	TreasuryUnreconciled     Code = "treasury_unreconciled"
 	WorkersUnavailable       Code = "workers_unavailable"
 	SettlementUnknown        Code = "settlement_unknown"
 	DependencyDown           Code = "dependency_down"
@@ -63,6 +65,7 @@ var catalogue = index(
 	Kind{OrderNotFound, http.StatusNotFound, "There is no such order.", false, false, FixRequest},
 	Kind{CardNotFound, http.StatusNotFound, "There is no such card.", false, false, FixRequest},
 	Kind{JobNotFound, http.StatusNotFound, "There is no such job.", false, false, FixRequest},
+	Kind{ReportNotFound, http.StatusNotFound, "There is no report yet.", true, false, WaitAndRetry},
 	Kind{MethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", false, false, FixRequest},
 	Kind{BodyTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", false, false, FixRequest},
 	Kind{MediaTypeUnsupported, http.StatusUnsupportedMediaType, "The request body must be application/json.", false, false, FixRequest},
@@ -86,6 +89,7 @@ var catalogue = index(
 	Kind{TopupPaused, http.StatusServiceUnavailable, "Topping cards up is paused.", true, false, WaitAndRetry},
 	Kind{BINUnavailable, http.StatusServiceUnavailable, "The issuer has no card range available.", true, false, WaitAndRetry},
 	Kind{FloatUnavailable, http.StatusServiceUnavailable, "The issuer's backing float is not enough for another card.", true, false, WaitAndRetry},
+	Kind{TreasuryUnreconciled, http.StatusServiceUnavailable, "The treasury is not known to be reconciled.", true, false, WaitAndRetry},
 	Kind{WorkersUnavailable, http.StatusServiceUnavailable, "No worker is there to deliver.", true, false, WaitAndRetry},
 	Kind{SettlementUnknown, http.StatusServiceUnavailable, "The payment's outcome is not known yet. Repeat the same request; do not sign another payment.", true, false, RetrySameRequest},
 	Kind{DependencyDown, http.StatusServiceUnavailable, "Something the service depends on does not answer.", true, false, WaitAndRetry},

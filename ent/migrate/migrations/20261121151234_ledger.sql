@@ -12,7 +12,7 @@ CREATE TABLE "ledger_postings" ("id" character varying NOT NULL, "order_id" char
 -- create index "ledgerposting_order_id" to table: "ledger_postings"
 CREATE INDEX "ledgerposting_order_id" ON "ledger_postings" ("order_id");
 -- create "reconciliations" table
-CREATE TABLE "reconciliations" ("id" character varying NOT NULL, "first_block" bigint NOT NULL, "last_block" bigint NOT NULL, "at" timestamptz NULL, "blocks" boolean NOT NULL DEFAULT false, "report" jsonb NULL, PRIMARY KEY ("id"));
+CREATE TABLE "reconciliations" ("id" character varying NOT NULL, "first_block" bigint NOT NULL, "next_block" bigint NOT NULL, "at" timestamptz NULL, "blocks" boolean NOT NULL DEFAULT false, "report" jsonb NULL, PRIMARY KEY ("id"));
 
 -- +goose Down
 -- reverse: create "reconciliations" table

@@ -234,8 +234,10 @@ type request struct {
 	// route is the path without names in it, for traces.
 	route string
 	// ref is looked up, when it is set.
-	ref  card.Ref
-	body any
+	ref card.Ref
+	// query is what else is asked in the address.
+	query url.Values
+	body  any
 	// confidential answers: nothing of what they say, not even an error text, goes into an error.
 	confidential bool
 }
@@ -281,6 +283,7 @@ func (i *Issuer) exchange(ctx context.Context, rq request) (status int, answer [
 	for _, segment := range rq.path {
 		target = target.JoinPath(url.PathEscape(segment))
 	}
+	target.RawQuery = rq.query.Encode()
 	if rq.ref != (card.Ref{}) {
 		target.RawQuery = url.Values{"reference": {rq.ref.String()}}.Encode()
 	}

@@ -25,6 +25,7 @@ func (s *Server) vendorRoutes() {
 	s.mux.HandleFunc("GET /v1/cards/{id}/balance", s.vendor("balance", s.getBalance))
 	s.mux.HandleFunc("POST /v1/cards/{id}/sensitive", s.vendor("sensitive", s.postSensitive))
 	s.mux.HandleFunc("GET /v1/account", s.vendor("stock", s.getAccount))
+	s.mux.HandleFunc("GET /v1/statement", s.vendor("statement", s.getStatement))
 	s.mux.HandleFunc("GET /v1/bins", s.vendor("stock", s.getBINs))
 }
 

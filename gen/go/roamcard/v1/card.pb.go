@@ -2028,13 +2028,13 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xd2\x12\n" +
+	"ciphertext2\xe9\x12\n" +
 	"\vCardService\x12\x85\x01\n" +
 	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\x9e\x03\n" +
 	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xc8\x02\x8a\xb5\x18\x9f\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xb5\x02\n" +
 	"\x0fCreateCardOrder\x12#.roamcard.v1.CreateCardOrderRequest\x1a$.roamcard.v1.CreateCardOrderResponse\"\xd6\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x06orders \x01(\x010\x80 :\x0fsession_invalid:\x13card_already_exists:\x14card_bin_unavailable:\x16idempotency_key_reused:\fissue_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1fb\x05order\"\x16/api/card-issue/orders\x12\x8e\x01\n" +
-	"\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse\"*\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/card/topup/discovery\x90\x02\x01\x12\x93\x03\n" +
-	"\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\"\xc6\x02\x8a\xb5\x18\xa0\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13active_card_missing:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\a\b\xc4\x13\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1b:\x01*b\x05order\"\x0f/api/card/topup\x12\x81\x01\n" +
+	"\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse\"*\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/card/topup/discovery\x90\x02\x01\x12\xaa\x03\n" +
+	"\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\"\xdd\x02\x8a\xb5\x18\xb7\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13active_card_missing:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\ftopup_paused:\x0fbin_unavailable:\x15treasury_unreconciled:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\a\b\xc4\x13\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1b:\x01*b\x05order\"\x0f/api/card/topup\x12\x81\x01\n" +
 	"\tListCards\x12\x1d.roamcard.v1.ListCardsRequest\x1a\x1e.roamcard.v1.ListCardsResponse\"5\x8a\xb5\x18\x1c\b\x03\x12\x05cards(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/api/cards\x90\x02\x01\x12\xaa\x01\n" +
 	"\n" +

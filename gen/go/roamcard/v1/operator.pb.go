@@ -447,6 +447,488 @@ func (x *FeeJob) GetFinishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+type ReconcileRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileRequest) Reset() {
+	*x = ReconcileRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileRequest) ProtoMessage() {}
+
+func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
+func (*ReconcileRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{7}
+}
+
+type ReconcileResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Report        *Reconciliation        `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconcileResponse) Reset() {
+	*x = ReconcileResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconcileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconcileResponse) ProtoMessage() {}
+
+func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
+func (*ReconcileResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *ReconcileResponse) GetReport() *Reconciliation {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+type GetReconciliationRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReconciliationRequest) Reset() {
+	*x = GetReconciliationRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReconciliationRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReconciliationRequest) ProtoMessage() {}
+
+func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
+func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{9}
+}
+
+type GetReconciliationResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Report        *Reconciliation        `protobuf:"bytes,1,opt,name=report,proto3" json:"report,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetReconciliationResponse) Reset() {
+	*x = GetReconciliationResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetReconciliationResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetReconciliationResponse) ProtoMessage() {}
+
+func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
+func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *GetReconciliationResponse) GetReport() *Reconciliation {
+	if x != nil {
+		return x.Report
+	}
+	return nil
+}
+
+// What one comparison of the books found.
+type Reconciliation struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// When the comparison ended.
+	At *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	// The first and the last block whose transfers have been read so far.
+	FirstBlock uint32           `protobuf:"varint,2,opt,name=first_block,json=firstBlock,proto3" json:"first_block,omitempty"`
+	LastBlock  uint32           `protobuf:"varint,3,opt,name=last_block,json=lastBlock,proto3" json:"last_block,omitempty"`
+	Checked    *ReconciledBooks `protobuf:"bytes,4,opt,name=checked,proto3" json:"checked,omitempty"`
+	// The ledger's balances, by account; those of orders, cards and holders are sums.
+	Balances []*LedgerBalance `protobuf:"bytes,5,rep,name=balances,proto3" json:"balances,omitempty"`
+	// What card holders have spent, as far as the issuer's balances tell.
+	SpentUsdCents uint32 `protobuf:"varint,6,opt,name=spent_usd_cents,json=spentUsdCents,proto3" json:"spent_usd_cents,omitempty"`
+	// Empty when the books agree.
+	Findings      []*Finding `protobuf:"bytes,7,rep,name=findings,proto3" json:"findings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reconciliation) Reset() {
+	*x = Reconciliation{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reconciliation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reconciliation) ProtoMessage() {}
+
+func (x *Reconciliation) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
+func (*Reconciliation) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *Reconciliation) GetFirstBlock() uint32 {
+	if x != nil {
+		return x.FirstBlock
+	}
+	return 0
+}
+
+func (x *Reconciliation) GetLastBlock() uint32 {
+	if x != nil {
+		return x.LastBlock
+	}
+	return 0
+}
+
+func (x *Reconciliation) GetChecked() *ReconciledBooks {
+	if x != nil {
+		return x.Checked
+	}
+	return nil
+}
+
+func (x *Reconciliation) GetBalances() []*LedgerBalance {
+	if x != nil {
+		return x.Balances
+	}
+	return nil
+}
+
+func (x *Reconciliation) GetSpentUsdCents() uint32 {
+	if x != nil {
+		return x.SpentUsdCents
+	}
+	return 0
+}
+
+func (x *Reconciliation) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+// How much was compared.
+type ReconciledBooks struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Orders   uint32                 `protobuf:"varint,1,opt,name=orders,proto3" json:"orders,omitempty"`
+	Payments uint32                 `protobuf:"varint,2,opt,name=payments,proto3" json:"payments,omitempty"`
+	// USDC transfers to the payee.
+	Transfers uint32 `protobuf:"varint,3,opt,name=transfers,proto3" json:"transfers,omitempty"`
+	// Of the ledger.
+	Postings uint32 `protobuf:"varint,4,opt,name=postings,proto3" json:"postings,omitempty"`
+	// At the issuer.
+	Cards uint32 `protobuf:"varint,5,opt,name=cards,proto3" json:"cards,omitempty"`
+	// At the issuer.
+	Movements     uint32 `protobuf:"varint,6,opt,name=movements,proto3" json:"movements,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReconciledBooks) Reset() {
+	*x = ReconciledBooks{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReconciledBooks) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReconciledBooks) ProtoMessage() {}
+
+func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
+func (*ReconciledBooks) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ReconciledBooks) GetOrders() uint32 {
+	if x != nil {
+		return x.Orders
+	}
+	return 0
+}
+
+func (x *ReconciledBooks) GetPayments() uint32 {
+	if x != nil {
+		return x.Payments
+	}
+	return 0
+}
+
+func (x *ReconciledBooks) GetTransfers() uint32 {
+	if x != nil {
+		return x.Transfers
+	}
+	return 0
+}
+
+func (x *ReconciledBooks) GetPostings() uint32 {
+	if x != nil {
+		return x.Postings
+	}
+	return 0
+}
+
+func (x *ReconciledBooks) GetCards() uint32 {
+	if x != nil {
+		return x.Cards
+	}
+	return 0
+}
+
+func (x *ReconciledBooks) GetMovements() uint32 {
+	if x != nil {
+		return x.Movements
+	}
+	return 0
+}
+
+// What an account of the ledger holds. What the service has is positive, what it owes or earned is negative.
+type LedgerBalance struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Account string                 `protobuf:"bytes,1,opt,name=account,proto3" json:"account,omitempty"`
+	// Millionths of a dollar.
+	Units         string `protobuf:"bytes,2,opt,name=units,proto3" json:"units,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgerBalance) Reset() {
+	*x = LedgerBalance{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgerBalance) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgerBalance) ProtoMessage() {}
+
+func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
+func (*LedgerBalance) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *LedgerBalance) GetAccount() string {
+	if x != nil {
+		return x.Account
+	}
+	return ""
+}
+
+func (x *LedgerBalance) GetUnits() string {
+	if x != nil {
+		return x.Units
+	}
+	return ""
+}
+
+// One thing that does not match.
+type Finding struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A stable name for the kind of difference.
+	Code    string  `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	OrderId *string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3,oneof" json:"order_id,omitempty"`
+	// The transfer, payment, posting, reference at the issuer or card that it is about.
+	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	// A sentence for people.
+	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
+	// Whether no top-ups are sold while this is found.
+	Blocks        bool `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Finding) Reset() {
+	*x = Finding{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Finding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Finding) ProtoMessage() {}
+
+func (x *Finding) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Finding.ProtoReflect.Descriptor instead.
+func (*Finding) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Finding) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *Finding) GetOrderId() string {
+	if x != nil && x.OrderId != nil {
+		return *x.OrderId
+	}
+	return ""
+}
+
+func (x *Finding) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *Finding) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+func (x *Finding) GetBlocks() bool {
+	if x != nil {
+		return x.Blocks
+	}
+	return false
+}
+
 var File_roamcard_v1_operator_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_operator_proto_rawDesc = "" +
@@ -490,11 +972,46 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\vfinished_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"finishedAtB\t\n" +
-	"\a_reason2\x80\x05\n" +
+	"\a_reason\"\x12\n" +
+	"\x10ReconcileRequest\"H\n" +
+	"\x11ReconcileResponse\x123\n" +
+	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x1a\n" +
+	"\x18GetReconciliationRequest\"P\n" +
+	"\x19GetReconciliationResponse\x123\n" +
+	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\xc6\x02\n" +
+	"\x0eReconciliation\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n" +
+	"\vfirst_block\x18\x02 \x01(\rR\n" +
+	"firstBlock\x12\x1d\n" +
+	"\n" +
+	"last_block\x18\x03 \x01(\rR\tlastBlock\x126\n" +
+	"\achecked\x18\x04 \x01(\v2\x1c.roamcard.v1.ReconciledBooksR\achecked\x126\n" +
+	"\bbalances\x18\x05 \x03(\v2\x1a.roamcard.v1.LedgerBalanceR\bbalances\x12&\n" +
+	"\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n" +
+	"\bfindings\x18\a \x03(\v2\x14.roamcard.v1.FindingR\bfindings\"\xb3\x01\n" +
+	"\x0fReconciledBooks\x12\x16\n" +
+	"\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n" +
+	"\bpayments\x18\x02 \x01(\rR\bpayments\x12\x1c\n" +
+	"\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n" +
+	"\bpostings\x18\x04 \x01(\rR\bpostings\x12\x14\n" +
+	"\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n" +
+	"\tmovements\x18\x06 \x01(\rR\tmovements\"?\n" +
+	"\rLedgerBalance\x12\x18\n" +
+	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
+	"\x05units\x18\x02 \x01(\tR\x05units\"\x94\x01\n" +
+	"\aFinding\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
+	"\border_id\x18\x02 \x01(\tH\x00R\aorderId\x88\x01\x01\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
+	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n" +
+	"\x06blocks\x18\x05 \x01(\bR\x06blocksB\v\n" +
+	"\t_order_id2\xe4\a\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
-	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retryB\xa9\x01\n" +
+	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xa1\x01\n" +
+	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
+	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01B\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -509,34 +1026,52 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_roamcard_v1_operator_proto_goTypes = []any{
-	(*ListFeeJobsRequest)(nil),      // 0: roamcard.v1.ListFeeJobsRequest
-	(*ListFeeJobsResponse)(nil),     // 1: roamcard.v1.ListFeeJobsResponse
-	(*ReconcileFeeJobRequest)(nil),  // 2: roamcard.v1.ReconcileFeeJobRequest
-	(*ReconcileFeeJobResponse)(nil), // 3: roamcard.v1.ReconcileFeeJobResponse
-	(*RetryFeeJobRequest)(nil),      // 4: roamcard.v1.RetryFeeJobRequest
-	(*RetryFeeJobResponse)(nil),     // 5: roamcard.v1.RetryFeeJobResponse
-	(*FeeJob)(nil),                  // 6: roamcard.v1.FeeJob
-	(*timestamppb.Timestamp)(nil),   // 7: google.protobuf.Timestamp
+	(*ListFeeJobsRequest)(nil),        // 0: roamcard.v1.ListFeeJobsRequest
+	(*ListFeeJobsResponse)(nil),       // 1: roamcard.v1.ListFeeJobsResponse
+	(*ReconcileFeeJobRequest)(nil),    // 2: roamcard.v1.ReconcileFeeJobRequest
+	(*ReconcileFeeJobResponse)(nil),   // 3: roamcard.v1.ReconcileFeeJobResponse
+	(*RetryFeeJobRequest)(nil),        // 4: roamcard.v1.RetryFeeJobRequest
+	(*RetryFeeJobResponse)(nil),       // 5: roamcard.v1.RetryFeeJobResponse
+	(*FeeJob)(nil),                    // 6: roamcard.v1.FeeJob
+	(*ReconcileRequest)(nil),          // 7: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),         // 8: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),  // 9: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil), // 10: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),            // 11: roamcard.v1.Reconciliation
+	(*ReconciledBooks)(nil),           // 12: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),             // 13: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                   // 14: roamcard.v1.Finding
+	(*timestamppb.Timestamp)(nil),     // 15: google.protobuf.Timestamp
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
-	6, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
-	6, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	6, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	7, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	7, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	0, // 5: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	2, // 6: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	4, // 7: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	1, // 8: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	3, // 9: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	5, // 10: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	8, // [8:11] is the sub-list for method output_type
-	5, // [5:8] is the sub-list for method input_type
-	5, // [5:5] is the sub-list for extension type_name
-	5, // [5:5] is the sub-list for extension extendee
-	0, // [0:5] is the sub-list for field type_name
+	6,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
+	6,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	6,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	15, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	15, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	11, // 5: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	11, // 6: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	15, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	12, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	13, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	14, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	0,  // 11: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	2,  // 12: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	4,  // 13: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	7,  // 14: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	9,  // 15: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	1,  // 16: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	3,  // 17: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	5,  // 18: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	8,  // 19: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	10, // 20: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	16, // [16:21] is the sub-list for method output_type
+	11, // [11:16] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -548,13 +1083,14 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[0].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[1].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[6].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

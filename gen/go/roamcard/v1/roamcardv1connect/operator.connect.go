@@ -42,6 +42,12 @@ const (
 	// OperatorServiceRetryFeeJobProcedure is the fully-qualified name of the OperatorService's
 	// RetryFeeJob RPC.
 	OperatorServiceRetryFeeJobProcedure = "/roamcard.v1.OperatorService/RetryFeeJob"
+	// OperatorServiceReconcileProcedure is the fully-qualified name of the OperatorService's Reconcile
+	// RPC.
+	OperatorServiceReconcileProcedure = "/roamcard.v1.OperatorService/Reconcile"
+	// OperatorServiceGetReconciliationProcedure is the fully-qualified name of the OperatorService's
+	// GetReconciliation RPC.
+	OperatorServiceGetReconciliationProcedure = "/roamcard.v1.OperatorService/GetReconciliation"
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -54,6 +60,11 @@ type OperatorServiceClient interface {
 	// Queues the next version of a withdrawal whose failure the issuer confirmed. The same
 	// Idempotency-Key queues it once.
 	RetryFeeJob(context.Context, *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error)
+	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
+	// belongs to no order is posted to the ledger; nothing else is changed.
+	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
+	// Shows what the last comparison of the books found.
+	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
@@ -86,14 +97,29 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("RetryFeeJob")),
 			connect.WithClientOptions(opts...),
 		),
+		reconcile: connect.NewClient[v1.ReconcileRequest, v1.ReconcileResponse](
+			httpClient,
+			baseURL+OperatorServiceReconcileProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("Reconcile")),
+			connect.WithClientOptions(opts...),
+		),
+		getReconciliation: connect.NewClient[v1.GetReconciliationRequest, v1.GetReconciliationResponse](
+			httpClient,
+			baseURL+OperatorServiceGetReconciliationProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // operatorServiceClient implements OperatorServiceClient.
 type operatorServiceClient struct {
-	listFeeJobs     *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
-	reconcileFeeJob *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
-	retryFeeJob     *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
+	listFeeJobs       *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
+	reconcileFeeJob   *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
+	retryFeeJob       *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
+	reconcile         *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
+	getReconciliation *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -123,6 +149,24 @@ func (c *operatorServiceClient) RetryFeeJob(ctx context.Context, req *v1.RetryFe
 	return nil, err
 }
 
+// Reconcile calls roamcard.v1.OperatorService.Reconcile.
+func (c *operatorServiceClient) Reconcile(ctx context.Context, req *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {
+	response, err := c.reconcile.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetReconciliation calls roamcard.v1.OperatorService.GetReconciliation.
+func (c *operatorServiceClient) GetReconciliation(ctx context.Context, req *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
+	response, err := c.getReconciliation.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	// Lists the jobs that withdraw the platform fee from issued cards, newest first.
@@ -133,6 +177,11 @@ type OperatorServiceHandler interface {
 	// Queues the next version of a withdrawal whose failure the issuer confirmed. The same
 	// Idempotency-Key queues it once.
 	RetryFeeJob(context.Context, *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error)
+	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
+	// belongs to no order is posted to the ledger; nothing else is changed.
+	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
+	// Shows what the last comparison of the books found.
+	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -161,6 +210,19 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("RetryFeeJob")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceReconcileHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceReconcileProcedure,
+		svc.Reconcile,
+		connect.WithSchema(operatorServiceMethods.ByName("Reconcile")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceGetReconciliationHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetReconciliationProcedure,
+		svc.GetReconciliation,
+		connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceListFeeJobsProcedure:
@@ -169,6 +231,10 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceReconcileFeeJobHandler.ServeHTTP(w, r)
 		case OperatorServiceRetryFeeJobProcedure:
 			operatorServiceRetryFeeJobHandler.ServeHTTP(w, r)
+		case OperatorServiceReconcileProcedure:
+			operatorServiceReconcileHandler.ServeHTTP(w, r)
+		case OperatorServiceGetReconciliationProcedure:
+			operatorServiceGetReconciliationHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -188,4 +254,12 @@ func (UnimplementedOperatorServiceHandler) ReconcileFeeJob(context.Context, *v1.
 
 func (UnimplementedOperatorServiceHandler) RetryFeeJob(context.Context, *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryFeeJob is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.Reconcile is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetReconciliation is not implemented"))
 }

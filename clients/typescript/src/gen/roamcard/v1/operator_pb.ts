@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/operator.proto.
  */
 export const file_roamcard_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uMpgCCg9PcGVyYXRvclNlcnZpY2USVQoLTGlzdEZlZUpvYnMSHy5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1JlcXVlc3QaIC5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1Jlc3BvbnNlIgOQAgESXAoPUmVjb25jaWxlRmVlSm9iEiMucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlc3BvbnNlElAKC1JldHJ5RmVlSm9iEh8ucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXF1ZXN0GiAucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24i/wEKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmciegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSJsCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAhCCwoJX29yZGVyX2lkMs0DCg9PcGVyYXRvclNlcnZpY2USVQoLTGlzdEZlZUpvYnMSHy5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1JlcXVlc3QaIC5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1Jlc3BvbnNlIgOQAgESXAoPUmVjb25jaWxlRmVlSm9iEiMucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlc3BvbnNlElAKC1JldHJ5RmVlSm9iEh8ucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXF1ZXN0GiAucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXNwb25zZRJKCglSZWNvbmNpbGUSHS5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuUmVjb25jaWxlUmVzcG9uc2USZwoRR2V0UmVjb25jaWxpYXRpb24SJS5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QaJi5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlc3BvbnNlIgOQAgFCbQoPY29tLnJvYW1jYXJkLnYxQg1PcGVyYXRvclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.ListFeeJobsRequest
@@ -221,6 +221,250 @@ export const FeeJobSchema: GenMessage<FeeJob> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 6);
 
 /**
+ * @generated from message roamcard.v1.ReconcileRequest
+ */
+export type ReconcileRequest = Message<"roamcard.v1.ReconcileRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.ReconcileRequest.
+ * Use `create(ReconcileRequestSchema)` to create a new message.
+ */
+export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 7);
+
+/**
+ * @generated from message roamcard.v1.ReconcileResponse
+ */
+export type ReconcileResponse = Message<"roamcard.v1.ReconcileResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Reconciliation report = 1;
+   */
+  report?: Reconciliation | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ReconcileResponse.
+ * Use `create(ReconcileResponseSchema)` to create a new message.
+ */
+export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 8);
+
+/**
+ * @generated from message roamcard.v1.GetReconciliationRequest
+ */
+export type GetReconciliationRequest = Message<"roamcard.v1.GetReconciliationRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.GetReconciliationRequest.
+ * Use `create(GetReconciliationRequestSchema)` to create a new message.
+ */
+export const GetReconciliationRequestSchema: GenMessage<GetReconciliationRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 9);
+
+/**
+ * @generated from message roamcard.v1.GetReconciliationResponse
+ */
+export type GetReconciliationResponse = Message<"roamcard.v1.GetReconciliationResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Reconciliation report = 1;
+   */
+  report?: Reconciliation | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.GetReconciliationResponse.
+ * Use `create(GetReconciliationResponseSchema)` to create a new message.
+ */
+export const GetReconciliationResponseSchema: GenMessage<GetReconciliationResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 10);
+
+/**
+ * What one comparison of the books found.
+ *
+ * @generated from message roamcard.v1.Reconciliation
+ */
+export type Reconciliation = Message<"roamcard.v1.Reconciliation"> & {
+  /**
+   * When the comparison ended.
+   *
+   * @generated from field: google.protobuf.Timestamp at = 1;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * The first and the last block whose transfers have been read so far.
+   *
+   * @generated from field: uint32 first_block = 2;
+   */
+  firstBlock: number;
+
+  /**
+   * @generated from field: uint32 last_block = 3;
+   */
+  lastBlock: number;
+
+  /**
+   * @generated from field: roamcard.v1.ReconciledBooks checked = 4;
+   */
+  checked?: ReconciledBooks | undefined;
+
+  /**
+   * The ledger's balances, by account; those of orders, cards and holders are sums.
+   *
+   * @generated from field: repeated roamcard.v1.LedgerBalance balances = 5;
+   */
+  balances: LedgerBalance[];
+
+  /**
+   * What card holders have spent, as far as the issuer's balances tell.
+   *
+   * @generated from field: uint32 spent_usd_cents = 6;
+   */
+  spentUsdCents: number;
+
+  /**
+   * Empty when the books agree.
+   *
+   * @generated from field: repeated roamcard.v1.Finding findings = 7;
+   */
+  findings: Finding[];
+};
+
+/**
+ * Describes the message roamcard.v1.Reconciliation.
+ * Use `create(ReconciliationSchema)` to create a new message.
+ */
+export const ReconciliationSchema: GenMessage<Reconciliation> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 11);
+
+/**
+ * How much was compared.
+ *
+ * @generated from message roamcard.v1.ReconciledBooks
+ */
+export type ReconciledBooks = Message<"roamcard.v1.ReconciledBooks"> & {
+  /**
+   * @generated from field: uint32 orders = 1;
+   */
+  orders: number;
+
+  /**
+   * @generated from field: uint32 payments = 2;
+   */
+  payments: number;
+
+  /**
+   * USDC transfers to the payee.
+   *
+   * @generated from field: uint32 transfers = 3;
+   */
+  transfers: number;
+
+  /**
+   * Of the ledger.
+   *
+   * @generated from field: uint32 postings = 4;
+   */
+  postings: number;
+
+  /**
+   * At the issuer.
+   *
+   * @generated from field: uint32 cards = 5;
+   */
+  cards: number;
+
+  /**
+   * At the issuer.
+   *
+   * @generated from field: uint32 movements = 6;
+   */
+  movements: number;
+};
+
+/**
+ * Describes the message roamcard.v1.ReconciledBooks.
+ * Use `create(ReconciledBooksSchema)` to create a new message.
+ */
+export const ReconciledBooksSchema: GenMessage<ReconciledBooks> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 12);
+
+/**
+ * What an account of the ledger holds. What the service has is positive, what it owes or earned is negative.
+ *
+ * @generated from message roamcard.v1.LedgerBalance
+ */
+export type LedgerBalance = Message<"roamcard.v1.LedgerBalance"> & {
+  /**
+   * @generated from field: string account = 1;
+   */
+  account: string;
+
+  /**
+   * Millionths of a dollar.
+   *
+   * @generated from field: string units = 2;
+   */
+  units: string;
+};
+
+/**
+ * Describes the message roamcard.v1.LedgerBalance.
+ * Use `create(LedgerBalanceSchema)` to create a new message.
+ */
+export const LedgerBalanceSchema: GenMessage<LedgerBalance> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 13);
+
+/**
+ * One thing that does not match.
+ *
+ * @generated from message roamcard.v1.Finding
+ */
+export type Finding = Message<"roamcard.v1.Finding"> & {
+  /**
+   * A stable name for the kind of difference.
+   *
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * @generated from field: optional string order_id = 2;
+   */
+  orderId?: string | undefined;
+
+  /**
+   * The transfer, payment, posting, reference at the issuer or card that it is about.
+   *
+   * @generated from field: string subject = 3;
+   */
+  subject: string;
+
+  /**
+   * A sentence for people.
+   *
+   * @generated from field: string detail = 4;
+   */
+  detail: string;
+
+  /**
+   * Whether no top-ups are sold while this is found.
+   *
+   * @generated from field: bool blocks = 5;
+   */
+  blocks: boolean;
+};
+
+/**
+ * Describes the message roamcard.v1.Finding.
+ * Use `create(FindingSchema)` to create a new message.
+ */
+export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 14);
+
+/**
  * OperatorService is for the people who run the service. Every use is written to the audit trail
  * with the operator's name.
  *
@@ -258,6 +502,27 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof RetryFeeJobRequestSchema;
     output: typeof RetryFeeJobResponseSchema;
+  },
+  /**
+   * Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
+   * belongs to no order is posted to the ledger; nothing else is changed.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.Reconcile
+   */
+  reconcile: {
+    methodKind: "unary";
+    input: typeof ReconcileRequestSchema;
+    output: typeof ReconcileResponseSchema;
+  },
+  /**
+   * Shows what the last comparison of the books found.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.GetReconciliation
+   */
+  getReconciliation: {
+    methodKind: "unary";
+    input: typeof GetReconciliationRequestSchema;
+    output: typeof GetReconciliationResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_roamcard_v1_operator, 0);

@@ -1,0 +1,187 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// ErrDifference says that the books do not agree.
+var ErrDifference = errors.New("the books differ")
+
+// comparing is the periodic comparison of the books.
+type comparing struct{}
+
+// Kind implements job.Args.
+func (comparing) Kind() job.Kind { return "reconcile" }
+
+// gatePeriods is how many comparisons may be missed before top-ups are closed.
+const gatePeriods = 3
+
+// newReconciler compares the books of the configured payee.
+func (a *App) newReconciler() *reconcile.Reconciler {
+	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
+	return reconcile.New(reconcile.Config{
+		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Books: books, Reports: books, PayTo: a.config.PayTo, Now: time.Now,
+	})
+}
+
+// reconciled says whether top-ups may be sold, as far as the treasury goes; nil when nothing decides that.
+func (a *App) reconciled() func(context.Context) error {
+	if !a.config.ReconcileGate || a.config.ReconcileEvery == 0 {
+		return nil
+	}
+	gate := &reconcile.Gate{
+		Reports: a.store.Treasury(a.config.Asset, a.config.PayTo), MaxAge: gatePeriods * a.config.ReconcileEvery, Now: time.Now,
+	}
+	return gate.Open
+}
+
+// registerReconcile adds the periodic comparison, unless its period is zero.
+func registerReconcile(r *job.Runner, every time.Duration, with *reconcile.Reconciler, log *slog.Logger) {
+	if every == 0 {
+		return
+	}
+	r.Register(comparing{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		report, err := with.Run(ctx)
+		if err != nil {
+			return job.Outcome{}, fmt.Errorf("compare the books: %w", err)
+		}
+		for _, f := range report.Findings {
+			log.ErrorContext(ctx, "books differ", slog.String("code", string(f.Code)), slog.String("order", f.Order),
+				slog.String("subject", f.Subject), slog.String("detail", f.Detail), slog.Bool("blocks", f.Blocks))
+		}
+		return job.Done(), nil
+	})
+	r.Every(every, comparing{})
+}
+
+// ReconcileConfig says whose books to compare and how to tell.
+type ReconcileConfig struct {
+	// File is the configuration of the service; empty reads the environment alone.
+	File string
+	// ReadyFile is a running development server's, which then compares its own.
+	ReadyFile string
+	JSON      bool
+	Out, Err  io.Writer
+}
+
+// Reconcile compares the books and tells what it found. ErrDifference when there is anything.
+func Reconcile(ctx context.Context, c ReconcileConfig) error {
+	compare := c.here
+	if c.ReadyFile != "" {
+		compare = c.there
+	}
+	report, err := compare(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.tell(report); err != nil {
+		return fmt.Errorf("tell the report: %w", err)
+	}
+	if len(report.Findings) > 0 {
+		return ErrDifference
+	}
+	return nil
+}
+
+// here compares the books of the configured service, beside it.
+func (c ReconcileConfig) here(ctx context.Context) (report reconcile.Report, err error) {
+	cfg, err := LoadFile(c.File)
+	if err != nil {
+		return report, fmt.Errorf("configuration:\n%w", err)
+	}
+	a := &App{config: cfg, log: telemetry.NewLogger(c.Err, cfg.LogLevel, cfg.LogJSON)}
+	defer func() { err = errors.Join(err, a.close.all()) }()
+	if err := a.openStore(ctx); err != nil {
+		return report, err
+	}
+	if err := a.dialChain(ctx); err != nil {
+		return report, err
+	}
+	if err := a.dialIssuer(); err != nil {
+		return report, err
+	}
+	return a.newReconciler().Run(ctx)
+}
+
+// there asks a running development server, which alone knows where its books are.
+func (c ReconcileConfig) there(ctx context.Context) (report reconcile.Report, err error) {
+	b, err := os.ReadFile(c.ReadyFile)
+	if err != nil {
+		return report, fmt.Errorf("read the ready file: %w", err)
+	}
+	var ready Ready
+	if err := json.Unmarshal(b, &ready); err != nil {
+		return report, fmt.Errorf("read the ready file: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ready.BaseURL+"/api/admin/reconcile", nil)
+	if err != nil {
+		return report, fmt.Errorf("ask the development server: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+ready.OperatorToken)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return report, fmt.Errorf("ask the development server (is it running?): %w", err)
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	const most = 32 << 20
+	answer, err := io.ReadAll(io.LimitReader(res.Body, most))
+	if err != nil {
+		return report, fmt.Errorf("read the development server's answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return report, fmt.Errorf("the development server says %s: %s", res.Status, answer)
+	}
+	if err := json.Unmarshal(answer, &report); err != nil {
+		return report, fmt.Errorf("read the development server's answer: %w", err)
+	}
+	return report, nil
+}
+
+func (c ReconcileConfig) tell(r reconcile.Report) error {
+	if c.JSON {
+		enc := json.NewEncoder(c.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(r)
+	}
+	k := r.Checked
+	lines := []string{
+		fmt.Sprintf("blocks %d to %d: %d transfers", r.FirstBlock, r.LastBlock, k.Transfers),
+		fmt.Sprintf("ours:   %d orders, %d payments, %d postings", k.Orders, k.Payments, k.Postings),
+		fmt.Sprintf("issuer: %d cards, %d movements; holders have spent %s USD", k.Cards, k.Movements, r.SpentUSDCents),
+	}
+	for _, b := range r.Balances {
+		lines = append(lines, fmt.Sprintf("  %-20s %18s USDC", b.Account, b.Units.Dollars()))
+	}
+	for _, f := range r.Findings {
+		about := f.Subject
+		if f.Order != "" {
+			about = f.Order + ", " + about
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s\n  %s", f.Code, about, f.Detail))
+	}
+	verdict := "the books agree"
+	if n := len(r.Findings); n > 0 {
+		verdict = fmt.Sprintf("%d differences", n)
+		if r.Blocks() {
+			verdict += "; top-ups stay closed until they are gone"
+		}
+	}
+	for _, line := range append(lines, verdict) {
+		if _, err := fmt.Fprintln(c.Out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}

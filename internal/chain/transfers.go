@@ -1,0 +1,96 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Safe implements reconcile.Chain.
+func (c *Chain) Safe(ctx context.Context) (uint64, error) {
+	head, err := c.header(ctx, c.config.Finality.Dead)
+	return head.Number, err
+}
+
+// maxSenders bounds the senders that one question for logs names.
+const maxSenders = 50
+
+// Transfers implements reconcile.Chain.
+func (c *Chain) Transfers(ctx context.Context, payTo x402.Address, from, to uint64) ([]reconcile.Transfer, error) {
+	var all []reconcile.Transfer
+	for ; from <= to; from += c.config.LogRange {
+		found, err := c.transfers(ctx, payTo, from, min(from+c.config.LogRange-1, to))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// transfers reads one range of blocks. The token logs the use of an authorization directly before its transfer, so the senders'
+// uses tell which authorization a transfer carried out.
+func (c *Chain) transfers(ctx context.Context, payTo x402.Address, from, to uint64) ([]reconcile.Transfer, error) {
+	blocks := func(topics ...any) map[string]any {
+		return map[string]any{"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics}
+	}
+	logs, err := c.logs(ctx, blocks(x402.TopicTransfer.String(), nil, payTo.Word().String()))
+	if err != nil {
+		return nil, err
+	}
+	var found []reconcile.Transfer
+	var senders []string
+	for _, l := range logs {
+		value := new(big.Int).SetBytes(l.Data)
+		if l.topic(0) != x402.TopicTransfer || l.topic(2) != payTo.Word() || uint64(l.BlockNumber) < from || uint64(l.BlockNumber) > to {
+			return nil, fmt.Errorf("read logs: a node answered another question")
+		}
+		if !value.IsInt64() {
+			return nil, fmt.Errorf("read logs: a transfer of more than there is")
+		}
+		if value.Sign() == 0 { // anybody can log as many of these as they like; they move nothing
+			continue
+		}
+		sender := l.topic(1)
+		if !slices.Contains(senders, sender.String()) {
+			senders = append(senders, sender.String())
+		}
+		found = append(found, reconcile.Transfer{
+			Transaction: x402.Hash(l.TransactionHash), LogIndex: uint(l.LogIndex), Block: uint64(l.BlockNumber),
+			From: x402.Address(sender[12:]), Value: money.USDC(value.Int64()),
+		})
+	}
+	for group := range slices.Chunk(senders, maxSenders) {
+		uses, err := c.logs(ctx, blocks(x402.TopicUsed.String(), group))
+		if err != nil {
+			return nil, err
+		}
+		nameAuthorizations(found, uses)
+	}
+	return found, nil
+}
+
+func nameAuthorizations(transfers []reconcile.Transfer, uses []logEntry) {
+	type place struct {
+		transaction x402.Hash
+		index       uint
+	}
+	used := map[place]logEntry{}
+	for _, u := range uses {
+		used[place{x402.Hash(u.TransactionHash), uint(u.LogIndex)}] = u
+	}
+	for i := range transfers {
+		t := &transfers[i]
+		u, ok := used[place{t.Transaction, t.LogIndex - 1}]
+		if ok && t.LogIndex > 0 && u.topic(0) == x402.TopicUsed && u.topic(1) == t.From.Word() {
+			t.Nonce = u.topic(2)
+		}
+	}
+}
