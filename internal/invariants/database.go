@@ -19,12 +19,16 @@ type database struct {
 	jobs       []jobRow
 	challenges []challengeRow
 	audit      []auditRow
+	postings   []postingRow
+	entries    []entryRow
 }
 
 type orderRow struct {
 	ID, Kind, Status, Owner, Key string
 	PriceCents                   int64
 	Version                      int64
+	// Card is the card that a top-up is for.
+	Card string
 }
 
 // paid says that the order's payment must be proven.
@@ -96,6 +100,14 @@ type challengeRow struct {
 
 type auditRow struct{ Actor, Action, Subject, Reason, Key string }
 
+// postingRow is one movement of value in the ledger, entryRow one side of it.
+type postingRow struct{ ID, Order, Kind string }
+
+type entryRow struct {
+	Posting, Account string
+	Amount           int64
+}
+
 // The kinds of jobs that stand behind what a buyer paid for.
 const (
 	carryJob   = "order_carry"
@@ -116,7 +128,7 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
 	for _, step := range []func() error{
-		table(ctx, tx, &d.orders, `SELECT id, kind, status, owner, idempotency_key, price_usd_cents, version FROM orders`),
+		table(ctx, tx, &d.orders, `SELECT id, kind, status, owner, idempotency_key, price_usd_cents, version, coalesce(item->>'card', '') FROM orders`),
 		table(ctx, tx, &d.moves, `SELECT order_id, version, from_status, to_status, actor FROM timeline ORDER BY order_id, version`),
 		table(ctx, tx, &d.payments, `SELECT id::text, order_id, status, asset, payer, pay_to, value, nonce, transaction, log_index, created_at FROM payments`),
 		table(ctx, tx, &d.attempts, `SELECT id::text, payment_id::text, relayer, nonce, status,
@@ -127,6 +139,8 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			coalesce((payload->>'version')::bigint, 1), attempt, lease_owner IS NOT NULL FROM jobs`),
 		table(ctx, tx, &d.challenges, `SELECT id::text, purpose, issued_at, expires_at, consumed_at FROM challenges`),
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
+		table(ctx, tx, &d.postings, `SELECT id, order_id, kind FROM ledger_postings ORDER BY id`),
+		table(ctx, tx, &d.entries, `SELECT posting_id, account, amount FROM ledger_entries ORDER BY id`),
 	} {
 		if err := step(); err != nil {
 			return d, err

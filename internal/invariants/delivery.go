@@ -37,9 +37,16 @@ func paidOrdersHaveAJob(r *records) []string {
 	for _, m := range r.moves {
 		settled[m.Order] = settled[m.Order] || m.To == "settled"
 	}
+	posted := map[string]bool{}
+	for _, p := range r.postings {
+		posted[p.ID] = true
+	}
 	for _, o := range r.orders {
 		if !o.paid() {
 			continue
+		}
+		if !posted["settled/"+o.ID] {
+			f.add("order %s is %s and its payment is not in the ledger", o.ID, o.Status)
 		}
 		if len(jobs[carryJob+" "+o.ID]) == 0 {
 			f.add("order %s is %s and has no job", o.ID, o.Status)

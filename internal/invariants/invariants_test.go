@@ -25,9 +25,9 @@ func good() *records {
 	used := noon.Add(time.Minute)
 	r := &records{payTo: shop}
 	r.orders = []orderRow{
-		{"ord_a", "card_issue", "fulfilled", alice, "key-a", 2500, 4},
-		{"ord_b", "card_issue", "payment_required", bob, "key-b", 2500, 2},
-		{"ord_c", "card_issue", "operator_review", carol, "key-c", 2500, 4},
+		{"ord_a", "card_issue", "fulfilled", alice, "key-a", 2500, 4, ""},
+		{"ord_b", "card_issue", "payment_required", bob, "key-b", 2500, 2, ""},
+		{"ord_c", "card_issue", "operator_review", carol, "key-c", 2500, 4, ""},
 	}
 	r.moves = []moveRow{
 		{"ord_a", 1, "payment_required", "settling", "buyer"}, {"ord_a", 2, "settling", "settled", "worker"},
@@ -76,6 +76,18 @@ func good() *records {
 		Cards:      []issuerCard{{"crd_1", "ref-a", "live", 2500, 1500, ""}, {"crd_2", "ref-c", "declined", 2500, 0, "002"}},
 		Movements:  []issuerMove{{"mov_1", "ref-f", "crd_1", "out", 1000, "done"}},
 		Executed:   map[string]int{"ref-a": 1, "ref-c": 1, "ref-f": 1},
+	}
+	r.postings = []postingRow{
+		{"settled/ord_a", "ord_a", "settled"}, {"loaded/ord_a", "ord_a", "loaded"}, {"fee_withdrawn/ord_a", "ord_a", "fee_withdrawn"},
+		{"settled/ord_c", "ord_c", "settled"},
+	}
+	r.entries = []entryRow{
+		{"settled/ord_a", "treasury:usdc", 25_000_000}, {"settled/ord_a", "customer:ord_a", -25_000_000},
+		{"loaded/ord_a", "issuer:float", -25_000_000}, {"loaded/ord_a", "card:card_a", 25_000_000},
+		{"loaded/ord_a", "customer:ord_a", 25_000_000}, {"loaded/ord_a", "holder:card_a", -25_000_000},
+		{"fee_withdrawn/ord_a", "card:card_a", -10_000_000}, {"fee_withdrawn/ord_a", "issuer:float", 10_000_000},
+		{"fee_withdrawn/ord_a", "holder:card_a", 10_000_000}, {"fee_withdrawn/ord_a", "revenue:issue_fee", -10_000_000},
+		{"settled/ord_c", "treasury:usdc", 25_000_000}, {"settled/ord_c", "customer:ord_c", -25_000_000},
 	}
 	r.answers = []Answer{
 		{alice, "key-a", false, http.StatusPaymentRequired, "", "", "", noon.Add(-time.Second)},
@@ -147,7 +159,7 @@ func TestEveryCheckFires(t *testing.T) {
 		"two live cards at the issuer": {func(r *records) {
 			r.cards = append(r.cards, cardRow{"card_x", "ord_a", alice, "CLOSED", "ref-x", ""})
 			r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_3", "ref-x", "live", 2500, 0, ""})
-		}, []string{"I7", "I8"}},
+		}, []string{"I7", "I8", "I10"}},
 		"a stuck order": {func(r *records) {
 			r.orders[0].Status, r.orders[0].Version = "provisioning", 3
 			r.moves = slices.Delete(r.moves, 3, 4)
@@ -158,7 +170,7 @@ func TestEveryCheckFires(t *testing.T) {
 		"fulfilled and refunded": {func(r *records) {
 			r.orders[0].Status, r.orders[0].Version = "refunded", 5
 			r.moves = append(r.moves, moveRow{"ord_a", 5, "fulfilled", "refunded", "worker"})
-		}, []string{"I9", "I14"}},
+		}, []string{"I9", "I10", "I14"}},
 		"a load of another amount": {func(r *records) { r.issuer.Cards[0].LoadCents = 5000 }, []string{"I10"}},
 		"a fee of another amount":  {func(r *records) { r.issuer.Movements[0].AmountCents = 1500 }, []string{"I10"}},
 		"a payment of another amount": {func(r *records) {
@@ -182,8 +194,8 @@ func TestEveryCheckFires(t *testing.T) {
 			r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-g", "crd_1", "out", 1000, "done"})
 		}, []string{"I16"}},
 		"a fee that was never taken":          {func(r *records) { r.issuer.Movements[0].Status = "declined" }, []string{"I16"}},
-		"a fee the job does not know":         {func(r *records) { r.jobs[5].Status = "failed" }, []string{"I16"}},
-		"no fee job":                          {func(r *records) { r.jobs = slices.Delete(r.jobs, 5, 6) }, []string{"I16"}},
+		"a fee the job does not know":         {func(r *records) { r.jobs[5].Status = "failed" }, []string{"I10", "I16"}},
+		"no fee job":                          {func(r *records) { r.jobs = slices.Delete(r.jobs, 5, 6) }, []string{"I10", "I16"}},
 		"a hold of an order that has ended":   {func(r *records) { r.holds[0].Released = false }, []string{"I17"}},
 		"an overdrawn float":                  {func(r *records) { r.issuer.FloatCents = -1 }, []string{"I17"}},
 		"an order that a buyer saw is gone":   {func(r *records) { r.answers[2].OrderID, r.answers[3].OrderID = "ord_z", "ord_z" }, []string{"I18"}},
@@ -210,6 +222,7 @@ func TestEveryCheckFires(t *testing.T) {
 			r.orders[2].Status = "refund_pending"
 			r.moves = append(r.moves, moveRow{"ord_c", 5, "operator_review", "refund_pending", "operator:ann"}, moveRow{"ord_c", 6, "refund_pending", "refunded", "worker"})
 			r.orders[2].Status, r.orders[2].Version, r.holds[2].Released = "refunded", 6, true
+			r.posted("refunded", "ord_c", entryRow{"", "treasury:usdc", -25_000_000}, entryRow{"", "customer:ord_c", 25_000_000})
 		}, []string{"I22"}},
 		"an audit row without a reason": {func(r *records) { r.audit[0].Reason = "" }, []string{"I22"}},
 		"a retry unaudited":             {func(r *records) { r.audit = nil }, []string{"I22"}},
@@ -218,7 +231,7 @@ func TestEveryCheckFires(t *testing.T) {
 		}, []string{"I10"}},
 		"a top-up without its load": {func(r *records) {
 			tx, at := "0xdd", int64(7)
-			r.orders = append(r.orders, orderRow{"ord_t", "card_topup", "fulfilled", alice, "key-t", 5000, 1})
+			r.orders = append(r.orders, orderRow{"ord_t", "card_topup", "fulfilled", alice, "key-t", 5000, 1, "card_a"})
 			r.payments = append(r.payments, paymentRow{"pay_t", "ord_t", "paid", usdc, alice, shop, 50_000_000, "0x0d", &tx, &at, noon})
 			r.chain.credits = append(r.chain.credits, transfer{"0xdd", 7, alice, 50_000_000})
 			r.chain.used = append(r.chain.used, use{"0xdd", 6, alice, "0x0d"})
@@ -228,8 +241,38 @@ func TestEveryCheckFires(t *testing.T) {
 			r.orders[len(r.orders)-1].Version = 3
 			r.jobs = append(r.jobs, jobRow{"job_t2", carryJob, "pay_t", "ord_t", "succeeded", 1, 1, false},
 				jobRow{"job_kt", confirmJob, "pay_t", "ord_t", "succeeded", 1, 1, false})
+			r.posted("settled", "ord_t", entryRow{"", "treasury:usdc", 50_000_000}, entryRow{"", "customer:ord_t", -50_000_000})
+			r.posted("loaded", "ord_t", entryRow{"", "issuer:float", -49_000_000}, entryRow{"", "card:card_a", 49_000_000},
+				entryRow{"", "customer:ord_t", 49_000_000}, entryRow{"", "holder:card_a", -49_000_000})
+			r.posted("load_fee", "ord_t", entryRow{"", "customer:ord_t", 1_000_000}, entryRow{"", "revenue:load_fee", -1_000_000})
 		}, []string{"I10"}},
-		"an act audited twice": {func(r *records) { r.audit = append(r.audit, r.audit[0]) }, []string{"I22"}},
+		"a paid order without its posting": {func(r *records) {
+			r.postings, r.entries = r.postings[:3], r.entries[:10]
+		}, []string{"I4", "I10"}},
+		"a posting that does not balance": {func(r *records) { r.entries[0].Amount++ }, []string{"I10"}},
+		"a posting without entries":       {func(r *records) { r.entries = r.entries[:10] }, []string{"I10"}},
+		"entries without a posting":       {func(r *records) { r.entries = append(r.entries, entryRow{"x", "a", 1}, entryRow{"x", "b", -1}) }, []string{"I10"}},
+		"a load that was not posted": {func(r *records) {
+			r.postings = slices.Delete(r.postings, 1, 2)
+			r.entries = slices.Delete(r.entries, 2, 6)
+		}, []string{"I10"}},
+		"a fee that was not posted": {func(r *records) {
+			r.postings = slices.Delete(r.postings, 2, 3)
+			r.entries = slices.Delete(r.entries, 6, 10)
+		}, []string{"I10"}},
+		"a stray nobody sent":         {func(r *records) { postStray(r, "0xdd/1", 5) }, []string{"I20"}},
+		"a payment posted as a stray": {func(r *records) { postStray(r, "0xaa/7", 25_000_000) }, []string{"I20"}},
+		"a stray of another amount": {func(r *records) {
+			r.chain.credits, r.stray = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
+			postStray(r, "0xdd/1", 6)
+		}, []string{"I20"}},
+		"a stray posted twice": {func(r *records) {
+			r.chain.credits, r.stray = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
+			postStray(r, "0xdd/1", 5)
+			postStray(r, "0xDD/1", 5)
+		}, []string{"I20"}},
+		"a posting that says something else": {func(r *records) { r.postings[1].Order = "ord_c" }, []string{"I20"}},
+		"an act audited twice":               {func(r *records) { r.audit = append(r.audit, r.audit[0]) }, []string{"I22"}},
 	}
 	fired := map[string]bool{}
 	for name, tt := range tests {
@@ -257,9 +300,27 @@ func TestEveryCheckFires(t *testing.T) {
 
 func TestStrayMoneyIsExpectedToTheCent(t *testing.T) {
 	r := good()
-	r.chain.credits = append(r.chain.credits, transfer{"0xdd", 1, bob, 5})
+	r.chain.credits = append(r.chain.credits, transfer{"0xDD", 1, bob, 5})
 	r.stray = 5
+	postStray(r, "0xdd/1", 5)
 	for _, v := range r.judge() {
 		t.Error(v)
+	}
+}
+
+// postStray posts money that belongs to nobody.
+func postStray(r *records, transfer string, units int64) {
+	id := "unmatched/" + transfer
+	r.postings = append(r.postings, postingRow{id, "", "unmatched"})
+	r.entries = append(r.entries, entryRow{id, "treasury:usdc", units}, entryRow{id, "unmatched", -units})
+}
+
+// posted adds a posting of an order.
+func (r *records) posted(kind, order string, entries ...entryRow) {
+	id := kind + "/" + order
+	r.postings = append(r.postings, postingRow{id, order, kind})
+	for _, e := range entries {
+		e.Posting = id
+		r.entries = append(r.entries, e)
 	}
 }

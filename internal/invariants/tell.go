@@ -67,7 +67,7 @@ func Digest(ctx context.Context, b Books) (string, error) {
 		}
 	}
 	text, err := json.Marshal([]any{
-		r.orders, r.moves, r.payments, r.cards, r.holds, jobs, r.audit, r.chain.credits, r.chain.used, r.issuer,
+		r.orders, r.moves, r.payments, r.cards, r.holds, jobs, r.audit, r.postings, r.entries, r.chain.credits, r.chain.used, r.issuer,
 	})
 	if err != nil {
 		return "", fmt.Errorf("write the books down: %w", err)

@@ -84,6 +84,9 @@ type Entry struct {
 	Amount  money.USDC
 }
 
+// String is the entry in dollars, as in "issuer:float -25.000000".
+func (e Entry) String() string { return string(e.Account) + " " + e.Amount.Dollars() }
+
 // Posting is one thing that happened.
 type Posting struct {
 	ID ID

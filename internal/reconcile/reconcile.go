@@ -78,7 +78,7 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 func (r *Reconciler) scan(ctx context.Context) error {
 	safe, err := r.Chain.Safe(ctx)
 	if err != nil {
-		return fmt.Errorf("find the safe block: %w", err)
+		return fmt.Errorf("find the safe block: %w", down(err, "chain"))
 	}
 	at, err := r.Arrivals.Scanned(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Reconciler) scan(ctx context.Context) error {
 		to := min(from+scanStep-1, safe)
 		found, err := r.Chain.Transfers(ctx, r.PayTo, from, to)
 		if err != nil {
-			return fmt.Errorf("read the transfers of blocks %d to %d: %w", from, to, err)
+			return fmt.Errorf("read the transfers of blocks %d to %d: %w", from, to, down(err, "chain"))
 		}
 		if err := r.Arrivals.Arrive(ctx, at.First, to+1, found); err != nil {
 			return fmt.Errorf("store the transfers of blocks %d to %d: %w", from, to, err)
@@ -113,7 +113,7 @@ func (r *Reconciler) look(ctx context.Context) (Report, []ledger.Posting, error)
 	}
 	statement, err := r.Issuer.Statement(ctx)
 	if err != nil {
-		return Report{}, nil, fmt.Errorf("read the issuer's books: %w", errors.Join(err, fault.New(fault.DependencyDown, "The card issuer does not answer.")))
+		return Report{}, nil, fmt.Errorf("read the issuer's books: %w", down(err, "card issuer"))
 	}
 	c := compare(records, statement)
 	report := Report{
@@ -125,6 +125,11 @@ func (r *Reconciler) look(ctx context.Context) (Report, []ledger.Posting, error)
 		Balances: balances(append(slices.Clone(records.Postings), c.unposted...)), SpentUSDCents: c.spent, Findings: sorted(c.found),
 	}
 	return report, c.unposted, nil
+}
+
+// down is what an operator may be told of a book that cannot be read.
+func down(err error, who string) error {
+	return errors.Join(err, fault.Newf(fault.DependencyDown, "The %s does not answer.", who))
 }
 
 // balances sums the ledger by kind of account: the part before the colon where there is one for each order or card.

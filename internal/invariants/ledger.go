@@ -1,0 +1,129 @@
+package invariants
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// booksBalance adds every posting up.
+func booksBalance(r *records) []string {
+	var f findings
+	sums, lines := map[string]int64{}, map[string]int{}
+	for _, e := range r.entries {
+		sums[e.Posting] += e.Amount
+		lines[e.Posting]++
+	}
+	for _, p := range r.postings {
+		if sums[p.ID] != 0 || lines[p.ID] < 2 {
+			f.add("posting %s has %d entries, which sum to %d", p.ID, lines[p.ID], sums[p.ID])
+		}
+		delete(lines, p.ID)
+	}
+	for id := range lines {
+		f.add("there are entries of %s, which is no posting", id)
+	}
+	return f
+}
+
+// ledgerIsWhatHappened works out every account anew, from what was paid, delivered and withdrawn.
+func ledgerIsWhatHappened(r *records) []string {
+	var f findings
+	want, got := map[string]int64{}, map[string]int64{}
+	move := func(units int64, from, to string) { want[from] -= units; want[to] += units }
+	orders := r.ordersByID()
+	for _, p := range r.paidPayments() {
+		move(p.Value, "customer:"+p.Order, "treasury:usdc")
+		if orders[p.Order].Status == "refunded" {
+			move(p.Value, "treasury:usdc", "customer:"+p.Order)
+		}
+	}
+	load := func(order, card string, cents int64) {
+		move(cents*unitsPerCent, "issuer:float", "card:"+card)
+		move(cents*unitsPerCent, "holder:"+card, "customer:"+order)
+	}
+	for _, c := range r.cards {
+		if c.Status == "ACTIVE" || c.Status == "FROZEN" || c.Status == "CLOSED" {
+			load(c.Order, c.ID, issueCents)
+		}
+	}
+	for _, o := range r.orders {
+		if o.Kind == "card_topup" && o.Status == "fulfilled" {
+			load(o.ID, o.Card, creditOf(o.PriceCents))
+			move((o.PriceCents-creditOf(o.PriceCents))*unitsPerCent, "revenue:load_fee", "customer:"+o.ID)
+		}
+	}
+	for _, j := range r.jobs {
+		if j.Kind == feeJob && j.Status == "succeeded" {
+			move(feeCents*unitsPerCent, "card:"+j.UniqueKey, "issuer:float")
+			move(feeCents*unitsPerCent, "revenue:issue_fee", "holder:"+j.UniqueKey)
+		}
+	}
+	strays := map[string]bool{}
+	for _, p := range r.postings {
+		strays[p.ID] = p.Kind == "unmatched"
+	}
+	for _, e := range r.entries {
+		if !strays[e.Posting] {
+			got[e.Account] += e.Amount
+		}
+	}
+	for account := range mapsUnion(want, got) {
+		if want[account] != got[account] {
+			f.add("the ledger has %d units in %s, what happened comes to %d", got[account], account, want[account])
+		}
+	}
+	return f
+}
+
+func mapsUnion(a, b map[string]int64) map[string]int64 {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// strayMoneyIsPostedOnce follows each posting of money that belongs to nobody to a transfer on chain, which must be no payment.
+func strayMoneyIsPostedOnce(r *records) []string {
+	var f findings
+	name := func(transaction string, index int64) string {
+		return fmt.Sprintf("unmatched/%s/%d", lower(transaction), index)
+	}
+	arrived, paid := map[string]int64{}, map[string]bool{}
+	for _, c := range r.chain.credits {
+		arrived[name(c.Transaction, c.LogIndex)] = c.Value
+	}
+	for _, p := range r.paidPayments() {
+		if p.Transaction != nil && p.LogIndex != nil {
+			paid[name(*p.Transaction, *p.LogIndex)] = true
+		}
+	}
+	units, seen := map[string]int64{}, map[string]bool{}
+	for _, e := range r.entries {
+		if e.Account == "treasury:usdc" {
+			units[e.Posting] += e.Amount
+		}
+	}
+	for _, p := range r.postings {
+		if p.Kind != "unmatched" {
+			continue
+		}
+		id := lower(p.ID)
+		switch value, ok := arrived[id]; {
+		case !ok:
+			f.add("posting %s is of a transfer that the chain does not have", p.ID)
+		case paid[id]:
+			f.add("posting %s is of a transfer that paid for an order", p.ID)
+		case units[p.ID] != value || p.Order != "":
+			f.add("posting %s of order %q is of %d units, %d arrived", p.ID, p.Order, units[p.ID], value)
+		case seen[id]:
+			f.add("posting %s is there twice", p.ID)
+		}
+		seen[id] = true
+	}
+	for _, p := range r.postings {
+		if p.Kind != "unmatched" && (p.ID != p.Kind+"/"+p.Order || strings.TrimSpace(p.Order) == "") {
+			f.add("posting %s of order %q does not say what it records", p.ID, p.Order)
+		}
+	}
+	return f
+}

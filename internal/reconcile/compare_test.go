@@ -1,0 +1,245 @@
+package reconcile
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+var (
+	alice = x402.Address{19: 1}
+	bob   = x402.Address{19: 2}
+	// The things of the good books.
+	cardID   = uuid.MustParse("00000000-0000-7000-8000-00000000000c")
+	cardRef  = card.Ref(uuid.MustParse("00000000-0000-5000-8000-00000000000c"))
+	feeArgs  = card.FeeArgs{Card: cardID, Order: "ord_issue", Account: "crd_1", Amount: card.Fee, Version: 2}
+	feeRef   = feeArgs.Ref()
+	loadRef  = card.LoadRef("ord_topup")
+	openRef  = card.LoadRef("ord_open")
+	topup    = card.Topup{Gross: 5000, Fee: 100, Credit: 4900, Card: cardID}
+	openItem = card.Topup{Gross: 2500, Fee: 50, Credit: 2450, Card: cardID}
+)
+
+// good are the books of one buyer with a card and a top-up, both delivered, a top-up under way, and a payment that died.
+func good() (Records, Statement) {
+	r := Records{
+		Scan: Scan{First: 10, Next: 100, Begun: true},
+		Orders: []Order{
+			{ID: "ord_issue", Kind: order.CardIssue, Status: order.Fulfilled, Price: 2500},
+			{ID: "ord_topup", Kind: order.CardTopup, Status: order.Fulfilled, Price: 5000, Topup: topup},
+			{ID: "ord_open", Kind: order.CardTopup, Status: order.Provisioning, Price: 2500, Topup: openItem},
+		},
+		Payments: []Payment{
+			{ID: uuid.UUID{15: 1}, Order: "ord_issue", Status: payment.Paid, Payer: alice, Value: 25_000_000, Nonce: x402.Hash{1}, Transaction: x402.Hash{0xa1}, LogIndex: 3, Block: 20},
+			{ID: uuid.UUID{15: 2}, Order: "ord_topup", Status: payment.Paid, Payer: alice, Value: 50_000_000, Nonce: x402.Hash{2}, Transaction: x402.Hash{0xa2}, LogIndex: 1, Block: 30},
+			{ID: uuid.UUID{15: 3}, Order: "ord_open", Status: payment.Paid, Payer: alice, Value: 25_000_000, Nonce: x402.Hash{3}, Transaction: x402.Hash{0xa3}, LogIndex: 1, Block: 120},
+			{ID: uuid.UUID{15: 4}, Order: "ord_issue", Status: payment.Dead, Payer: alice, Value: 25_000_000, Nonce: x402.Hash{4}},
+		},
+		Arrivals: []Transfer{
+			{Transaction: x402.Hash{0xa1}, LogIndex: 3, Block: 20, From: alice, Value: 25_000_000, Nonce: x402.Hash{1}},
+			// Seen in another transaction than the one recorded; the authorization is the same.
+			{Transaction: x402.Hash{0xb2}, LogIndex: 7, Block: 31, From: alice, Value: 50_000_000, Nonce: x402.Hash{2}},
+		},
+		Cards: []card.Card{{ID: cardID, Order: "ord_issue", Status: card.Active, Ref: cardRef, Account: "crd_1"}},
+		Fees:  []Fee{{Status: job.Succeeded, Args: feeArgs}},
+	}
+	r.Postings = slices.Concat([]ledger.Posting{
+		ledger.Settled("ord_issue", 25_000_000), ledger.Loaded("ord_issue", cardID.String(), 2500), ledger.FeeWithdrawn("ord_issue", cardID.String(), 1000),
+		ledger.Settled("ord_topup", 50_000_000), ledger.Settled("ord_open", 25_000_000),
+	}, ledger.ToppedUp("ord_topup", cardID.String(), 4900, 100))
+	first := feeArgs
+	first.Version = 1
+	s := Statement{
+		// 15.00 and 49.00, of which 4.00 are spent.
+		Accounts: []StatedAccount{{card.Account{ID: "crd_1", Ref: cardRef, State: card.AccountActive, Loaded: 2500}, 6000}},
+		Movements: []card.Moved{
+			{Ref: first.Ref(), Account: "crd_1", Direction: card.Withdrawal, Amount: 1000, State: card.MoveFailed},
+			{Ref: feeRef, Account: "crd_1", Direction: card.Withdrawal, Amount: 1000, State: card.MoveSucceeded},
+			{Ref: loadRef, Account: "crd_1", Direction: card.Load, Amount: 4900, State: card.MoveSucceeded},
+		},
+	}
+	return r, s
+}
+
+func TestGoodBooksAgree(t *testing.T) {
+	c := compare(good())
+	if len(c.found) > 0 || len(c.unposted) > 0 || c.spent != 400 {
+		t.Errorf("found %v, to post %v, spent %s", c.found, c.unposted, c.spent)
+	}
+}
+
+// TestEachDifferenceHasItsCode spoils a copy of the good books and expects the codes named, and no others.
+func TestEachDifferenceHasItsCode(t *testing.T) {
+	stray := Transfer{Transaction: x402.Hash{0xdd}, LogIndex: 5, Block: 50, From: bob, Value: 7}
+	tests := map[string]struct {
+		spoil func(*Records, *Statement)
+		want  []Code
+	}{
+		"a stray transfer":        {func(r *Records, _ *Statement) { r.Arrivals = append(r.Arrivals, stray) }, []Code{TransferUnmatched}},
+		"a stranger's same nonce": {func(r *Records, _ *Statement) { s := stray; s.Nonce = x402.Hash{1}; r.Arrivals = append(r.Arrivals, s) }, []Code{TransferUnmatched}},
+		"a second transfer of the payer's": {func(r *Records, _ *Statement) {
+			s := stray
+			s.From, s.Value = alice, 25_000_000
+			r.Arrivals = append(r.Arrivals, s)
+		}, []Code{TransferUnmatched}},
+		"a posted stray transfer stays open": {func(r *Records, _ *Statement) {
+			r.Arrivals = append(r.Arrivals, stray)
+			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))
+		}, []Code{TransferUnmatched}},
+		"a stray posted twice": {func(r *Records, _ *Statement) {
+			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))
+		}, []Code{PostingUnexpected}},
+		"a transfer not recorded yet": {func(r *Records, _ *Statement) {
+			r.Payments[3].Status = payment.Claimed
+			r.Arrivals = append(r.Arrivals, Transfer{Transaction: x402.Hash{0xa4}, Block: 40, From: alice, Value: 25_000_000, Nonce: x402.Hash{4}})
+		}, []Code{TransferUnrecorded}},
+		"a dead payment that arrived": {func(r *Records, _ *Statement) {
+			r.Arrivals = append(r.Arrivals, Transfer{Transaction: x402.Hash{0xa4}, Block: 40, From: alice, Value: 25_000_000, Nonce: x402.Hash{4}})
+		}, []Code{TransferOfDeadPayment}},
+		"a payment that never arrived":                    {func(r *Records, _ *Statement) { r.Arrivals = r.Arrivals[1:] }, []Code{PaymentWithoutTransfer}},
+		"a payment of a block that is not read":           {func(r *Records, _ *Statement) { r.Arrivals, r.Scan = r.Arrivals[1:], Scan{First: 21, Next: 100} }, nil},
+		"a transfer of another amount":                    {func(r *Records, _ *Statement) { r.Arrivals[0].Value-- }, []Code{PaymentDiffers}},
+		"a transfer of another sender":                    {func(r *Records, _ *Statement) { r.Arrivals[0].From = bob }, []Code{PaymentDiffers}},
+		"a payment recorded at somebody's plain transfer": {func(r *Records, _ *Statement) { r.Arrivals[0].Nonce = x402.Hash{} }, nil},
+		"a price changed": {func(r *Records, _ *Statement) {
+			r.Orders[0].Price = 2400
+		}, []Code{OrderAmount, PostingDiffers, ProviderDiffers}},
+		"a top-up split otherwise": {func(r *Records, s *Statement) {
+			r.Orders[1].Topup.Fee, r.Orders[1].Topup.Credit = 0, 5000
+		}, []Code{OrderAmount, PostingDiffers, PostingUnexpected, ProviderDiffers}},
+		"a paid order without a payment": {func(r *Records, _ *Statement) {
+			r.Payments[2].Status = payment.Dead
+		}, []Code{OrderWithoutPayment, PostingUnexpected}},
+		"no posting of a payment":  {func(r *Records, _ *Statement) { r.Postings = r.Postings[1:] }, []Code{PostingMissing}},
+		"no posting of a load":     {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 1, 2) }, []Code{PostingMissing}},
+		"no posting of a fee":      {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
+		"no posting of a load fee": {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 6, 7) }, []Code{PostingMissing}},
+		"a posting nobody can explain": {func(r *Records, s *Statement) {
+			r.Postings = append(r.Postings, ledger.Refunded("ord_topup", 50_000_000))
+		}, []Code{PostingUnexpected}},
+		"a posting of another amount": {func(r *Records, _ *Statement) { r.Postings[0] = ledger.Settled("ord_issue", 24_000_000) }, []Code{PostingDiffers}},
+		"a posting of another order":  {func(r *Records, _ *Statement) { r.Postings[0].Order = "ord_x" }, []Code{PostingDiffers}},
+		"a posting that does not balance": {func(r *Records, _ *Statement) {
+			r.Postings[0].Entries[0].Amount++
+		}, []Code{LedgerUnbalanced, PostingDiffers}},
+		"a posting without entries": {func(r *Records, _ *Statement) { r.Postings[0].Entries = nil }, []Code{LedgerUnbalanced, PostingDiffers}},
+		"a refunded order": {func(r *Records, _ *Statement) {
+			r.Orders[2].Status = order.Refunded
+		}, []Code{PostingMissing}},
+		"a refunded order with its posting": {func(r *Records, _ *Statement) {
+			r.Orders[2].Status = order.Refunded
+			r.Postings = append(r.Postings, ledger.Refunded("ord_open", 25_000_000))
+		}, nil},
+		"a card of nobody's": {func(_ *Records, s *Statement) {
+			s.Accounts = append(s.Accounts, StatedAccount{card.Account{ID: "crd_2", Ref: card.Ref{1}, State: card.AccountActive, Loaded: 2500}, 2500})
+		}, []Code{ProviderUnknown}},
+		"a movement of nobody's": {func(_ *Records, s *Statement) {
+			s.Movements = append(s.Movements, card.Moved{Ref: card.Ref{2}, Account: "crd_1", Direction: card.Load, Amount: 1, State: card.MovePending})
+		}, []Code{ProviderUnknown}},
+		"a load carried out twice": {func(_ *Records, s *Statement) { s.Movements = append(s.Movements, s.Movements[2]) }, []Code{ProviderDuplicate}},
+		"a card opened twice":      {func(_ *Records, s *Statement) { s.Accounts = append(s.Accounts, s.Accounts[0]) }, []Code{ProviderDuplicate}},
+		"a fee withdrawn by two versions": {func(_ *Records, s *Statement) {
+			s.Movements[0].State = card.MoveSucceeded
+		}, []Code{ProviderDuplicate, ProviderUnrecorded}},
+		"a load of another amount":               {func(_ *Records, s *Statement) { s.Movements[2].Amount = 5000 }, []Code{ProviderDiffers}},
+		"a load on another card":                 {func(_ *Records, s *Statement) { s.Movements[2].Account = "crd_9" }, []Code{ProviderDiffers}},
+		"a withdrawal instead of a load":         {func(_ *Records, s *Statement) { s.Movements[2].Direction = card.Withdrawal }, []Code{ProviderDiffers}},
+		"a card opened with another amount":      {func(_ *Records, s *Statement) { s.Accounts[0].Loaded = 5000 }, []Code{ProviderDiffers}},
+		"a fulfilled top-up that was not loaded": {func(_ *Records, s *Statement) { s.Movements = s.Movements[:2] }, []Code{ProviderRecordMissing}},
+		"a fulfilled top-up that is pending":     {func(_ *Records, s *Statement) { s.Movements[2].State = card.MovePending }, []Code{ProviderRecordMissing}},
+		"a card the issuer does not know":        {func(_ *Records, s *Statement) { s.Accounts = nil }, []Code{ProviderRecordMissing}},
+		"a fee that was never withdrawn":         {func(_ *Records, s *Statement) { s.Movements = slices.Delete(s.Movements, 1, 2) }, []Code{ProviderRecordMissing}},
+		"a load taken back":                      {func(_ *Records, s *Statement) { s.Movements[2].State = card.MoveFailed }, []Code{ProviderReversed}},
+		"a card closed by the issuer":            {func(_ *Records, s *Statement) { s.Accounts[0].State, s.Accounts[0].Balance = card.AccountClosed, 0 }, []Code{ProviderReversed}},
+		"a card closed by both": {func(r *Records, s *Statement) {
+			s.Accounts[0].State = card.AccountClosed
+			r.Cards[0].Status = card.Closed
+		}, nil},
+		"a fee given back":                       {func(_ *Records, s *Statement) { s.Movements[1].State = card.MoveFailed; s.Accounts[0].Balance += 1400 }, []Code{ProviderReversed}},
+		"a load that nobody recorded":            {func(r *Records, s *Statement) { r.Orders[2].Status = order.OperatorReview; loadOpen(s) }, []Code{ProviderUnrecorded}},
+		"a load under way":                       {func(_ *Records, s *Statement) { loadOpen(s); s.Accounts[0].Balance = 6400 + 2450 }, nil},
+		"more on a card than it can have":        {func(_ *Records, s *Statement) { s.Accounts[0].Balance = 6401 + 2450 }, []Code{CardBalanceHigh}},
+		"all spent":                              {func(_ *Records, s *Statement) { s.Accounts[0].Balance = 0 }, nil},
+		"a card refused, and then opened":        {func(r *Records, s *Statement) { refuseCard(r); s.Accounts[0].Balance, s.Movements = 0, nil }, []Code{PostingUnexpected, ProviderUnrecorded}},
+		"a card that the issuer opens meanwhile": {func(r *Records, s *Statement) { openCard(r, s) }, nil},
+		"a fee that the issuer withdrew meanwhile": {func(r *Records, _ *Statement) {
+			r.Fees[0].Status = job.Processing
+			r.Postings = slices.Delete(r.Postings, 2, 3)
+		}, nil},
+		"a fee withdrawn after all": {func(r *Records, _ *Statement) {
+			r.Fees[0].Status = job.OperatorReview
+			r.Postings = slices.Delete(r.Postings, 2, 3)
+		}, []Code{ProviderUnrecorded}},
+	}
+	fired := map[Code]bool{}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			r, s := good()
+			tt.spoil(&r, &s)
+			var got []Code
+			for _, f := range sorted(compare(r, s).found) {
+				got = append(got, f.Code)
+				fired[f.Code] = true
+				if f.Subject == "" || f.Detail == "" || f.Blocks != blocks[f.Code] {
+					t.Errorf("finding %+v", f)
+				}
+				t.Log(f.Code, f.Detail)
+			}
+			if diff := cmp.Diff(tt.want, slices.Compact(got)); diff != "" {
+				t.Errorf("codes differ (-want +got):\n%s", diff)
+			}
+		})
+	}
+	for code := range blocks {
+		if !fired[code] {
+			t.Errorf("%s is never found", code)
+		}
+	}
+}
+
+func loadOpen(s *Statement) {
+	s.Movements = append(s.Movements, card.Moved{Ref: openRef, Account: "crd_1", Direction: card.Load, Amount: 2450, State: card.MoveSucceeded})
+}
+
+// refuseCard leaves the purchase of the card alone, refused by the issuer and with an operator.
+func refuseCard(r *Records) {
+	r.Cards[0].Status, r.Orders[0].Status, r.Fees = card.Failed, order.OperatorReview, nil
+	r.Postings = r.Postings[:2]
+	r.Orders, r.Payments, r.Arrivals = r.Orders[:1], r.Payments[:1], r.Arrivals[:1]
+}
+
+// openCard is the moment between the issuer's opening of a card and our record of it.
+func openCard(r *Records, s *Statement) {
+	refuseCard(r)
+	r.Cards[0].Status, r.Orders[0].Status = card.Pending, order.Provisioning
+	r.Postings = r.Postings[:1]
+	s.Accounts[0].Balance, s.Movements = 2500, nil
+}
+
+func TestStraysArePostedOnceEach(t *testing.T) {
+	r, s := good()
+	for i := range 3 {
+		r.Arrivals = append(r.Arrivals, Transfer{Transaction: x402.Hash{0xdd}, LogIndex: uint(i), Block: 50, From: bob, Value: 7})
+	}
+	c := compare(r, s)
+	if len(c.unposted) != 3 {
+		t.Fatalf("%d to post", len(c.unposted))
+	}
+	r.Postings = append(r.Postings, c.unposted...)
+	again := compare(r, s)
+	if len(again.unposted) != 0 {
+		t.Errorf("%d to post again", len(again.unposted))
+	}
+	if diff := cmp.Diff(sorted(c.found), sorted(again.found)); diff != "" {
+		t.Errorf("a second look differs (-first +second):\n%s", diff)
+	}
+}
