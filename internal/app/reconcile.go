@@ -173,7 +173,7 @@ func (c ReconcileConfig) tell(r reconcile.Report) error {
 	}
 	verdict := "the books agree"
 	if n := len(r.Findings); n > 0 {
-		verdict = fmt.Sprintf("%d differences", n)
+		verdict = fmt.Sprintf("differences: %d", n)
 		if r.Blocks() {
 			verdict += "; top-ups stay closed until they are gone"
 		}

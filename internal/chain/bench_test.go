@@ -308,3 +308,13 @@ func (b *bench) reasonOf(err error) string {
 	}
 	return rejection.Reason
 }
+
+// number reads a quantity of the node's.
+func number(t *testing.T, quantity string) uint64 {
+	t.Helper()
+	n, err := hexutil.DecodeUint64(quantity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

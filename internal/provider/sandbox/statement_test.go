@@ -1,0 +1,92 @@
+package sandbox_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+)
+
+// TestTheStatementIsEverythingOverSeveralPages makes more rows than an answer holds.
+func TestTheStatementIsEverythingOverSeveralPages(t *testing.T) {
+	b := start(t, sandbox.Config{Float: 100_000_000})
+	opened := map[card.Ref]bool{}
+	var account card.Account
+	for range 3 {
+		ref := cardtest.NewRef()
+		var err error
+		if account, err = b.Open(t.Context(), card.Opening{Ref: ref, Load: 2500}); err != nil {
+			t.Fatal(err)
+		}
+		opened[ref] = true
+	}
+	b.clock.pass(time.Hour)
+	moved := map[card.Ref]bool{}
+	for i := range 1100 {
+		if i%20 == 0 {
+			b.clock.pass(time.Hour) // what is due is done in small parts, within the client's budget
+		}
+		m := card.Movement{Ref: cardtest.NewRef(), Account: account.ID, Direction: card.Load, Amount: 10}
+		if _, err := b.Move(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		moved[m.Ref] = true
+	}
+	b.clock.pass(time.Hour)
+	s, err := b.Statement(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.Accounts {
+		want := card.Account{ID: a.ID, Ref: a.Ref, State: card.AccountActive, Last4: a.Last4, Loaded: 2500}
+		if a.Account != want || !opened[a.Ref] || (a.ID == account.ID) != (a.Balance == 2500+11_000) {
+			t.Errorf("account %+v", a)
+		}
+		delete(opened, a.Ref)
+	}
+	for _, m := range s.Movements {
+		want := card.Moved{Ref: m.Ref, Account: account.ID, Direction: card.Load, Amount: 10, State: card.MoveSucceeded}
+		if m != want || !moved[m.Ref] {
+			t.Errorf("movement %+v", m)
+		}
+		delete(moved, m.Ref)
+	}
+	if len(opened) > 0 || len(moved) > 0 {
+		t.Errorf("%d cards and %d movements are not in it", len(opened), len(moved))
+	}
+}
+
+func TestAStatementThatCannotBeReadIsNone(t *testing.T) {
+	line := func(s string) string { return `{"ok":true,"data":{"items":[` + s + `]}}` }
+	const good = `{"id":"crd_1","reference":"00000000-0000-5000-8000-000000000001","status":"live","loadCents":1,"currency":"USD"}`
+	for name, body := range map[string]string{
+		"no items":         `{"ok":true,"data":{}}`,
+		"more of nothing":  `{"ok":true,"data":{"items":[],"more":true}}`,
+		"neither":          line(`{"seq":1}`),
+		"both":             line(`{"seq":1,"card":` + good + `,"movement":{},"balanceCents":1}`),
+		"no balance":       line(`{"seq":1,"card":` + good + `}`),
+		"negative balance": line(`{"seq":1,"card":` + good + `,"balanceCents":-1}`),
+		"the same line":    line(`{"seq":1,"card":` + good + `,"balanceCents":1},{"seq":1,"card":` + good + `,"balanceCents":1}`),
+		"no seq":           line(`{"card":` + good + `,"balanceCents":1}`),
+		"reference":        line(`{"seq":1,"card":{"id":"crd_1","reference":"x","status":"live","loadCents":1,"currency":"USD"},"balanceCents":1}`),
+		"movement":         line(`{"seq":1,"movement":{"reference":"` + uuid.NewString() + `"}}`),
+		"half":             `{"ok":true,"data":{"items":[`,
+	} {
+		i := against(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+		if s, err := i.Statement(t.Context()); err == nil {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	i := against(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, line(`{"seq":1,"card":`+good+`,"balanceCents":1}`))
+	})
+	if s, err := i.Statement(t.Context()); err != nil || len(s.Accounts) != 1 {
+		t.Errorf("a good one: %+v, %v", s, err)
+	}
+}

@@ -1,0 +1,139 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+func treasury(s *store.Store) store.Treasury {
+	return s.Treasury(x402.Address{19: 9}, x402.Address{19: 7})
+}
+
+func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
+	s := storetest.New(t)
+	books := treasury(s)
+	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{}) {
+		t.Errorf("before: %+v, %v", scan, err)
+	}
+	p := placement("k")
+	paid := settled(p)
+	paid.Receipt.Block = 77
+	if err := s.Orders().Settle(t.Context(), place(t, s, p).Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p)); err != nil {
+		t.Fatal(err)
+	}
+	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{Oldest: 77}) {
+		t.Errorf("with a payment: %+v, %v", scan, err)
+	}
+	found := []reconcile.Transfer{
+		{Transaction: x402.Hash{1}, LogIndex: 2, Block: 90, From: payer, Value: 5, Nonce: x402.Hash{3}},
+		{Transaction: x402.Hash{1}, LogIndex: 4, Block: 90, From: payer, Value: 6},
+	}
+	if n := atOnce(func() error { return books.Arrive(t.Context(), 77, 100, found) }); n != 10 {
+		t.Errorf("stored %d times without an error, want all", n)
+	}
+	if err := books.Arrive(t.Context(), 80, 90, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := reconcile.Scan{First: 77, Next: 100, Begun: true}
+	if scan, err := books.Scanned(t.Context()); err != nil || scan != want {
+		t.Errorf("after: %+v, %v", scan, err)
+	}
+	r, err := books.Records(t.Context())
+	if err != nil || r.Scan != want {
+		t.Fatalf("records of %+v, %v", r.Scan, err)
+	}
+	if diff := cmp.Diff(found, r.Arrivals); diff != "" {
+		t.Errorf("arrivals differ (-want +got):\n%s", diff)
+	}
+	// Another payee's books are its own.
+	other, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Records(t.Context())
+	if err != nil || len(other.Arrivals) != 0 || len(other.Payments) != 0 || other.Scan.Begun {
+		t.Errorf("another payee's: %+v, %v", other, err)
+	}
+	for _, sql := range []string{"UPDATE arrivals SET value = 1", "DELETE FROM arrivals", "TRUNCATE arrivals"} {
+		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
+			t.Errorf("done: %s", sql)
+		}
+	}
+}
+
+func TestStrayMoneyIsPostedOnce(t *testing.T) {
+	s := storetest.New(t)
+	p := ledger.Unmatched(x402.Hash{1}.String(), 2, 5)
+	if n := atOnce(func() error { return treasury(s).Post(t.Context(), []ledger.Posting{p}) }); n != 10 {
+		t.Errorf("posted %d times without an error, want all", n)
+	}
+	r, err := treasury(s).Records(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]ledger.Posting{p}, r.Postings, cmpopts.IgnoreFields(ledger.Posting{}, "At")); diff != "" {
+		t.Errorf("postings differ (-want +got):\n%s", diff)
+	}
+}
+
+func TestRecordsAreWhatWasStored(t *testing.T) {
+	s := storetest.New(t)
+	c, a, row := activated(t, s)
+	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a); err != nil {
+		t.Fatal(err)
+	}
+	r, err := treasury(s).Records(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Orders) != 1 || r.Orders[0] != (reconcile.Order{ID: c.Order, Kind: order.CardIssue, Status: order.Settling, Price: 2500}) {
+		t.Errorf("orders %+v", r.Orders)
+	}
+	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != payer || r.Payments[0].Value != 25_000_000 {
+		t.Errorf("payments %+v", r.Payments)
+	}
+	if len(r.Cards) != 1 || r.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Account: c.Account}) {
+		t.Errorf("cards %+v", r.Cards)
+	}
+	if len(r.Fees) != 1 || r.Fees[0] != (reconcile.Fee{Status: job.Succeeded, Args: a}) {
+		t.Errorf("fees %+v", r.Fees)
+	}
+	if len(r.Postings) != 2 {
+		t.Errorf("postings %+v", r.Postings)
+	}
+}
+
+func TestTheLatestReportIsKept(t *testing.T) {
+	s := storetest.New(t)
+	books := treasury(s)
+	if err := books.Arrive(t.Context(), 1, 2, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := books.Last(t.Context()); ok || err != nil {
+		t.Errorf("before: %t, %v", ok, err)
+	}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	later := reconcile.Report{At: at.Add(time.Minute), LastBlock: 7, Balances: []reconcile.Balance{{Account: "x", Units: -1}},
+		Findings: []reconcile.Finding{{Code: reconcile.PostingMissing, Subject: "s", Blocks: true}}}
+	for _, r := range []reconcile.Report{{At: at, LastBlock: 5}, later, {At: at, LastBlock: 6}} {
+		if err := books.Keep(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, ok, err := books.Last(t.Context())
+	if err != nil || !ok {
+		t.Fatalf("%t, %v", ok, err)
+	}
+	if diff := cmp.Diff(later, got); diff != "" || !got.Blocks() {
+		t.Errorf("the report differs (-want +got):\n%s", diff)
+	}
+}
