@@ -51,11 +51,13 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the validation rules: %w", err)
 	}
+	validation := validate.NewInterceptor(validate.WithValidator(rules))
 	// The first is the outermost.
 	opts := []connect.HandlerOption{
 		connect.WithInterceptors(tracing, Log(log, c.Now), Errors()),
 		JSON(),
-		connect.WithInterceptors(Policies(c.Auth), UnlessPreview(validate.NewInterceptor(validate.WithValidator(rules)))),
+		connect.WithInterceptors(Policies(c.Auth), UnlessPreview(validation)),
+		connect.WithInterceptors(Streams(c, log, validation)),
 		connect.WithReadMaxBytes(maxMessage),
 		connect.WithCompressMinBytes(1024),
 		connect.WithRecover(recovered),

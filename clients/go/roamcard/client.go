@@ -205,26 +205,6 @@ func (c *Client) Balance(ctx context.Context, cardID string) (*roamcardv1.GetCar
 	return c.Card.GetCardBalance(ctx, &roamcardv1.GetCardBalanceRequest{Id: cardID})
 }
 
-// WatchOrder calls seen with an order whenever it changed, until it is final, seen returns false, or ctx ends.
-func (c *Client) WatchOrder(ctx context.Context, id string, seen func(*roamcardv1.Order) bool) error {
-	last := ""
-	for {
-		o, err := c.GetOrder(ctx, id)
-		if err != nil && !mayPass(err) {
-			return err
-		}
-		if now := look(o); err == nil && now != last {
-			last = now
-			if !seen(o) || final(o.GetStatus()) {
-				return nil
-			}
-		}
-		if err := pause(ctx, c.config.Poll); err != nil {
-			return err
-		}
-	}
-}
-
 // WaitUntilActive waits until the card of an order can be used, and returns its id.
 func (c *Client) WaitUntilActive(ctx context.Context, orderID string) (cardID string, err error) {
 	var at *roamcardv1.Order

@@ -479,6 +479,112 @@ func (x *GetOrderRequest) GetOrderId() string {
 	return ""
 }
 
+type WatchOrderRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// The `cursor` of the last answer that was seen; absent to begin with the order as it is.
+	After         *uint32 `protobuf:"varint,2,opt,name=after,proto3,oneof" json:"after,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOrderRequest) Reset() {
+	*x = WatchOrderRequest{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOrderRequest) ProtoMessage() {}
+
+func (x *WatchOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOrderRequest.ProtoReflect.Descriptor instead.
+func (*WatchOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *WatchOrderRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *WatchOrderRequest) GetAfter() uint32 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
+}
+
+type WatchOrderResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Order *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	// Where to go on, as `after`. It rises with every change.
+	Cursor        uint32 `protobuf:"varint,2,opt,name=cursor,proto3" json:"cursor,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchOrderResponse) Reset() {
+	*x = WatchOrderResponse{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchOrderResponse) ProtoMessage() {}
+
+func (x *WatchOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchOrderResponse.ProtoReflect.Descriptor instead.
+func (*WatchOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WatchOrderResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *WatchOrderResponse) GetCursor() uint32 {
+	if x != nil {
+		return x.Cursor
+	}
+	return 0
+}
+
 type GetOrderResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
@@ -488,7 +594,7 @@ type GetOrderResponse struct {
 
 func (x *GetOrderResponse) Reset() {
 	*x = GetOrderResponse{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -500,7 +606,7 @@ func (x *GetOrderResponse) String() string {
 func (*GetOrderResponse) ProtoMessage() {}
 
 func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[9]
+	mi := &file_roamcard_v1_order_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -513,7 +619,7 @@ func (x *GetOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetOrderResponse) GetOrder() *Order {
@@ -556,7 +662,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[10]
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -568,7 +674,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[10]
+	mi := &file_roamcard_v1_order_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -581,7 +687,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Order) GetOrderId() string {
@@ -689,7 +795,7 @@ type Payment struct {
 
 func (x *Payment) Reset() {
 	*x = Payment{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +807,7 @@ func (x *Payment) String() string {
 func (*Payment) ProtoMessage() {}
 
 func (x *Payment) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[11]
+	mi := &file_roamcard_v1_order_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +820,7 @@ func (x *Payment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payment.ProtoReflect.Descriptor instead.
 func (*Payment) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Payment) GetPayer() string {
@@ -776,7 +882,7 @@ type Topup struct {
 
 func (x *Topup) Reset() {
 	*x = Topup{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -788,7 +894,7 @@ func (x *Topup) String() string {
 func (*Topup) ProtoMessage() {}
 
 func (x *Topup) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[12]
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -801,7 +907,7 @@ func (x *Topup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topup.ProtoReflect.Descriptor instead.
 func (*Topup) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Topup) GetStatus() string {
@@ -849,7 +955,7 @@ type Issuance struct {
 
 func (x *Issuance) Reset() {
 	*x = Issuance{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -861,7 +967,7 @@ func (x *Issuance) String() string {
 func (*Issuance) ProtoMessage() {}
 
 func (x *Issuance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[13]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -874,7 +980,7 @@ func (x *Issuance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issuance.ProtoReflect.Descriptor instead.
 func (*Issuance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Issuance) GetStatus() string {
@@ -943,7 +1049,14 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
 	"\x10_next_page_token\"7\n" +
 	"\x0fGetOrderRequest\x12$\n" +
-	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"<\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"^\n" +
+	"\x11WatchOrderRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12\x19\n" +
+	"\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\b\n" +
+	"\x06_after\"V\n" +
+	"\x12WatchOrderResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
+	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x83\x04\n" +
 	"\x05Order\x12\x19\n" +
@@ -982,11 +1095,13 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n" +
 	"(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n" +
 	"\n" +
-	"\b_card_id2\xad\f\n" +
+	"\b_card_id2\xb6\r\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
-	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x9c\x02\n" +
+	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x86\x01\n" +
+	"\n" +
+	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\x9c\x02\n" +
 	"\vCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\"\xc9\x01\x8a\xb5\x18\xa7\x01\b\x03\x12\x06orders \x01(\x010\x80 :\x0fsession_invalid:\x13active_card_missing:\x16idempotency_key_reused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x17:\x01*b\x05order\"\v/api/orders\x12\x88\x04\n" +
 	"\bPayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\"\xbe\x03\x8a\xb5\x18\xbb\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02xZ\x18b\x05order\"\x0f/pay/{order_id}Z!b\x05order\x12\x18/api/x402/pay/{order_id}Z!b\x05order\"\x18/api/x402/pay/{order_id}b\x05order\x12\x0f/pay/{order_id}\x12\xc3\x03\n" +
 	"\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a\".roamcard.v1.SubmitPaymentResponse\"\xea\x02\x8a\xb5\x18\xb9\x02\b\x03\x12\x06orders(\x010\x80\xa0\x01:\x0fsession_invalid:\x10payment_rejected:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_down\x82\xd3\xe4\x93\x02&:\x01*b\x05order\"\x1a/api/orders/{order_id}/payB\xa6\x01\n" +
@@ -1005,7 +1120,7 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_roamcard_v1_order_proto_goTypes = []any{
 	(*CreateOrderRequest)(nil),    // 0: roamcard.v1.CreateOrderRequest
 	(*CreateOrderResponse)(nil),   // 1: roamcard.v1.CreateOrderResponse
@@ -1016,42 +1131,47 @@ var file_roamcard_v1_order_proto_goTypes = []any{
 	(*ListOrdersRequest)(nil),     // 6: roamcard.v1.ListOrdersRequest
 	(*ListOrdersResponse)(nil),    // 7: roamcard.v1.ListOrdersResponse
 	(*GetOrderRequest)(nil),       // 8: roamcard.v1.GetOrderRequest
-	(*GetOrderResponse)(nil),      // 9: roamcard.v1.GetOrderResponse
-	(*Order)(nil),                 // 10: roamcard.v1.Order
-	(*Payment)(nil),               // 11: roamcard.v1.Payment
-	(*Topup)(nil),                 // 12: roamcard.v1.Topup
-	(*Issuance)(nil),              // 13: roamcard.v1.Issuance
-	(*structpb.Value)(nil),        // 14: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 15: google.protobuf.Timestamp
+	(*WatchOrderRequest)(nil),     // 9: roamcard.v1.WatchOrderRequest
+	(*WatchOrderResponse)(nil),    // 10: roamcard.v1.WatchOrderResponse
+	(*GetOrderResponse)(nil),      // 11: roamcard.v1.GetOrderResponse
+	(*Order)(nil),                 // 12: roamcard.v1.Order
+	(*Payment)(nil),               // 13: roamcard.v1.Payment
+	(*Topup)(nil),                 // 14: roamcard.v1.Topup
+	(*Issuance)(nil),              // 15: roamcard.v1.Issuance
+	(*structpb.Value)(nil),        // 16: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	14, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
-	10, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
-	10, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
-	10, // 3: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
-	10, // 4: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
-	10, // 5: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
-	11, // 6: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
-	13, // 7: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
-	12, // 8: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
-	15, // 9: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	15, // 10: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	15, // 11: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	6,  // 12: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	8,  // 13: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	0,  // 14: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
-	2,  // 15: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
-	4,  // 16: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
-	7,  // 17: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	9,  // 18: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	1,  // 19: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
-	3,  // 20: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
-	5,  // 21: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
-	17, // [17:22] is the sub-list for method output_type
-	12, // [12:17] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	16, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	12, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
+	12, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
+	12, // 3: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
+	12, // 4: roamcard.v1.ListOrdersResponse.orders:type_name -> roamcard.v1.Order
+	12, // 5: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
+	12, // 6: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
+	13, // 7: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
+	15, // 8: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
+	14, // 9: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
+	17, // 10: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	17, // 11: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	17, // 12: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	6,  // 13: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	8,  // 14: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	9,  // 15: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
+	0,  // 16: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 17: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 18: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	7,  // 19: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	11, // 20: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	10, // 21: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
+	1,  // 22: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 23: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 24: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	19, // [19:25] is the sub-list for method output_type
+	13, // [13:19] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -1063,15 +1183,16 @@ func file_roamcard_v1_order_proto_init() {
 	file_roamcard_v1_order_proto_msgTypes[0].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[6].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[7].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[10].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[13].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[9].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[12].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[15].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -37,6 +37,8 @@ const (
 	OrderServiceListOrdersProcedure = "/roamcard.v1.OrderService/ListOrders"
 	// OrderServiceGetOrderProcedure is the fully-qualified name of the OrderService's GetOrder RPC.
 	OrderServiceGetOrderProcedure = "/roamcard.v1.OrderService/GetOrder"
+	// OrderServiceWatchOrderProcedure is the fully-qualified name of the OrderService's WatchOrder RPC.
+	OrderServiceWatchOrderProcedure = "/roamcard.v1.OrderService/WatchOrder"
 	// OrderServiceCreateOrderProcedure is the fully-qualified name of the OrderService's CreateOrder
 	// RPC.
 	OrderServiceCreateOrderProcedure = "/roamcard.v1.OrderService/CreateOrder"
@@ -53,6 +55,10 @@ type OrderServiceClient interface {
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
+	// Follows one order of the signed-in wallet: sends it now, and again whenever it changes. The stream
+	// ends when the order is final, and after 30 seconds at the latest; call again with `after` to go on
+	// without missing a change. It has no REST form: there, poll the order.
+	WatchOrder(context.Context, *v1.WatchOrderRequest) (*connect.ServerStreamForClient[v1.WatchOrderResponse], error)
 	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
@@ -93,6 +99,13 @@ func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		watchOrder: connect.NewClient[v1.WatchOrderRequest, v1.WatchOrderResponse](
+			httpClient,
+			baseURL+OrderServiceWatchOrderProcedure,
+			connect.WithSchema(orderServiceMethods.ByName("WatchOrder")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		createOrder: connect.NewClient[v1.CreateOrderRequest, v1.CreateOrderResponse](
 			httpClient,
 			baseURL+OrderServiceCreateOrderProcedure,
@@ -118,6 +131,7 @@ func NewOrderServiceClient(httpClient connect.HTTPClient, baseURL string, opts .
 type orderServiceClient struct {
 	listOrders    *connect.Client[v1.ListOrdersRequest, v1.ListOrdersResponse]
 	getOrder      *connect.Client[v1.GetOrderRequest, v1.GetOrderResponse]
+	watchOrder    *connect.Client[v1.WatchOrderRequest, v1.WatchOrderResponse]
 	createOrder   *connect.Client[v1.CreateOrderRequest, v1.CreateOrderResponse]
 	payOrder      *connect.Client[v1.PayOrderRequest, v1.PayOrderResponse]
 	submitPayment *connect.Client[v1.SubmitPaymentRequest, v1.SubmitPaymentResponse]
@@ -139,6 +153,11 @@ func (c *orderServiceClient) GetOrder(ctx context.Context, req *v1.GetOrderReque
 		return response.Msg, err
 	}
 	return nil, err
+}
+
+// WatchOrder calls roamcard.v1.OrderService.WatchOrder.
+func (c *orderServiceClient) WatchOrder(ctx context.Context, req *v1.WatchOrderRequest) (*connect.ServerStreamForClient[v1.WatchOrderResponse], error) {
+	return c.watchOrder.CallServerStream(ctx, connect.NewRequest(req))
 }
 
 // CreateOrder calls roamcard.v1.OrderService.CreateOrder.
@@ -174,6 +193,10 @@ type OrderServiceHandler interface {
 	ListOrders(context.Context, *v1.ListOrdersRequest) (*v1.ListOrdersResponse, error)
 	// Reads one order of the signed-in wallet. Another wallet's order does not exist.
 	GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error)
+	// Follows one order of the signed-in wallet: sends it now, and again whenever it changes. The stream
+	// ends when the order is final, and after 30 seconds at the latest; call again with `after` to go on
+	// without missing a change. It has no REST form: there, poll the order.
+	WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error
 	// Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
 	// `payable_url`, by the same wallet. The order keeps its price and can be paid until `expiresAt`.
 	// With an `Idempotency-Key` the same key and body give the same order again.
@@ -210,6 +233,13 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	orderServiceWatchOrderHandler := connect.NewServerStreamHandlerSimple(
+		OrderServiceWatchOrderProcedure,
+		svc.WatchOrder,
+		connect.WithSchema(orderServiceMethods.ByName("WatchOrder")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	orderServiceCreateOrderHandler := connect.NewUnaryHandlerSimple(
 		OrderServiceCreateOrderProcedure,
 		svc.CreateOrder,
@@ -234,6 +264,8 @@ func NewOrderServiceHandler(svc OrderServiceHandler, opts ...connect.HandlerOpti
 			orderServiceListOrdersHandler.ServeHTTP(w, r)
 		case OrderServiceGetOrderProcedure:
 			orderServiceGetOrderHandler.ServeHTTP(w, r)
+		case OrderServiceWatchOrderProcedure:
+			orderServiceWatchOrderHandler.ServeHTTP(w, r)
 		case OrderServiceCreateOrderProcedure:
 			orderServiceCreateOrderHandler.ServeHTTP(w, r)
 		case OrderServicePayOrderProcedure:
@@ -255,6 +287,10 @@ func (UnimplementedOrderServiceHandler) ListOrders(context.Context, *v1.ListOrde
 
 func (UnimplementedOrderServiceHandler) GetOrder(context.Context, *v1.GetOrderRequest) (*v1.GetOrderResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.GetOrder is not implemented"))
+}
+
+func (UnimplementedOrderServiceHandler) WatchOrder(context.Context, *v1.WatchOrderRequest, *connect.ServerStream[v1.WatchOrderResponse]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OrderService.WatchOrder is not implemented"))
 }
 
 func (UnimplementedOrderServiceHandler) CreateOrder(context.Context, *v1.CreateOrderRequest) (*v1.CreateOrderResponse, error) {

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/order.proto.
  */
 export const file_roamcard_v1_order: GenFile = /*@__PURE__*/
-  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSI1ChBHZXRPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIilQMKBU9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEhQKDG9wZXJhdGlvbl9pZBgCIAEoCRIMCgRraW5kGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIlCgtwYXlhYmxlX3VybBgFIAEoCUgAUgtwYXlhYmxlX3VybIgBARIYChBhbW91bnRfdXNkX2NlbnRzGAYgASgNEiUKB3BheW1lbnQYByABKAsyFC5yb2FtY2FyZC52MS5QYXltZW50EicKCGlzc3VhbmNlGAggASgLMhUucm9hbWNhcmQudjEuSXNzdWFuY2USIQoFdG9wdXAYCSABKAsyEi5yb2FtY2FyZC52MS5Ub3B1cBIuCgpjcmVhdGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GAwgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIVCghyZXBsYXllZBgNIAEoCEgBiAEBQg4KDF9wYXlhYmxlX3VybEILCglfcmVwbGF5ZWQijQEKB1BheW1lbnQSDQoFcGF5ZXIYASABKAkSDwoHbmV0d29yaxgCIAEoCRINCgVhc3NldBgDIAEoCRIOCgZhbW91bnQYBCABKAkSEwoLdHJhbnNhY3Rpb24YBSABKAkSLgoKc2V0dGxlZF9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiawoFVG9wdXASDgoGc3RhdHVzGAEgASgJEhcKD2dyb3NzX3VzZF9jZW50cxgCIAEoDRIaChJsb2FkX2ZlZV91c2RfY2VudHMYAyABKA0SHQoVY2FyZF9jcmVkaXRfdXNkX2NlbnRzGAQgASgNIpABCghJc3N1YW5jZRIOCgZzdGF0dXMYASABKAkSFAoHY2FyZF9pZBgCIAEoCUgAiAEBEiAKGGNhcmRfaXNzdWVfZmVlX3VzZF9jZW50cxgDIAEoDRIwCihleHBlY3RlZF9hdmFpbGFibGVfYWZ0ZXJfaXNzdWVfdXNkX2NlbnRzGAQgASgNQgoKCF9jYXJkX2lkMqMDCgxPcmRlclNlcnZpY2USUgoKTGlzdE9yZGVycxIeLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXF1ZXN0Gh8ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1Jlc3BvbnNlIgOQAgESTAoIR2V0T3JkZXISHC5yb2FtY2FyZC52MS5HZXRPcmRlclJlcXVlc3QaHS5yb2FtY2FyZC52MS5HZXRPcmRlclJlc3BvbnNlIgOQAgESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2VCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIpUDCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASLgoKY3JlYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoIcmVwbGF5ZWQYDSABKAhIAYgBAUIOCgxfcGF5YWJsZV91cmxCCwoJX3JlcGxheWVkIo0BCgdQYXltZW50Eg0KBXBheWVyGAEgASgJEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGYW1vdW50GAQgASgJEhMKC3RyYW5zYWN0aW9uGAUgASgJEi4KCnNldHRsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImsKBVRvcHVwEg4KBnN0YXR1cxgBIAEoCRIXCg9ncm9zc191c2RfY2VudHMYAiABKA0SGgoSbG9hZF9mZWVfdXNkX2NlbnRzGAMgASgNEh0KFWNhcmRfY3JlZGl0X3VzZF9jZW50cxgEIAEoDSKQAQoISXNzdWFuY2USDgoGc3RhdHVzGAEgASgJEhQKB2NhcmRfaWQYAiABKAlIAIgBARIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYAyABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgEIAEoDUIKCghfY2FyZF9pZDL5AwoMT3JkZXJTZXJ2aWNlElIKCkxpc3RPcmRlcnMSHi5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVxdWVzdBofLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXNwb25zZSIDkAIBEkwKCEdldE9yZGVyEhwucm9hbWNhcmQudjEuR2V0T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuR2V0T3JkZXJSZXNwb25zZSIDkAIBElQKCldhdGNoT3JkZXISHi5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVxdWVzdBofLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJSZXNwb25zZSIDkAIBMAESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2VCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.CreateOrderRequest
@@ -216,6 +216,54 @@ export const GetOrderRequestSchema: GenMessage<GetOrderRequest> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_order, 8);
 
 /**
+ * @generated from message roamcard.v1.WatchOrderRequest
+ */
+export type WatchOrderRequest = Message<"roamcard.v1.WatchOrderRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * The `cursor` of the last answer that was seen; absent to begin with the order as it is.
+   *
+   * @generated from field: optional uint32 after = 2;
+   */
+  after?: number | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.WatchOrderRequest.
+ * Use `create(WatchOrderRequestSchema)` to create a new message.
+ */
+export const WatchOrderRequestSchema: GenMessage<WatchOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 9);
+
+/**
+ * @generated from message roamcard.v1.WatchOrderResponse
+ */
+export type WatchOrderResponse = Message<"roamcard.v1.WatchOrderResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+
+  /**
+   * Where to go on, as `after`. It rises with every change.
+   *
+   * @generated from field: uint32 cursor = 2;
+   */
+  cursor: number;
+};
+
+/**
+ * Describes the message roamcard.v1.WatchOrderResponse.
+ * Use `create(WatchOrderResponseSchema)` to create a new message.
+ */
+export const WatchOrderResponseSchema: GenMessage<WatchOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 10);
+
+/**
  * @generated from message roamcard.v1.GetOrderResponse
  */
 export type GetOrderResponse = Message<"roamcard.v1.GetOrderResponse"> & {
@@ -230,7 +278,7 @@ export type GetOrderResponse = Message<"roamcard.v1.GetOrderResponse"> & {
  * Use `create(GetOrderResponseSchema)` to create a new message.
  */
 export const GetOrderResponseSchema: GenMessage<GetOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 9);
+  messageDesc(file_roamcard_v1_order, 11);
 
 /**
  * Something asked for, its price, and how far it has come.
@@ -327,7 +375,7 @@ export type Order = Message<"roamcard.v1.Order"> & {
  * Use `create(OrderSchema)` to create a new message.
  */
 export const OrderSchema: GenMessage<Order> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 10);
+  messageDesc(file_roamcard_v1_order, 12);
 
 /**
  * A payment proven on chain.
@@ -383,7 +431,7 @@ export type Payment = Message<"roamcard.v1.Payment"> & {
  * Use `create(PaymentSchema)` to create a new message.
  */
 export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 11);
+  messageDesc(file_roamcard_v1_order, 13);
 
 /**
  * How the crediting of a card stands.
@@ -425,7 +473,7 @@ export type Topup = Message<"roamcard.v1.Topup"> & {
  * Use `create(TopupSchema)` to create a new message.
  */
 export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 12);
+  messageDesc(file_roamcard_v1_order, 14);
 
 /**
  * How the issuing of a card stands.
@@ -467,7 +515,7 @@ export type Issuance = Message<"roamcard.v1.Issuance"> & {
  * Use `create(IssuanceSchema)` to create a new message.
  */
 export const IssuanceSchema: GenMessage<Issuance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 13);
+  messageDesc(file_roamcard_v1_order, 15);
 
 /**
  * OrderService opens, pays and reads the orders of a wallet.
@@ -494,6 +542,18 @@ export const OrderService: GenService<{
     methodKind: "unary";
     input: typeof GetOrderRequestSchema;
     output: typeof GetOrderResponseSchema;
+  },
+  /**
+   * Follows one order of the signed-in wallet: sends it now, and again whenever it changes. The stream
+   * ends when the order is final, and after 30 seconds at the latest; call again with `after` to go on
+   * without missing a change. It has no REST form: there, poll the order.
+   *
+   * @generated from rpc roamcard.v1.OrderService.WatchOrder
+   */
+  watchOrder: {
+    methodKind: "server_streaming";
+    input: typeof WatchOrderRequestSchema;
+    output: typeof WatchOrderResponseSchema;
   },
   /**
    * Opens an order that funds the signed-in wallet's ACTIVE card and is paid later, at its
