@@ -46,6 +46,7 @@ var only = map[string][]string{
 	module + "ent":                    {"store"},
 	"github.com/ethereum/go-ethereum": {"x402", "auth", "chain", "devnet"},
 	"connectrpc.com":                  {"api", "rest", "mcp", "server"},
+	"github.com/modelcontextprotocol": {"mcp"},
 	module + "gen/go":                 {"api", "rest", "mcp", "discovery", "web"},
 }
 

@@ -3,6 +3,7 @@ package api
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -29,6 +30,9 @@ type Config struct {
 	// Environment is production or sandbox.
 	Environment string
 	Version     string
+	// Extensions are what the challenge of a route carries beside the terms, by the route's path; nil
+	// when there is nothing. It may be nil.
+	Extensions func(path string) map[string]any
 	// Health fails when the process cannot serve; Ready lists what purchases depend on.
 	Health func(ctx context.Context) error
 	Ready  func(ctx context.Context) []Check
@@ -44,6 +48,15 @@ type Check struct {
 // resource names what a call pays for: the URL of the route it came by.
 func (c Config) resource(ctx context.Context) x402.Resource {
 	return x402.Resource{URL: c.BaseURL + Resource(ctx), MimeType: "application/json", ServiceName: "roamcard"}
+}
+
+// extensions are what the challenge of the call at hand carries beside the terms.
+func (c Config) extensions(ctx context.Context) map[string]any {
+	if c.Extensions == nil {
+		return nil
+	}
+	path, _, _ := strings.Cut(Resource(ctx), "?")
+	return c.Extensions(path)
 }
 
 func timestamp(t time.Time) *timestamppb.Timestamp { return timestamppb.New(t) }

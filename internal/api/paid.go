@@ -25,6 +25,7 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 	}
 	sold, err := c.Checkout.Buy(ctx, checkout.Purchase{
 		Kind: kind, Key: key, Request: body, Payment: call.RequestHeader().Get(x402.HeaderSignature), Resource: c.resource(ctx),
+		Extensions: c.extensions(ctx),
 	})
 	if err != nil {
 		return checkout.Sold{}, err

@@ -56,6 +56,10 @@ type Config struct {
 	// ReconcileEvery is how often the books are compared; zero is never.
 	ReconcileEvery time.Duration
 	ReconcileGate  bool
+	// Contact is the e-mail address of whoever runs the service.
+	Contact string
+	// MCPOrigins are pages of other origins that may call the MCP endpoint.
+	MCPOrigins []string
 	// NoWorker serves alone; NoServer works alone.
 	NoWorker, NoServer bool
 }
@@ -104,6 +108,8 @@ func settings() []setting {
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
 		{key: "reconcile.every", help: "how often the chain's, our own and the issuer's books are compared", standard: "10m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.ReconcileEvery })},
 		{key: "reconcile.gate", help: "keeps top-ups from being sold while the books differ or have not been compared", standard: "true", set: boolean(func(c *Config) *bool { return &c.ReconcileGate })},
+		{key: "contact.email", help: "the e-mail address of whoever runs the service, for registries and reports", standard: none, set: text(func(c *Config) *string { return &c.Contact })},
+		{key: "mcp.origins", help: "origins whose pages may call the MCP endpoint, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.MCPOrigins, err = origins(s); return err }},
 		{key: "log.level", help: "debug, info, warn or error", standard: "info", set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
 		{key: "log.format", help: "json or text", standard: "json", set: func(c *Config, s string) error {
 			c.LogJSON = s == "json"
@@ -152,6 +158,9 @@ func Load(file map[string]string, lookup func(string) (string, bool), read func(
 	}
 	if c.Environment == Production && c.IssuerProvider == "sandbox" {
 		wrong = append(wrong, errors.New("issuer.provider: the sandbox sells cards that are not real; set environment to sandbox"))
+	}
+	if c.Environment == Production && c.Contact == "" {
+		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
 	return c, errors.Join(wrong...)
 }
@@ -281,6 +290,18 @@ func origin(s string) (string, error) {
 		return "", fmt.Errorf("%q is not an origin like https://api.example.com", s)
 	}
 	return u.Scheme + "://" + u.Host, nil
+}
+
+func origins(s string) ([]string, error) {
+	var all []string
+	for part := range strings.SplitSeq(s, ",") {
+		o, err := origin(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
 }
 
 func urls(s string) ([]string, error) {

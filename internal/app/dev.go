@@ -191,7 +191,7 @@ func (c DevConfig) settle(cfg *Config) (err error) {
 // devDefaults is the configuration of every development server.
 func devDefaults() Config {
 	cfg := Config{
-		Environment: Sandbox, IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
+		Environment: Sandbox, Contact: "operator@example.com", IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
 		LogLevel: slog.LevelInfo, Slots: 8, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
 		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, ReconcileEvery: time.Minute, ReconcileGate: true,
 	}

@@ -2,14 +2,16 @@ package app
 
 import (
 	"fmt"
+	"maps"
 	"net"
-	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel"
 
+	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/discovery"
+	"github.com/roamcard/roamcard/internal/mcp"
 	"github.com/roamcard/roamcard/internal/rest"
 	"github.com/roamcard/roamcard/internal/server"
 )
@@ -17,6 +19,14 @@ import (
 // face puts the services behind the edge: by their procedures, by their REST routes, and the documents
 // beside them.
 func (a *App) face(listener net.Listener, c api.Config) error {
+	site, err := discovery.New(discovery.Config{
+		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: c.Version, Contact: a.config.Contact,
+		Terms: c.Terms, Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: c.Now(),
+	})
+	if err != nil {
+		return fmt.Errorf("make the documents: %w", err)
+	}
+	c.Extensions = site.Bazaar
 	handlers, err := api.Handlers(c, a.log)
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
@@ -29,9 +39,18 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 			return err
 		}
 	}
+	beside := site.Handlers()
+	tools, err := mcp.Handlers(mcp.Config{
+		API: router, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL, Origins: a.config.MCPOrigins,
+		Version: site.InterfaceVersion(), Log: a.log,
+	})
+	if err != nil {
+		return fmt.Errorf("make the MCP endpoint: %w", err)
+	}
+	maps.Copy(beside, tools)
 	a.server, err = server.New(server.Config{
 		Listener: listener, Addr: a.config.Addr, BaseURL: a.config.BaseURL, Services: services, REST: router,
-		Raw:    map[string]http.Handler{"GET /api/openapi.json": discovery.OpenAPI()},
+		Raw:    beside,
 		NoCORS: []string{"/api/admin/", api.OperatorPath},
 		Log:    a.log, Tracing: otel.GetTracerProvider(), Now: time.Now,
 	})

@@ -51,6 +51,7 @@ func (c *Checkout) demand(p Purchase, o order.Offer, reason string, f *fault.Fau
 		extra = map[string]any{"quoteId": c.quotes.sign(p.Kind, p.fingerprint(), o)}
 	}
 	required, err := x402.EncodeRequired(x402.PaymentRequired{
+		Extensions:  p.Extensions,
 		X402Version: x402.Version,
 		Error:       reason,
 		Resource:    resource,

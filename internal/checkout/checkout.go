@@ -179,6 +179,8 @@ type Purchase struct {
 	Key string
 	// Request is the product's part of the request in canonical JSON: a marshalled struct.
 	Request json.RawMessage
+	// Extensions are what the challenge carries beside the terms.
+	Extensions map[string]any
 	// Payment is the PAYMENT-SIGNATURE header; empty when the caller has not paid.
 	Payment  string
 	Resource x402.Resource

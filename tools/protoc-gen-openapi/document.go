@@ -69,6 +69,9 @@ func describe(protos []*descriptorpb.FileDescriptorProto, named []string, proble
 			}
 		}
 	}
+	if err := d.documents(); err != nil {
+		return nil, fmt.Errorf("read documents.json: %w", err)
+	}
 	problem, err := files.FindDescriptorByName("roamcard.v1.Problem")
 	if err != nil {
 		return nil, fmt.Errorf("find the problem message: %w", err)
@@ -88,9 +91,6 @@ func (d *document) start() error {
 		return err
 	}
 	d.Info, d.Servers, d.shared = base.Info, base.Servers, base.Components
-	for name := range d.shared["securitySchemes"] {
-		d.share("securitySchemes", name)
-	}
 	return nil
 }
 

@@ -84,11 +84,15 @@ func (d *document) operation(r route, tag string) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	summary, _, _ := strings.Cut(text, ". ")
+	for _, alternative := range security {
+		for scheme := range alternative {
+			d.share("securitySchemes", scheme)
+		}
+	}
 	operation := object{
 		"operationId": r.id,
 		"tags":        []string{tag},
-		"summary":     strings.TrimSuffix(summary, "."),
+		"summary":     summary(text),
 		"description": text,
 		"security":    security,
 	}
@@ -120,6 +124,12 @@ func (d *document) operation(r route, tag string) (object, error) {
 		return nil, err
 	}
 	return operation, d.refusals(r.codes(), responses)
+}
+
+// summary is the first sentence of a text, without its full stop.
+func summary(text string) string {
+	first, _, _ := strings.Cut(text, ". ")
+	return strings.TrimSuffix(first, ".")
 }
 
 // parameters are what travels outside the body: in the path, in headers and, without a body, in

@@ -1,0 +1,64 @@
+package discovery
+
+import "maps"
+
+// Bazaar is what the challenge of a paid route tells crawlers of x402: how the route is called and what
+// it answers. It is nil for a path that no product is sold at. It travels in a response header, so it
+// says no more than needed.
+func (s *Site) Bazaar(path string) map[string]any {
+	op, ok := s.api.Paths[path]["post"]
+	if !ok || op.Payment == nil {
+		return nil
+	}
+	body := s.api.plain(op.Body.Content["application/json"].Schema)
+	call := object{"type": "http", "method": "POST", "bodyType": "json", "body": object{"idempotencyKey": "order-0001"}}
+	answer := object{"type": "json", "example": object{"orderId": "ord_0001", "status": "settled"}}
+	return object{"bazaar": object{
+		"info": object{"input": call, "output": answer},
+		"schema": object{
+			"$schema": "https://json-schema.org/draft/2020-12/schema",
+			"type":    "object",
+			"properties": object{
+				"input": object{
+					"type": "object",
+					"properties": object{
+						"type": object{"const": "http"}, "method": object{"const": "POST"}, "bodyType": object{"const": "json"}, "body": body,
+					},
+					"required": []string{"type", "method", "bodyType", "body"},
+				},
+				"output": object{
+					"type": "object",
+					"properties": object{
+						"type": object{"const": "json"},
+						"example": object{
+							"type":       "object",
+							"properties": object{"orderId": object{"type": "string"}, "status": object{"type": "string"}},
+							"required":   []string{"orderId", "status"},
+						},
+					},
+					"required": []string{"type"},
+				},
+			},
+			"required": []string{"input"},
+		},
+	}}
+}
+
+// plain is the schema of a request without references and without the words for people.
+func (d *description) plain(schema object) object {
+	if ref, ok := schema["$ref"].(string); ok {
+		schema = d.schemas[ref]
+	}
+	out := maps.Clone(schema)
+	delete(out, "description")
+	if properties, ok := out["properties"].(object); ok {
+		bare := object{}
+		for name, property := range properties {
+			if p, ok := property.(object); ok {
+				bare[name] = d.plain(p)
+			}
+		}
+		out["properties"] = bare
+	}
+	return out
+}

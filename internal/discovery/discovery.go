@@ -1,0 +1,150 @@
+// Package discovery is the documents by which strangers find out what the service offers.
+//
+// All of them are made at the start from one place each: the OpenAPI description that is generated from
+// the protos that serve the routes, the catalogue of failures, and the configuration. Nothing here asks
+// anybody; the same Config always makes the same documents.
+package discovery
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// Config is what the documents tell of one deployment.
+type Config struct {
+	// OpenAPI is the generated description; its server is relative.
+	OpenAPI []byte
+	// BaseURL is the service's own origin, without a slash at the end.
+	BaseURL string
+	// Environment is production or sandbox.
+	Environment string
+	// Version is the running program's.
+	Version string
+	// Contact is the e-mail address of whoever runs the service; registries prove ownership by it.
+	Contact string
+	Terms   payment.Terms
+	// Protocol is the documented version of MCP, Protocols all that are spoken.
+	Protocol  string
+	Protocols []string
+	// Started dates what has to expire.
+	Started time.Time
+}
+
+// Site is every document of a deployment.
+type Site struct {
+	Config
+	api *description
+	// card is the MCP server card.
+	card  []byte
+	pages map[string]page
+}
+
+// New makes the documents.
+func New(c Config) (*Site, error) {
+	s := &Site{Config: c, pages: map[string]page{}}
+	var err error
+	if s.api, err = describe(c); err != nil {
+		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
+	}
+	if err := s.build(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// The media types of the documents.
+const (
+	asJSON     = "application/json"
+	asText     = "text/plain; charset=utf-8"
+	asMarkdown = "text/markdown; charset=utf-8"
+)
+
+func (s *Site) build() error {
+	contract, err := encode(s.contract())
+	if err != nil {
+		return fmt.Errorf("make the agent contract: %w", err)
+	}
+	agent, err := encode(s.agentCard())
+	if err != nil {
+		return fmt.Errorf("make the agent card: %w", err)
+	}
+	if s.card, err = encode(s.serverCard()); err != nil {
+		return fmt.Errorf("make the server card: %w", err)
+	}
+	skill, err := s.text("SKILL.md")
+	if err != nil {
+		return err
+	}
+	llms, err := s.text("llms.txt")
+	if err != nil {
+		return err
+	}
+	skills, err := encode(s.agentSkills(skill))
+	if err != nil {
+		return fmt.Errorf("make the index of skills: %w", err)
+	}
+	catalog, err := encode(s.aiCatalog())
+	if err != nil {
+		return fmt.Errorf("make the catalogue for agents: %w", err)
+	}
+	linkset, err := encode(s.apiCatalog())
+	if err != nil {
+		return fmt.Errorf("make the catalogue of APIs: %w", err)
+	}
+	s.pages = map[string]page{
+		"/api/agent":                           {asJSON, contract},
+		"/openapi.json":                        {asJSON, s.api.document},
+		"/api/openapi.json":                    {asJSON, s.api.document},
+		"/.well-known/openapi.json":            {asJSON, s.api.document},
+		"/.well-known/agent-card.json":         {asJSON, agent},
+		"/.well-known/agent.json":              {asJSON, agent},
+		"/.well-known/mcp.json":                {asJSON, s.card},
+		"/.well-known/mcp/server-card.json":    {asJSON, s.card},
+		"/mcp/server-card":                     {"application/mcp-server-card+json", s.card},
+		"/.well-known/ai-catalog.json":         {"application/ai-catalog+json", catalog},
+		"/.well-known/api-catalog":             {`application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`, linkset},
+		"/.well-known/agent-skills/index.json": {asJSON, skills},
+		"/.well-known/security.txt":            {asText, s.securityText()},
+		"/SKILL.md":                            {asMarkdown, skill},
+		"/llms.txt":                            {asText, llms},
+		"/favicon.svg":                         {"image/svg+xml", favicon},
+		"/favicon.ico":                         {"image/svg+xml", favicon},
+	}
+	return nil
+}
+
+// Handlers are the documents by their patterns.
+func (s *Site) Handlers() map[string]http.Handler {
+	all := map[string]http.Handler{}
+	for path, p := range s.pages {
+		all["GET "+path] = p.handler()
+	}
+	// The older place names the newer one.
+	old := all["GET /.well-known/agent.json"]
+	all["GET /.well-known/agent.json"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Link", `</.well-known/agent-card.json>; rel="canonical"`)
+		old.ServeHTTP(w, r)
+	})
+	maps.Copy(all, reference())
+	return all
+}
+
+// Paths lists where the documents are, but for those of the page for people.
+func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.pages)) }
+
+// Document is the content at a path, nil when there is none.
+func (s *Site) Document(path string) []byte { return s.pages[path].body }
+
+// ServerCard describes the MCP endpoint.
+func (s *Site) ServerCard() []byte { return s.card }
+
+// OpenAPI is the description as it is served.
+func (s *Site) OpenAPI() []byte { return s.api.document }
+
+// InterfaceVersion is the version of the described interface.
+func (s *Site) InterfaceVersion() string { return s.api.Info.Version }

@@ -1,0 +1,235 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	maxBody       = 64 << 10
+	headerVersion = "Mcp-Protocol-Version"
+	// modern is the first version without initialize; the SDK speaks it as it should be spoken.
+	modern = "2026-07-28"
+)
+
+// front stands before the SDK: it lets in one JSON-RPC request at a time, of hosts and origins that
+// may ask, and puts every refusal into the words of JSON-RPC.
+type front struct {
+	// host is the service's own name, self its origin.
+	host, self string
+	origins    []string
+	descriptor []byte
+	sdk        http.Handler
+}
+
+// The codes of JSON-RPC.
+const (
+	parseError     = -32700
+	invalidRequest = -32600
+	unknownMethod  = -32601
+)
+
+// get answers with the descriptor. A client that wants a stream is told that there is none.
+func (f *front) get(w http.ResponseWriter, r *http.Request) {
+	if !f.ownHost(r.Host) {
+		refuse(w, http.StatusForbidden, nil, invalidRequest, "The Host is not this service's.")
+		return
+	}
+	if strings.Contains(r.Header.Get("Accept"), "text/event-stream") {
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		refuse(w, http.StatusMethodNotAllowed, nil, invalidRequest, "There is no event stream; send requests by POST.")
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "public, max-age=300")
+	h.Set("Access-Control-Allow-Origin", "*")
+	h.Add("Vary", "Accept")
+	// A caller that has gone away is no failure of ours.
+	_, _ = w.Write(f.descriptor)
+}
+
+// post answers one JSON-RPC message.
+func (f *front) post(w http.ResponseWriter, r *http.Request) {
+	if !f.ownHost(r.Host) {
+		refuse(w, http.StatusForbidden, nil, invalidRequest, "The Host is not this service's.")
+		return
+	}
+	if !f.knownOrigin(r.Header.Get("Origin")) {
+		refuse(w, http.StatusForbidden, nil, invalidRequest, "The Origin may not call.")
+		return
+	}
+	if !plainJSON(r.Header) {
+		refuse(w, http.StatusUnsupportedMediaType, nil, invalidRequest, "The Content-Type must be application/json.")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if _, over := errors.AsType[*http.MaxBytesError](err); over {
+		refuse(w, http.StatusRequestEntityTooLarge, nil, invalidRequest, "The body is larger than 65536 bytes.")
+		return
+	}
+	if err != nil {
+		refuse(w, http.StatusBadRequest, nil, parseError, "The body cannot be read to its end.")
+		return
+	}
+	m, problem := parse(body)
+	switch {
+	case problem != nil:
+		refuse(w, http.StatusBadRequest, m.id, problem.code, problem.text)
+	case m.id == nil:
+		// Nothing here depends on a notification.
+		w.WriteHeader(http.StatusAccepted)
+	case r.Header.Get(headerVersion) < modern && !slices.Contains(legacyMethods, m.method):
+		refuse(w, http.StatusOK, m.id, unknownMethod, "There is no such method.")
+	default:
+		f.serve(w, r, body, m)
+	}
+}
+
+// legacyMethods are what there is before 2026-07-28. The SDK would answer for more than is declared.
+var legacyMethods = []string{"initialize", "ping", "tools/list", "tools/call"}
+
+// serve hands a request to the SDK, with headers that it takes.
+func (f *front) serve(w http.ResponseWriter, r *http.Request, body []byte, m message) {
+	r = r.Clone(r.Context())
+	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	if m.method == "initialize" {
+		// The version is agreed upon in the body.
+		r.Header.Del(headerVersion)
+	}
+	answer := &translator{ResponseWriter: w, id: m.id}
+	f.sdk.ServeHTTP(answer, r)
+	answer.end()
+}
+
+// ownHost says whether a request is for this service. Others come by names that a stranger has pointed
+// here, which is how a page gets past a browser's rules.
+func (f *front) ownHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.Trim(name, "[]"))
+	return name == strings.ToLower(f.host) || name == "localhost" || name == "127.0.0.1" || name == "::1"
+}
+
+// knownOrigin says whether a page may call: none, which is no browser, our own, a configured one.
+func (f *front) knownOrigin(origin string) bool {
+	if origin == "" || origin == f.self || slices.Contains(f.origins, origin) {
+		return true
+	}
+	page, err := url.Parse(origin)
+	return err == nil && page.Host != "" && page.Hostname() == f.host
+}
+
+// plainJSON says whether the headers announce JSON; saying nothing is taken for it.
+func plainJSON(h http.Header) bool {
+	types := h.Values("Content-Type")
+	if len(types) == 0 {
+		return true
+	}
+	media, _, err := mime.ParseMediaType(types[0])
+	return err == nil && len(types) == 1 && media == "application/json" && h.Get("Content-Encoding") == ""
+}
+
+// message is what front needs to know of a JSON-RPC message. id is nil for a notification.
+type message struct {
+	id     json.RawMessage
+	method string
+}
+
+type malformed struct {
+	code int
+	text string
+}
+
+// parse reads a body that has to be one JSON-RPC request or notification. With a problem comes as much
+// of the message as could be read.
+func parse(body []byte) (message, *malformed) {
+	if !json.Valid(body) {
+		return message{}, &malformed{parseError, "The body is not JSON."}
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(body, &members); err != nil || members == nil {
+		return message{}, &malformed{invalidRequest, "The body must be one JSON-RPC object."}
+	}
+	var m message
+	if id, ok := members["id"]; ok {
+		if id[0] != '"' && id[0] != '-' && (id[0] < '0' || id[0] > '9') {
+			return message{}, &malformed{invalidRequest, "The id must be a string or a number."}
+		}
+		m.id = id
+	}
+	var version string
+	if json.Unmarshal(members["jsonrpc"], &version) != nil || version != "2.0" {
+		return m, &malformed{invalidRequest, `The member jsonrpc must be "2.0".`}
+	}
+	if json.Unmarshal(members["method"], &m.method) != nil || m.method == "" {
+		return m, &malformed{invalidRequest, "The method must be named."}
+	}
+	return m, nil
+}
+
+// refuse answers with a JSON-RPC error.
+func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int, text string) {
+	type failure struct {
+		Code    int    `json:"code"`
+		Message string `json:"message"`
+	}
+	// Text and a JSON value that was read before always marshal.
+	body, _ := json.Marshal(struct {
+		JSONRPC string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Error   failure         `json:"error"`
+	}{"2.0", id, failure{code, text}})
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Del("Content-Length")
+	w.WriteHeader(status)
+	// A caller that has gone away is no failure of ours.
+	_, _ = w.Write(body)
+}
+
+// translator holds the SDK's plain-text refusals back and puts them into JSON-RPC.
+type translator struct {
+	http.ResponseWriter
+	id   json.RawMessage
+	held int
+	text bytes.Buffer
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (t *translator) WriteHeader(status int) {
+	if status >= http.StatusBadRequest && strings.HasPrefix(t.Header().Get("Content-Type"), "text/plain") {
+		t.held = status
+		return
+	}
+	t.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (t *translator) Write(p []byte) (int, error) {
+	if t.held != 0 {
+		return t.text.Write(p)
+	}
+	return t.ResponseWriter.Write(p)
+}
+
+// Unwrap serves http.ResponseController.
+func (t *translator) Unwrap() http.ResponseWriter { return t.ResponseWriter }
+
+// end answers with what was held back.
+func (t *translator) end() {
+	if t.held != 0 {
+		refuse(t.ResponseWriter, t.held, t.id, invalidRequest, strings.TrimSpace(t.text.String()))
+	}
+}

@@ -1,0 +1,133 @@
+package mcp
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+)
+
+const (
+	ping  = `{"jsonrpc":"2.0","id":7,"method":"ping"}`
+	paths = `{"jsonrpc":"2.0","id":"a","method":"prompts/list"}`
+)
+
+// TestRefusalsAreJSONRPC sends what the SDK would answer in plain text, or answer for too much.
+func TestRefusalsAreJSONRPC(t *testing.T) {
+	h := endpoint(t, &fakeAPI{})
+	for name, c := range map[string]struct {
+		call
+		status, code int
+		id           string
+	}{
+		"unknown method":       {call{body: `{"jsonrpc":"2.0","id":1,"method":"wallet/send"}`}, 200, unknownMethod, "1"},
+		"prompts":              {call{body: paths}, 200, unknownMethod, `"a"`},
+		"resources":            {call{body: `{"jsonrpc":"2.0","id":1,"method":"resources/list"}`}, 200, unknownMethod, "1"},
+		"discover, old":        {call{body: `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`}, 200, unknownMethod, "1"},
+		"not JSON":             {call{body: `{"jsonrpc":`}, 400, parseError, "null"},
+		"nothing":              {call{body: ``}, 400, parseError, "null"},
+		"two values":           {call{body: ping + ping}, 400, parseError, "null"},
+		"batch":                {call{body: `[` + ping + `]`}, 400, invalidRequest, "null"},
+		"text":                 {call{body: `"ping"`}, 400, invalidRequest, "null"},
+		"null":                 {call{body: `null`}, 400, invalidRequest, "null"},
+		"no version":           {call{body: `{"id":1,"method":"ping"}`}, 400, invalidRequest, "1"},
+		"version 1":            {call{body: `{"jsonrpc":"1.0","id":1,"method":"ping"}`}, 400, invalidRequest, "1"},
+		"no method":            {call{body: `{"jsonrpc":"2.0","id":1}`}, 400, invalidRequest, "1"},
+		"method is no text":    {call{body: `{"jsonrpc":"2.0","id":1,"method":7}`}, 400, invalidRequest, "1"},
+		"response":             {call{body: `{"jsonrpc":"2.0","id":1,"result":{}}`}, 400, invalidRequest, "1"},
+		"id is null":           {call{body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`}, 400, invalidRequest, "null"},
+		"id is an object":      {call{body: `{"jsonrpc":"2.0","id":{},"method":"ping"}`}, 400, invalidRequest, "null"},
+		"too large":            {call{body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", maxBody) + `"}}`}, 413, invalidRequest, "null"},
+		"media type":           {call{body: ping, header: map[string]string{"Content-Type": "text/plain"}}, 415, invalidRequest, "null"},
+		"form":                 {call{body: ping, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}, 415, invalidRequest, "null"},
+		"packed":               {call{body: ping, header: map[string]string{"Content-Encoding": "gzip"}}, 415, invalidRequest, "null"},
+		"unspoken version":     {call{body: ping, header: map[string]string{"Mcp-Protocol-Version": "2025-11-25"}}, 400, invalidRequest, "7"},
+		"foreign host":         {call{body: ping, host: "evil.test"}, 403, invalidRequest, "null"},
+		"foreign host, port":   {call{body: ping, host: "evil.test:8402"}, 403, invalidRequest, "null"},
+		"host below ours":      {call{body: ping, host: "x.api.roamcard.test"}, 403, invalidRequest, "null"},
+		"foreign origin":       {call{body: ping, header: map[string]string{"Origin": "https://evil.test"}}, 403, invalidRequest, "null"},
+		"origin with our name": {call{body: ping, header: map[string]string{"Origin": "https://api.roamcard.test.evil.test"}}, 403, invalidRequest, "null"},
+		"no origin":            {call{body: ping, header: map[string]string{"Origin": "null"}}, 403, invalidRequest, "null"},
+		"stream":               {call{method: http.MethodGet, header: map[string]string{"Accept": "text/event-stream"}}, 405, invalidRequest, "null"},
+		"descriptor, foreign":  {call{method: http.MethodGet, host: "evil.test"}, 403, invalidRequest, "null"},
+	} {
+		w := c.to(h)
+		o := read(t, w)
+		if w.Code != c.status || o.Error == nil || o.Error.Code != c.code || string(o.ID) != c.id || o.Error.Message == "" {
+			t.Errorf("%s: %d %s, want %d, code %d, id %s", name, w.Code, w.Body, c.status, c.code, c.id)
+		}
+		if got := w.Header().Get("Content-Type"); got != "application/json" {
+			t.Errorf("%s: the refusal is %s", name, got)
+		}
+	}
+}
+
+func TestLenientClientsAreServed(t *testing.T) {
+	h := endpoint(t, &fakeAPI{})
+	for name, c := range map[string]call{
+		"as documented":         {body: ping, header: map[string]string{"Accept": "application/json, text/event-stream"}},
+		"JSON only":             {body: ping, header: map[string]string{"Accept": "application/json"}},
+		"no Accept":             {body: ping},
+		"no Content-Type":       {body: ping, header: map[string]string{"Content-Type": ""}},
+		"with a charset":        {body: ping, header: map[string]string{"Content-Type": "application/json; charset=utf-8"}},
+		"our origin":            {body: ping, header: map[string]string{"Origin": base}},
+		"a configured origin":   {body: ping, header: map[string]string{"Origin": "https://app.partner.test"}},
+		"our host with a port":  {body: ping, host: "api.roamcard.test:443"},
+		"our host in capitals":  {body: ping, host: "API.roamcard.TEST"},
+		"loopback":              {body: ping, host: "127.0.0.1:8402"},
+		"loopback, version 6":   {body: ping, host: "[::1]:8402"},
+		"loopback by name":      {body: ping, host: "localhost:8402"},
+		"the documented header": {body: ping, header: map[string]string{"Mcp-Protocol-Version": Protocol}},
+	} {
+		w := c.to(h)
+		if o := read(t, w); w.Code != http.StatusOK || o.Error != nil || string(o.ID) != "7" {
+			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+		}
+	}
+}
+
+func TestNotificationsAreAccepted(t *testing.T) {
+	h := endpoint(t, &fakeAPI{})
+	for _, method := range []string{"notifications/initialized", "notifications/cancelled", "notifications/made/up"} {
+		w := call{body: `{"jsonrpc":"2.0","method":"` + method + `"}`}.to(h)
+		if w.Code != http.StatusAccepted || w.Body.Len() != 0 {
+			t.Errorf("%s: %d %s", method, w.Code, w.Body)
+		}
+	}
+}
+
+func TestDescriptorIsForAnyone(t *testing.T) {
+	h := endpoint(t, &fakeAPI{})
+	for name, c := range map[string]call{
+		"plain":   {method: http.MethodGet},
+		"browser": {method: http.MethodGet, header: map[string]string{"Accept": "text/html, */*", "Origin": "https://elsewhere.test"}},
+	} {
+		w := c.to(h)
+		if w.Code != http.StatusOK || w.Body.String() != `{"name":"card"}` || w.Header().Get("Access-Control-Allow-Origin") != "*" ||
+			w.Header().Get("Cache-Control") != "public, max-age=300" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %v %s", name, w.Code, w.Header(), w.Body)
+		}
+	}
+	if w := (call{method: http.MethodDelete}).to(h); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("DELETE: %d", w.Code)
+	}
+}
+
+// FuzzPost sends bodies of all kinds: each gets a JSON-RPC answer or none, and never a 5xx.
+func FuzzPost(f *testing.F) {
+	for _, seed := range []string{ping, paths, `[]`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","arguments":{}}}`,
+		`{"jsonrpc":"2.0","id":-0.5e3,"method":"initialize","params":{"protocolVersion":"x"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"!"}}`,
+		`{"jsonrpc":"2.0","ID":1,"id":1,"Method":"ping","method":"ping"}`} {
+		f.Add(seed, "")
+		f.Add(seed, modern)
+	}
+	h := endpoint(f, &fakeAPI{answers: map[string]answer{"/api/config": found(`{}`)}})
+	f.Fuzz(func(t *testing.T, body, version string) {
+		w := call{body: body, header: map[string]string{"Mcp-Protocol-Version": version}}.to(h)
+		if w.Code >= 500 {
+			t.Fatalf("%q: %d %s", body, w.Code, w.Body)
+		}
+		if w.Code != http.StatusAccepted {
+			read(t, w)
+		}
+	})
+}

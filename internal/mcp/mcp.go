@@ -1,0 +1,95 @@
+// Package mcp serves read-only tools over the Model Context Protocol: each is a call of the service's own API, in process.
+//
+//	POST /mcp -> front: host, origin, size, one JSON-RPC request -> the SDK: versions, methods -> tool
+//	tool      -> GET of a documented route, without any of the caller's headers -> structured content
+//
+// A tool carries neither session nor payment inwards, so it can learn nothing that a stranger with a
+// browser could not, and it can buy nothing.
+package mcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Protocol is the version that is documented and negotiated with whoever asks for one unknown.
+const Protocol = "2025-06-18"
+
+// Protocols are the versions that are spoken, newest first. One that a client could negotiate by
+// initialize is left out above the documented one, so that every such client ends at that.
+func Protocols() []string { return []string{"2026-07-28", Protocol, "2025-03-26"} }
+
+// Config is what the endpoint is made of.
+type Config struct {
+	// API serves the routes that the tools read; it sees their calls as those of a stranger.
+	API http.Handler
+	// OpenAPI describes these routes; the tools' schemas are taken from it.
+	OpenAPI []byte
+	// Descriptor is what GET answers: the server card.
+	Descriptor []byte
+	// BaseURL is the service's own origin; requests for other hosts are refused.
+	BaseURL string
+	// Origins are pages, beside the service's own, that may call.
+	Origins []string
+	Version string
+	Log     *slog.Logger
+}
+
+// Handlers are the endpoint's handlers by their patterns.
+func Handlers(c Config) (map[string]http.Handler, error) {
+	base, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("read the base URL: %w", err)
+	}
+	tools, err := bind(c)
+	if err != nil {
+		return nil, err
+	}
+	f := &front{host: base.Hostname(), self: c.BaseURL, origins: c.Origins, descriptor: c.Descriptor}
+	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard", Version: c.Version}, &sdk.ServerOptions{
+		Instructions:              "Read-only discovery of roamcard: virtual cards and travel eSIMs, paid by x402. These tools never purchase and hold no wallet authority. Begin with get_agent_contract.",
+		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		SupportedProtocolVersions: Protocols(),
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
+			c.TTLMs, c.CacheScope = 300_000, "public"
+		},
+	})
+	for _, t := range tools {
+		server.AddTool(t.described, t.serve)
+	}
+	addFixtures(server)
+	f.sdk = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
+		// Behind a proxy on the same machine it would refuse real traffic; front compares hosts itself.
+		DisableLocalhostProtection: true,
+	})
+	return map[string]http.Handler{"GET /mcp": http.HandlerFunc(f.get), "POST /mcp": http.HandlerFunc(f.post)}, nil
+}
+
+// bind makes the tools whose routes are documented, and so served. Another mistake in the table is an error.
+func bind(c Config) ([]*tool, error) {
+	api, err := readOpenAPI(c.OpenAPI)
+	if err != nil {
+		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
+	}
+	var tools []*tool
+	var errs []error
+	for _, e := range table {
+		if api.Paths[e.path] == nil {
+			continue
+		}
+		t, err := newTool(c, api, e)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("tool %s: %w", e.name, err))
+			continue
+		}
+		tools = append(tools, t)
+	}
+	return tools, errors.Join(errs...)
+}

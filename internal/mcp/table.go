@@ -1,0 +1,101 @@
+package mcp
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// entry is one tool: a name for a documented route.
+type entry struct {
+	name, title, text string
+	// path is the route, a GET. Its path and query parameters are the tool's arguments.
+	path string
+	// member is the part of the answer that the tool gives; empty for all of it.
+	member string
+	// answer, when set, makes the tool's own answer of the route's, in the form of schema.
+	answer func(c Config, args map[string]string, got reply) (any, error)
+	schema map[string]any
+}
+
+// table is every tool. Those of a product that is not served are left out.
+var table = []entry{
+	{
+		name: "get_agent_contract", title: "Agent contract",
+		text: "The whole contract for agents: products and prices, payment terms, ownership, wallet requirements, idempotency rules, error codes and the other documents. Read it before anything else.",
+		path: "/api/agent",
+	},
+	{
+		name: "get_wallet_requirements", title: "Wallet requirements",
+		text: "What a wallet must be able to do to pay and to own: interaction modes, account types, network, asset, and what it signs.",
+		path: "/api/agent", member: "wallet",
+	},
+	{
+		name: "get_config", title: "Public configuration",
+		text: "The public settings: network, asset, payee, card fees, limits and treasury mode. Compare a payment challenge with it before signing.",
+		path: "/api/config",
+	},
+	{
+		name: "get_card_contract", title: "Card purchase contract",
+		text: "What a virtual card costs, how it is paid for, who owns it, how it is issued and how its credentials reach its owner.",
+		path: "/api/card/discovery",
+	},
+	{
+		name: "get_topup_contract", title: "Card top-up contract",
+		text: "What a top-up may be, its load fee, who may pay for it and how the credit is confirmed.",
+		path: "/api/card/topup/discovery",
+	},
+	{
+		name: "get_esim_contract", title: "eSIM purchase contract",
+		text: "How travel eSIMs are sold: catalogue, payment, ownership, fulfilment and how installation material reaches its owner.",
+		path: "/api/esim/discovery",
+	},
+	{
+		name: "list_esim_plans", title: "eSIM plans",
+		text: "The live catalogue of travel eSIM plans with prices in USDC on Base, by country or region. Plan ids and prices change: never keep them.",
+		path: "/api/esim/plans",
+	},
+	{
+		name: "get_readiness", title: "Readiness",
+		text: "Whether purchases can be taken and delivered now. An error says what is failing.",
+		path: "/ready",
+	},
+	{
+		name: "get_esim_readiness", title: "eSIM readiness",
+		text: "Whether eSIMs can be bought and delivered now, whatever the state of cards. An error says what is failing.",
+		path: "/api/esim/ready",
+	},
+	{
+		name: "get_install_command", title: "Install command",
+		text: "How to install a stock x402 client that can pay here, fetch this service's skill, and add this MCP endpoint to a client.",
+		path: "/api/agent", member: "install",
+	},
+	{
+		name: "get_openapi", title: "OpenAPI description",
+		text: "The whole OpenAPI 3.1 description of the REST API. It is large; get_agent_contract is enough to buy.",
+		path: "/api/openapi.json",
+	},
+	{
+		name: "get_payable_url", title: "Payable URL",
+		text: "The URL at which an open order is paid by x402, for the wallet that owns it. It tells nothing else of the order.",
+		path: "/pay/{orderId}", answer: payableURL,
+		schema: map[string]any{
+			"type": "object", "additionalProperties": false, "required": []string{"orderId", "payable_url"},
+			"properties": map[string]any{
+				"orderId":     map[string]any{"type": "string"},
+				"payable_url": map[string]any{"type": "string", "format": "uri"},
+			},
+		},
+	},
+}
+
+// payableURL names the route of an order that asks for payment. Of its terms nothing is passed on.
+func payableURL(c Config, args map[string]string, got reply) (any, error) {
+	switch got.status {
+	case http.StatusPaymentRequired:
+		id := args["orderId"]
+		return map[string]string{"orderId": id, "payable_url": c.BaseURL + "/pay/" + url.PathEscape(id)}, nil
+	case http.StatusOK:
+		return nil, refusal("The order is not open for payment.")
+	}
+	return nil, got.problem()
+}

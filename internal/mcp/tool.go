@@ -1,0 +1,198 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// tool is an entry of the table, bound to the route it reads.
+type tool struct {
+	entry
+	Config
+	described *sdk.Tool
+	arguments []parameter
+}
+
+func newTool(c Config, api *openAPI, e entry) (*tool, error) {
+	op, ok := api.Paths[e.path]["get"]
+	if !ok {
+		return nil, fmt.Errorf("GET %s is not documented", e.path)
+	}
+	t := &tool{entry: e, Config: c, arguments: api.arguments(op)}
+	output := e.schema
+	if e.answer == nil {
+		var err error
+		if output, err = api.outputSchema(op, e.member); err != nil {
+			return nil, err
+		}
+	}
+	no := false
+	t.described = &sdk.Tool{
+		Name: e.name, Title: e.title, Description: e.text,
+		InputSchema: inputSchema(t.arguments), OutputSchema: output,
+		Annotations: &sdk.ToolAnnotations{Title: e.title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
+	}
+	return t, nil
+}
+
+// serve answers a call of the tool. What goes wrong is the tool's own error, which a model can read;
+// only the protocol's mistakes are the SDK's.
+func (t *tool) serve(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
+	defer func() {
+		// The SDK calls on a goroutine of its own, where a panic would end the process.
+		if v := recover(); v != nil {
+			t.Log.ErrorContext(ctx, "panic", slog.String("tool", t.name))
+			result, err = failed("Something went wrong on our side."), nil
+		}
+	}()
+	args, err := t.read(req.Params.Arguments)
+	if err != nil {
+		return failed(err.Error()), nil
+	}
+	got, err := t.call(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	content, err := t.show(args, got)
+	if err != nil {
+		return failed(err.Error()), nil
+	}
+	return &sdk.CallToolResult{
+		Content: []sdk.Content{&sdk.TextContent{Text: string(content)}}, StructuredContent: json.RawMessage(content),
+	}, nil
+}
+
+// read takes the arguments: those documented, each a string, none missing. The route judges the values.
+func (t *tool) read(arguments json.RawMessage) (map[string]string, error) {
+	given := map[string]json.RawMessage{}
+	if len(arguments) > 0 {
+		if err := json.Unmarshal(arguments, &given); err != nil {
+			return nil, refusal("The arguments must be one JSON object.")
+		}
+	}
+	args := map[string]string{}
+	for _, p := range t.arguments {
+		value, ok := given[p.Name]
+		delete(given, p.Name)
+		if !ok && p.Required {
+			return nil, refusal(fmt.Sprintf("The argument %s is missing.", p.Name))
+		}
+		if !ok {
+			continue
+		}
+		var text string
+		if err := json.Unmarshal(value, &text); err != nil || string(value) == "null" {
+			return nil, refusal(fmt.Sprintf("The argument %s must be a string.", p.Name))
+		}
+		if text == "" && p.In == "path" {
+			return nil, refusal(fmt.Sprintf("The argument %s must not be empty.", p.Name))
+		}
+		args[p.Name] = text
+	}
+	if len(given) > 0 {
+		return nil, refusal("There is an argument that the tool does not take.")
+	}
+	return args, nil
+}
+
+// call reads the route as a stranger would: nothing of the caller's request goes with it.
+func (t *tool) call(ctx context.Context, args map[string]string) (reply, error) {
+	path, query := t.path, url.Values{}
+	for _, p := range t.arguments {
+		value, given := args[p.Name]
+		switch {
+		case p.In == "path":
+			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(value))
+		case given:
+			query.Set(p.Name, value)
+		}
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.BaseURL+path, http.NoBody)
+	if err != nil {
+		return reply{}, fmt.Errorf("make the call of %s: %w", t.path, err)
+	}
+	got := reply{header: http.Header{}}
+	t.API.ServeHTTP(&got, r)
+	return got, nil
+}
+
+// show makes the tool's content of the route's answer. An error is fit to show.
+func (t *tool) show(args map[string]string, got reply) ([]byte, error) {
+	if t.answer != nil {
+		content, err := t.answer(t.Config, args, got)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(content)
+	}
+	if got.status != http.StatusOK {
+		return nil, got.problem()
+	}
+	content := got.body.Bytes()
+	if t.member != "" {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(content, &members); err != nil || members[t.member] == nil {
+			return nil, refusal("The answer cannot be shown.")
+		}
+		content = members[t.member]
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, content); err != nil {
+		return nil, refusal("The answer cannot be shown.")
+	}
+	return compact.Bytes(), nil
+}
+
+// refusal is a sentence, or a problem document, for whoever called the tool.
+type refusal string
+
+// Error implements error.
+func (r refusal) Error() string { return string(r) }
+
+// failed is a tool's own error. It has no structured content, which would have to be in the form of a
+// success.
+func failed(text string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
+}
+
+// reply records the answer of a route.
+type reply struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header implements http.ResponseWriter.
+func (r *reply) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *reply) WriteHeader(status int) {
+	if r.status == 0 {
+		r.status = status
+	}
+}
+
+// Write implements http.ResponseWriter.
+func (r *reply) Write(p []byte) (int, error) {
+	r.WriteHeader(http.StatusOK)
+	return r.body.Write(p)
+}
+
+// problem is the refusal of a route: its problem document, which says what to do about it.
+func (r *reply) problem() error {
+	if r.header.Get("Content-Type") == "application/problem+json" {
+		return refusal(r.body.String())
+	}
+	return refusal(fmt.Sprintf("The route answered %d.", r.status))
+}
