@@ -24,6 +24,11 @@ clients/typescript/node_modules/.ready: clients/typescript/package.json clients/
 	npm ci --prefix clients/typescript --ignore-scripts --no-audit --no-fund
 	@touch $@
 
+# Not `npm ci`, for the same reason.
+tools/conformance/node_modules/.ready: tools/conformance/package.json tools/conformance/package-lock.json
+	npm install --no-save --prefix tools/conformance --ignore-scripts --no-audit --no-fund
+	@touch $@
+
 .PHONY: build
 build: $(BIN) ## Build bin/roamcard
 
@@ -46,8 +51,12 @@ gen: $(PACKAGES) ## Make everything that is generated: Go, OpenAPI, TypeScript, 
 	tools/gen.sh
 
 .PHONY: test
-test: $(PACKAGES) ## Run every test: Go with the race detector, contracts, end to end
+test: $(PACKAGES) tools/conformance/node_modules/.ready ## Run every test: Go with the race detector, contracts, end to end
 	tools/test.sh
+
+.PHONY: conformance
+conformance: setup tools/conformance/node_modules/.ready ## Run clients, crawlers, linters and a browser that are not ours against a development server
+	tools/conformance.sh
 
 .PHONY: ci
 ci: ## What runs on every change, from a clean clone

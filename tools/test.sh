@@ -44,6 +44,7 @@ step "build" make --no-print-directory build
 gotests "generator" tools -count=1 ./protoc-gen-openapi/...
 gotests "go" . -race -count=1 -timeout 20m ./...
 step "official clients" npm test --prefix clients/typescript
+step "conformance" tools/conformance.sh
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

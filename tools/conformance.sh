@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N failed.
+# Each tool is one function below and one line at the end.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+here=tools/conformance
+passed=0 failed=0
+work=$(mktemp -d)
+# PostgreSQL may run as another user, who has to get in.
+chmod 755 "$work"
+server=
+
+finish() {
+  if [[ -n $server ]]; then
+    kill "$server" 2>/dev/null
+    wait "$server" 2>/dev/null
+  fi
+  rm -rf "$work"
+}
+trap finish EXIT
+
+# step NAME COMMAND… runs one check that counts as one.
+step() {
+  local name=$1
+  shift
+  echo "--- $name"
+  if "$@"; then
+    passed=$((passed + 1))
+    echo "--- $name: ok"
+  else
+    failed=$((failed + 1))
+    echo "--- $name: FAILED"
+  fi
+}
+
+# tests NAME FILE runs a file of node:test and counts each of its tests.
+tests() {
+  local name=$1 code=0 p f
+  echo "--- $name"
+  node --test --test-reporter=spec "$here/$2" >"$work/tests" 2>&1 || code=$?
+  cat "$work/tests"
+  p=$(sed -n 's/^ℹ pass //p' "$work/tests") f=$(sed -n 's/^ℹ fail //p' "$work/tests")
+  # A file that breaks fails no test by itself.
+  if [[ $code -ne 0 && ${f:-0} -eq 0 ]]; then f=1; fi
+  passed=$((passed + ${p:-0})) failed=$((failed + ${f:-0}))
+  echo "--- $name: ${p:-0} passed, ${f:-0} failed"
+}
+
+# start brings a development server up: with the two tools that the conformance suite calls by name.
+start() {
+  go build -tags conformance -o "$work/roamcard" ./cmd/roamcard || return 1
+  "$work/roamcard" dev --addr 127.0.0.1:0 --data "$work/data" --ready-file "$work/ready.json" >"$work/log" 2>&1 &
+  server=$!
+  for _ in $(seq 600); do
+    [[ -s $work/ready.json ]] && break
+    kill -0 "$server" 2>/dev/null || break
+    sleep 0.2
+  done
+  if [[ ! -s $work/ready.json ]]; then
+    tail -n 40 "$work/log"
+    return 1
+  fi
+  # ROAMCARD_URL and ROAMCARD_READY are what the checks go by.
+  ROAMCARD_READY=$work/ready.json
+  ROAMCARD_URL=$(node -p "JSON.parse(require('fs').readFileSync('$ROAMCARD_READY')).baseUrl")
+  export ROAMCARD_READY ROAMCARD_URL
+  curl -fsS "$ROAMCARD_URL/openapi.json" -o "$work/openapi.json"
+}
+
+# suite runs the MCP conformance suite, which needs Node 22 or newer.
+suite() {
+  local run=(node)
+  if [[ $(node -p 'process.versions.node.split(".")[0]') -lt 22 ]]; then run=(npx --yes --package node@22 -- node); fi
+  "${run[@]}" "$here/node_modules/@modelcontextprotocol/conformance/dist/index.js" server --url "$ROAMCARD_URL/mcp" -o "$work/suite" "$@"
+}
+
+mcp_scenarios() { suite --spec-version 2025-06-18 --expected-failures "$here/mcp-baseline.yml"; }
+mcp_rebinding() { suite --scenario dns-rebinding-protection; }
+
+openapi_spectral() {
+  "$here/node_modules/.bin/spectral" lint "$work/openapi.json" --ruleset "$here/spectral.yaml" --fail-severity=warn
+}
+
+openapi_redocly() {
+  # The problems are in the output as JSON; a warning fails too.
+  REDOCLY_TELEMETRY=off REDOCLY_SUPPRESS_UPDATE_NOTICE=true "$here/node_modules/.bin/redocly" lint "$work/openapi.json" \
+    --config "$here/redocly.yaml" --format=json >"$work/redocly.json" 2>"$work/redocly.err"
+  node -e '
+    const { totals, problems } = JSON.parse(require("fs").readFileSync(process.argv[1]));
+    for (const p of problems) console.log(p.severity, p.ruleId, p.message, p.location?.[0]?.pointer ?? "");
+    console.log(`${totals.errors} errors, ${totals.warnings} warnings`);
+    process.exit(totals.errors + totals.warnings > 0 ? 1 : 0);
+  ' "$work/redocly.json" || { tail -n 5 "$work/redocly.err"; return 1; }
+}
+
+if ! start; then
+  echo "0 passed, 1 failed"
+  exit 1
+fi
+step "MCP conformance suite, 2025-06-18" mcp_scenarios
+step "MCP conformance suite, DNS rebinding" mcp_rebinding
+tests "official MCP clients" mcp-clients.test.mjs
+step "Spectral" openapi_spectral
+step "Redocly" openapi_redocly
+tests "clients of agents" agents.test.mjs
+tests "crawlers of x402" discovery.test.mjs
+if [[ $(uname -sm) == "Linux x86_64" ]]; then
+  tests "browser" docs.test.mjs
+else
+  echo "--- browser: left out, its npm package is for Linux on x86_64"
+fi
+
+echo "$passed passed, $failed failed"
+[[ $failed -eq 0 ]]
