@@ -253,26 +253,13 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 
 // toolsAgree compares what tools answer with what their routes answer.
 func (w *world) toolsAgree(t *testing.T) {
-	call := func(name string) json.RawMessage {
-		var answer struct {
-			Result struct {
-				IsError           bool
-				StructuredContent json.RawMessage
-			}
-		}
-		w.send(request{path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `"}}`}).into(t, http.StatusOK, &answer)
-		if answer.Result.IsError {
-			t.Errorf("%s failed", name)
-		}
-		return answer.Result.StructuredContent
-	}
 	for tool, path := range map[string]string{
 		"get_agent_contract": "/api/agent", "get_config": "/api/config", "get_card_contract": "/api/card/discovery",
 		"get_topup_contract": "/api/card/topup/discovery", "get_readiness": "/ready", "get_openapi": "/openapi.json",
 	} {
 		var want, got any
 		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, &want)
-		if err := json.Unmarshal(call(tool), &got); err != nil {
+		if err := json.Unmarshal(w.tool(t, tool, `{}`).StructuredContent, &got); err != nil {
 			t.Fatalf("%s: %v", tool, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -282,5 +269,51 @@ func (w *world) toolsAgree(t *testing.T) {
 	foreign := w.send(request{path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: map[string]string{"Host": "evil.example"}})
 	if foreign.status != http.StatusForbidden {
 		t.Errorf("a foreign host got %d", foreign.status)
+	}
+}
+
+// toolAnswer is what a tool says.
+type toolAnswer struct {
+	IsError           bool
+	Content           []struct{ Text string }
+	StructuredContent json.RawMessage
+}
+
+func (w *world) tool(t *testing.T, name, arguments string) toolAnswer {
+	t.Helper()
+	var answer struct{ Result toolAnswer }
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + arguments + `}}`
+	w.send(request{path: "/mcp", body: body}).into(t, http.StatusOK, &answer)
+	return answer.Result
+}
+
+// TestToolsTellNothingOfAnOrderButWhereItIsPaid asks about an order before it is paid and after, also
+// with its owner's own headers.
+func TestToolsTellNothingOfAnOrderButWhereItIsPaid(t *testing.T) {
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	b.signIn()
+	o := b.opens(cardOrdersPath, "", "")
+	arguments := `{"orderId":"` + o.OrderID + `"}`
+	want := `{"orderId":"` + o.OrderID + `","payable_url":"` + o.PayableURL + `"}`
+	if got := w.tool(t, "get_payable_url", arguments); got.IsError || string(got.StructuredContent) != want || got.Content[0].Text != want {
+		t.Errorf("of an open order: %+v", got)
+	}
+	b.pays("POST", o.path(), o.OrderID, 25_000_000)
+	paid := w.send(request{
+		path: "/mcp", header: b.bearer(),
+		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":` + arguments + `}}`,
+	})
+	for _, private := range []string{b.address.String(), strings.ToLower(b.address.String()), "card_issue", "0x", "operationId", "amount"} {
+		if bytes.Contains(paid.body, []byte(private)) {
+			t.Errorf("of a paid order, %q is told: %s", private, paid.body)
+		}
+	}
+	if !bytes.Contains(paid.body, []byte("order_not_payable")) {
+		t.Errorf("of a paid order: %s", paid.body)
+	}
+	unknown := w.tool(t, "get_payable_url", `{"orderId":"ord_00"}`)
+	if !unknown.IsError || !strings.Contains(unknown.Content[0].Text, "order_not_found") {
+		t.Errorf("of no order: %+v", unknown)
 	}
 }

@@ -1,19 +1,33 @@
 package discovery
 
-import "maps"
+import (
+	"encoding/json"
+	"maps"
+)
 
 // Bazaar is what the challenge of a paid route tells crawlers of x402: how the route is called and what
-// it answers. It is nil for a path that no product is sold at. It travels in a response header, so it
-// says no more than needed.
-func (s *Site) Bazaar(path string) map[string]any {
-	op, ok := s.api.Paths[path]["post"]
-	if !ok || op.Payment == nil {
-		return nil
+// it answers. It is nil for a path that no product is sold at.
+func (s *Site) Bazaar(path string) map[string]any { return s.bazaar[path] }
+
+// bazaars makes the extension of every product, once: a challenge is made in every unpaid call.
+func (s *Site) bazaars() (map[string]object, error) {
+	all := map[string]object{}
+	for _, op := range s.api.products() {
+		extension, err := json.Marshal(s.bazaarOf(op))
+		if err != nil {
+			return nil, err
+		}
+		all[op.path] = object{"bazaar": json.RawMessage(extension)}
 	}
+	return all, nil
+}
+
+// bazaarOf travels in a response header, so it says no more than needed.
+func (s *Site) bazaarOf(op operation) object {
 	body := s.api.plain(op.Body.Content["application/json"].Schema)
 	call := object{"type": "http", "method": "POST", "bodyType": "json", "body": object{"idempotencyKey": "order-0001"}}
 	answer := object{"type": "json", "example": object{"orderId": "ord_0001", "status": "settled"}}
-	return object{"bazaar": object{
+	return object{
 		"info": object{"input": call, "output": answer},
 		"schema": object{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -41,7 +55,7 @@ func (s *Site) Bazaar(path string) map[string]any {
 			},
 			"required": []string{"input"},
 		},
-	}}
+	}
 }
 
 // plain is the schema of a request without references and without the words for people.

@@ -40,8 +40,9 @@ type Site struct {
 	Config
 	api *description
 	// card is the MCP server card.
-	card  []byte
-	pages map[string]page
+	card   []byte
+	bazaar map[string]object
+	pages  map[string]page
 }
 
 // New makes the documents.
@@ -75,6 +76,9 @@ func (s *Site) build() error {
 	}
 	if s.card, err = encode(s.serverCard()); err != nil {
 		return fmt.Errorf("make the server card: %w", err)
+	}
+	if s.bazaar, err = s.bazaars(); err != nil {
+		return fmt.Errorf("make the bazaar extensions: %w", err)
 	}
 	skill, err := s.text("SKILL.md")
 	if err != nil {
