@@ -194,6 +194,9 @@ func TestPaidMethodShowsPaymentOnBothLegs(t *testing.T) {
 	equal(t, at(t, purchase, "parameters"), []any{object{"$ref": "#/components/parameters/PaymentSignature"}})
 	equal(t, at(t, purchase, "security"), []any{})
 	equal(t, at(t, purchase, "x-payment-info/price"), object{"mode": "fixed", "currency": "USD", "amount": "25.00"})
+	for _, leg := range []string{"first", "paid"} {
+		equal(t, at(t, purchase, "requestBody/content/application~json/examples/"+leg+"/value"), object{"idempotencyKey": "order-0001"})
+	}
 	at(t, purchase, "responses/200/headers/PAYMENT-RESPONSE")
 	at(t, document, "components/responses/PaymentRequired/headers/PAYMENT-REQUIRED")
 }

@@ -171,10 +171,18 @@ func (d *document) body(r route) (object, error) {
 		return nil, err
 	}
 	schema := d.Components["schemas"][string(r.method.Input().Name())].(object)
+	content := object{"schema": ref}
+	if r.Paid && r.method.Input().Fields().ByJSONName("idempotencyKey") != nil {
+		body := object{"idempotencyKey": "order-0001"}
+		content["examples"] = object{
+			"first": object{"summary": "The first call, without a payment: the answer is 402 with the terms", "value": body},
+			"paid":  object{"summary": "The same body again, now with PAYMENT-SIGNATURE", "value": body},
+		}
+	}
 	return object{
 		"description": fmt.Sprintf("At most %d bytes.", r.bodyLimit()),
 		"required":    schema["required"] != nil,
-		"content":     object{"application/json": object{"schema": ref}},
+		"content":     object{"application/json": content},
 	}, nil
 }
 
