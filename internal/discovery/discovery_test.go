@@ -342,15 +342,12 @@ func TestSecurityTextExpiresWithinAYear(t *testing.T) {
 	for day := range 400 {
 		c := config()
 		c.Started = c.Started.AddDate(0, 0, day)
-		text := string(site(t, c).securityText())
+		text := string((&Site{Config: c}).securityText())
 		_, after, _ := strings.Cut(text, "Expires: ")
 		line, _, _ := strings.Cut(after, "\n")
 		expires, err := time.Parse(time.RFC3339, line)
 		if left := expires.Sub(c.Started); err != nil || left > 365*24*time.Hour || left < 300*24*time.Hour {
 			t.Fatalf("%v: %v left of %s", err, left, line)
-		}
-		if day > 60 {
-			return
 		}
 	}
 }
