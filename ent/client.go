@@ -22,12 +22,14 @@ import (
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
+	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
 	"github.com/roamcard/roamcard/ent/ledgerposting"
 	"github.com/roamcard/roamcard/ent/mutex"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/reconciliation"
+	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/worker"
@@ -52,6 +54,8 @@ type Client struct {
 	Hold *HoldClient
 	// Job is the client for interacting with the Job builders.
 	Job *JobClient
+	// KillSwitch is the client for interacting with the KillSwitch builders.
+	KillSwitch *KillSwitchClient
 	// LedgerEntry is the client for interacting with the LedgerEntry builders.
 	LedgerEntry *LedgerEntryClient
 	// LedgerPosting is the client for interacting with the LedgerPosting builders.
@@ -64,6 +68,8 @@ type Client struct {
 	Payment *PaymentClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
+	// Refund is the client for interacting with the Refund builders.
+	Refund *RefundClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -88,12 +94,14 @@ func (c *Client) init() {
 	c.Challenge = NewChallengeClient(c.config)
 	c.Hold = NewHoldClient(c.config)
 	c.Job = NewJobClient(c.config)
+	c.KillSwitch = NewKillSwitchClient(c.config)
 	c.LedgerEntry = NewLedgerEntryClient(c.config)
 	c.LedgerPosting = NewLedgerPostingClient(c.config)
 	c.Mutex = NewMutexClient(c.config)
 	c.Order = NewOrderClient(c.config)
 	c.Payment = NewPaymentClient(c.config)
 	c.Reconciliation = NewReconciliationClient(c.config)
+	c.Refund = NewRefundClient(c.config)
 	c.Session = NewSessionClient(c.config)
 	c.Timeline = NewTimelineClient(c.config)
 	c.Worker = NewWorkerClient(c.config)
@@ -196,12 +204,14 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Challenge:      NewChallengeClient(cfg),
 		Hold:           NewHoldClient(cfg),
 		Job:            NewJobClient(cfg),
+		KillSwitch:     NewKillSwitchClient(cfg),
 		LedgerEntry:    NewLedgerEntryClient(cfg),
 		LedgerPosting:  NewLedgerPostingClient(cfg),
 		Mutex:          NewMutexClient(cfg),
 		Order:          NewOrderClient(cfg),
 		Payment:        NewPaymentClient(cfg),
 		Reconciliation: NewReconciliationClient(cfg),
+		Refund:         NewRefundClient(cfg),
 		Session:        NewSessionClient(cfg),
 		Timeline:       NewTimelineClient(cfg),
 		Worker:         NewWorkerClient(cfg),
@@ -231,12 +241,14 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Challenge:      NewChallengeClient(cfg),
 		Hold:           NewHoldClient(cfg),
 		Job:            NewJobClient(cfg),
+		KillSwitch:     NewKillSwitchClient(cfg),
 		LedgerEntry:    NewLedgerEntryClient(cfg),
 		LedgerPosting:  NewLedgerPostingClient(cfg),
 		Mutex:          NewMutexClient(cfg),
 		Order:          NewOrderClient(cfg),
 		Payment:        NewPaymentClient(cfg),
 		Reconciliation: NewReconciliationClient(cfg),
+		Refund:         NewRefundClient(cfg),
 		Session:        NewSessionClient(cfg),
 		Timeline:       NewTimelineClient(cfg),
 		Worker:         NewWorkerClient(cfg),
@@ -269,9 +281,9 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job, c.KillSwitch,
 		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
-		c.Session, c.Timeline, c.Worker,
+		c.Refund, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -281,9 +293,9 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job, c.KillSwitch,
 		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
-		c.Session, c.Timeline, c.Worker,
+		c.Refund, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -306,6 +318,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Hold.mutate(ctx, m)
 	case *JobMutation:
 		return c.Job.mutate(ctx, m)
+	case *KillSwitchMutation:
+		return c.KillSwitch.mutate(ctx, m)
 	case *LedgerEntryMutation:
 		return c.LedgerEntry.mutate(ctx, m)
 	case *LedgerPostingMutation:
@@ -318,6 +332,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Payment.mutate(ctx, m)
 	case *ReconciliationMutation:
 		return c.Reconciliation.mutate(ctx, m)
+	case *RefundMutation:
+		return c.Refund.mutate(ctx, m)
 	case *SessionMutation:
 		return c.Session.mutate(ctx, m)
 	case *TimelineMutation:
@@ -1260,6 +1276,139 @@ func (c *JobClient) mutate(ctx context.Context, m *JobMutation) (Value, error) {
 	}
 }
 
+// KillSwitchClient is a client for the KillSwitch schema.
+type KillSwitchClient struct {
+	config
+}
+
+// NewKillSwitchClient returns a client for the KillSwitch from the given config.
+func NewKillSwitchClient(c config) *KillSwitchClient {
+	return &KillSwitchClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `killswitch.Hooks(f(g(h())))`.
+func (c *KillSwitchClient) Use(hooks ...Hook) {
+	c.hooks.KillSwitch = append(c.hooks.KillSwitch, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `killswitch.Intercept(f(g(h())))`.
+func (c *KillSwitchClient) Intercept(interceptors ...Interceptor) {
+	c.inters.KillSwitch = append(c.inters.KillSwitch, interceptors...)
+}
+
+// Create returns a builder for creating a KillSwitch entity.
+func (c *KillSwitchClient) Create() *KillSwitchCreate {
+	mutation := newKillSwitchMutation(c.config, OpCreate)
+	return &KillSwitchCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of KillSwitch entities.
+func (c *KillSwitchClient) CreateBulk(builders ...*KillSwitchCreate) *KillSwitchCreateBulk {
+	return &KillSwitchCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *KillSwitchClient) MapCreateBulk(slice any, setFunc func(*KillSwitchCreate, int)) *KillSwitchCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &KillSwitchCreateBulk{err: fmt.Errorf("calling to KillSwitchClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*KillSwitchCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &KillSwitchCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for KillSwitch.
+func (c *KillSwitchClient) Update() *KillSwitchUpdate {
+	mutation := newKillSwitchMutation(c.config, OpUpdate)
+	return &KillSwitchUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *KillSwitchClient) UpdateOne(_m *KillSwitch) *KillSwitchUpdateOne {
+	mutation := newKillSwitchMutation(c.config, OpUpdateOne, withKillSwitch(_m))
+	return &KillSwitchUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *KillSwitchClient) UpdateOneID(id string) *KillSwitchUpdateOne {
+	mutation := newKillSwitchMutation(c.config, OpUpdateOne, withKillSwitchID(id))
+	return &KillSwitchUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for KillSwitch.
+func (c *KillSwitchClient) Delete() *KillSwitchDelete {
+	mutation := newKillSwitchMutation(c.config, OpDelete)
+	return &KillSwitchDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *KillSwitchClient) DeleteOne(_m *KillSwitch) *KillSwitchDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *KillSwitchClient) DeleteOneID(id string) *KillSwitchDeleteOne {
+	builder := c.Delete().Where(killswitch.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &KillSwitchDeleteOne{builder}
+}
+
+// Query returns a query builder for KillSwitch.
+func (c *KillSwitchClient) Query() *KillSwitchQuery {
+	return &KillSwitchQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeKillSwitch},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a KillSwitch entity by its id.
+func (c *KillSwitchClient) Get(ctx context.Context, id string) (*KillSwitch, error) {
+	return c.Query().Where(killswitch.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *KillSwitchClient) GetX(ctx context.Context, id string) *KillSwitch {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *KillSwitchClient) Hooks() []Hook {
+	return c.hooks.KillSwitch
+}
+
+// Interceptors returns the client interceptors.
+func (c *KillSwitchClient) Interceptors() []Interceptor {
+	return c.inters.KillSwitch
+}
+
+func (c *KillSwitchClient) mutate(ctx context.Context, m *KillSwitchMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&KillSwitchCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&KillSwitchUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&KillSwitchUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&KillSwitchDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown KillSwitch mutation op: %q", m.Op())
+	}
+}
+
 // LedgerEntryClient is a client for the LedgerEntry schema.
 type LedgerEntryClient struct {
 	config
@@ -2058,6 +2207,139 @@ func (c *ReconciliationClient) mutate(ctx context.Context, m *ReconciliationMuta
 	}
 }
 
+// RefundClient is a client for the Refund schema.
+type RefundClient struct {
+	config
+}
+
+// NewRefundClient returns a client for the Refund from the given config.
+func NewRefundClient(c config) *RefundClient {
+	return &RefundClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `refund.Hooks(f(g(h())))`.
+func (c *RefundClient) Use(hooks ...Hook) {
+	c.hooks.Refund = append(c.hooks.Refund, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `refund.Intercept(f(g(h())))`.
+func (c *RefundClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Refund = append(c.inters.Refund, interceptors...)
+}
+
+// Create returns a builder for creating a Refund entity.
+func (c *RefundClient) Create() *RefundCreate {
+	mutation := newRefundMutation(c.config, OpCreate)
+	return &RefundCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Refund entities.
+func (c *RefundClient) CreateBulk(builders ...*RefundCreate) *RefundCreateBulk {
+	return &RefundCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *RefundClient) MapCreateBulk(slice any, setFunc func(*RefundCreate, int)) *RefundCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &RefundCreateBulk{err: fmt.Errorf("calling to RefundClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*RefundCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &RefundCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Refund.
+func (c *RefundClient) Update() *RefundUpdate {
+	mutation := newRefundMutation(c.config, OpUpdate)
+	return &RefundUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *RefundClient) UpdateOne(_m *Refund) *RefundUpdateOne {
+	mutation := newRefundMutation(c.config, OpUpdateOne, withRefund(_m))
+	return &RefundUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *RefundClient) UpdateOneID(id uuid.UUID) *RefundUpdateOne {
+	mutation := newRefundMutation(c.config, OpUpdateOne, withRefundID(id))
+	return &RefundUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Refund.
+func (c *RefundClient) Delete() *RefundDelete {
+	mutation := newRefundMutation(c.config, OpDelete)
+	return &RefundDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *RefundClient) DeleteOne(_m *Refund) *RefundDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *RefundClient) DeleteOneID(id uuid.UUID) *RefundDeleteOne {
+	builder := c.Delete().Where(refund.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &RefundDeleteOne{builder}
+}
+
+// Query returns a query builder for Refund.
+func (c *RefundClient) Query() *RefundQuery {
+	return &RefundQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeRefund},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Refund entity by its id.
+func (c *RefundClient) Get(ctx context.Context, id uuid.UUID) (*Refund, error) {
+	return c.Query().Where(refund.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *RefundClient) GetX(ctx context.Context, id uuid.UUID) *Refund {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *RefundClient) Hooks() []Hook {
+	return c.hooks.Refund
+}
+
+// Interceptors returns the client interceptors.
+func (c *RefundClient) Interceptors() []Interceptor {
+	return c.inters.Refund
+}
+
+func (c *RefundClient) mutate(ctx context.Context, m *RefundMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&RefundCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&RefundUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&RefundUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&RefundDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Refund mutation op: %q", m.Op())
+	}
+}
+
 // SessionClient is a client for the Session schema.
 type SessionClient struct {
 	config
@@ -2460,12 +2742,13 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, LedgerEntry, LedgerPosting,
-		Mutex, Order, Payment, Reconciliation, Session, Timeline, Worker []ent.Hook
+		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, KillSwitch, LedgerEntry,
+		LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund, Session,
+		Timeline, Worker []ent.Hook
 	}
 	inters struct {
-		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, LedgerEntry, LedgerPosting,
-		Mutex, Order, Payment, Reconciliation, Session, Timeline,
-		Worker []ent.Interceptor
+		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, KillSwitch, LedgerEntry,
+		LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund, Session,
+		Timeline, Worker []ent.Interceptor
 	}
 )

@@ -19,12 +19,14 @@ import (
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
+	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
 	"github.com/roamcard/roamcard/ent/ledgerposting"
 	"github.com/roamcard/roamcard/ent/mutex"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/reconciliation"
+	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/worker"
@@ -95,12 +97,14 @@ func checkColumn(t, c string) error {
 			challenge.Table:      challenge.ValidColumn,
 			hold.Table:           hold.ValidColumn,
 			job.Table:            job.ValidColumn,
+			killswitch.Table:     killswitch.ValidColumn,
 			ledgerentry.Table:    ledgerentry.ValidColumn,
 			ledgerposting.Table:  ledgerposting.ValidColumn,
 			mutex.Table:          mutex.ValidColumn,
 			order.Table:          order.ValidColumn,
 			payment.Table:        payment.ValidColumn,
 			reconciliation.Table: reconciliation.ValidColumn,
+			refund.Table:         refund.ValidColumn,
 			session.Table:        session.ValidColumn,
 			timeline.Table:       timeline.ValidColumn,
 			worker.Table:         worker.ValidColumn,

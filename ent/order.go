@@ -41,6 +41,8 @@ type Order struct {
 	Resource string `json:"resource,omitempty"`
 	// Version holds the value of the "version" field.
 	Version int `json:"version,omitempty"`
+	// Delivery holds the value of the "delivery" field.
+	Delivery int `json:"delivery,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt time.Time `json:"created_at,omitempty"`
 	// UpdatedAt holds the value of the "updated_at" field.
@@ -57,7 +59,7 @@ func (*Order) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case order.FieldFingerprint, order.FieldItem:
 			values[i] = new([]byte)
-		case order.FieldPriceUsdCents, order.FieldVersion:
+		case order.FieldPriceUsdCents, order.FieldVersion, order.FieldDelivery:
 			values[i] = new(sql.NullInt64)
 		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario, order.FieldResource:
 			values[i] = new(sql.NullString)
@@ -154,6 +156,12 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.Version = int(value.Int64)
 			}
+		case order.FieldDelivery:
+			if value, ok := values[i].(*sql.NullInt64); !ok {
+				return fmt.Errorf("unexpected type %T for field delivery", values[i])
+			} else if value.Valid {
+				_m.Delivery = int(value.Int64)
+			}
 		case order.FieldCreatedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
 				return fmt.Errorf("unexpected type %T for field created_at", values[i])
@@ -241,6 +249,9 @@ func (_m *Order) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("version=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Version))
+	builder.WriteString(", ")
+	builder.WriteString("delivery=")
+	builder.WriteString(fmt.Sprintf("%v", _m.Delivery))
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))

@@ -107,6 +107,20 @@ func (_c *OrderCreate) SetVersion(v int) *OrderCreate {
 	return _c
 }
 
+// SetDelivery sets the "delivery" field.
+func (_c *OrderCreate) SetDelivery(v int) *OrderCreate {
+	_c.mutation.SetDelivery(v)
+	return _c
+}
+
+// SetNillableDelivery sets the "delivery" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableDelivery(v *int) *OrderCreate {
+	if v != nil {
+		_c.SetDelivery(*v)
+	}
+	return _c
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (_c *OrderCreate) SetCreatedAt(v time.Time) *OrderCreate {
 	_c.mutation.SetCreatedAt(v)
@@ -182,6 +196,10 @@ func (_c *OrderCreate) defaults() {
 		v := order.DefaultResource
 		_c.mutation.SetResource(v)
 	}
+	if _, ok := _c.mutation.Delivery(); !ok {
+		v := order.DefaultDelivery
+		_c.mutation.SetDelivery(v)
+	}
 }
 
 // check runs all checks and user-defined validators on the builder.
@@ -228,6 +246,9 @@ func (_c *OrderCreate) check() error {
 	}
 	if _, ok := _c.mutation.Version(); !ok {
 		return &ValidationError{Name: "version", err: errors.New(`ent: missing required field "Order.version"`)}
+	}
+	if _, ok := _c.mutation.Delivery(); !ok {
+		return &ValidationError{Name: "delivery", err: errors.New(`ent: missing required field "Order.delivery"`)}
 	}
 	if _, ok := _c.mutation.CreatedAt(); !ok {
 		return &ValidationError{Name: "created_at", err: errors.New(`ent: missing required field "Order.created_at"`)}
@@ -314,6 +335,10 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Version(); ok {
 		_spec.SetField(order.FieldVersion, field.TypeInt, value)
 		_node.Version = value
+	}
+	if value, ok := _c.mutation.Delivery(); ok {
+		_spec.SetField(order.FieldDelivery, field.TypeInt, value)
+		_node.Delivery = value
 	}
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(order.FieldCreatedAt, field.TypeTime, value)
@@ -406,6 +431,24 @@ func (u *OrderUpsert) UpdateVersion() *OrderUpsert {
 // AddVersion adds v to the "version" field.
 func (u *OrderUpsert) AddVersion(v int) *OrderUpsert {
 	u.Add(order.FieldVersion, v)
+	return u
+}
+
+// SetDelivery sets the "delivery" field.
+func (u *OrderUpsert) SetDelivery(v int) *OrderUpsert {
+	u.Set(order.FieldDelivery, v)
+	return u
+}
+
+// UpdateDelivery sets the "delivery" field to the value that was provided on create.
+func (u *OrderUpsert) UpdateDelivery() *OrderUpsert {
+	u.SetExcluded(order.FieldDelivery)
+	return u
+}
+
+// AddDelivery adds v to the "delivery" field.
+func (u *OrderUpsert) AddDelivery(v int) *OrderUpsert {
+	u.Add(order.FieldDelivery, v)
 	return u
 }
 
@@ -549,6 +592,27 @@ func (u *OrderUpsertOne) AddVersion(v int) *OrderUpsertOne {
 func (u *OrderUpsertOne) UpdateVersion() *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
 		s.UpdateVersion()
+	})
+}
+
+// SetDelivery sets the "delivery" field.
+func (u *OrderUpsertOne) SetDelivery(v int) *OrderUpsertOne {
+	return u.Update(func(s *OrderUpsert) {
+		s.SetDelivery(v)
+	})
+}
+
+// AddDelivery adds v to the "delivery" field.
+func (u *OrderUpsertOne) AddDelivery(v int) *OrderUpsertOne {
+	return u.Update(func(s *OrderUpsert) {
+		s.AddDelivery(v)
+	})
+}
+
+// UpdateDelivery sets the "delivery" field to the value that was provided on create.
+func (u *OrderUpsertOne) UpdateDelivery() *OrderUpsertOne {
+	return u.Update(func(s *OrderUpsert) {
+		s.UpdateDelivery()
 	})
 }
 
@@ -864,6 +928,27 @@ func (u *OrderUpsertBulk) AddVersion(v int) *OrderUpsertBulk {
 func (u *OrderUpsertBulk) UpdateVersion() *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
 		s.UpdateVersion()
+	})
+}
+
+// SetDelivery sets the "delivery" field.
+func (u *OrderUpsertBulk) SetDelivery(v int) *OrderUpsertBulk {
+	return u.Update(func(s *OrderUpsert) {
+		s.SetDelivery(v)
+	})
+}
+
+// AddDelivery adds v to the "delivery" field.
+func (u *OrderUpsertBulk) AddDelivery(v int) *OrderUpsertBulk {
+	return u.Update(func(s *OrderUpsert) {
+		s.AddDelivery(v)
+	})
+}
+
+// UpdateDelivery sets the "delivery" field to the value that was provided on create.
+func (u *OrderUpsertBulk) UpdateDelivery() *OrderUpsertBulk {
+	return u.Update(func(s *OrderUpsert) {
+		s.UpdateDelivery()
 	})
 }
 

@@ -64,6 +64,27 @@ func (_u *OrderUpdate) AddVersion(v int) *OrderUpdate {
 	return _u
 }
 
+// SetDelivery sets the "delivery" field.
+func (_u *OrderUpdate) SetDelivery(v int) *OrderUpdate {
+	_u.mutation.ResetDelivery()
+	_u.mutation.SetDelivery(v)
+	return _u
+}
+
+// SetNillableDelivery sets the "delivery" field if the given value is not nil.
+func (_u *OrderUpdate) SetNillableDelivery(v *int) *OrderUpdate {
+	if v != nil {
+		_u.SetDelivery(*v)
+	}
+	return _u
+}
+
+// AddDelivery adds value to the "delivery" field.
+func (_u *OrderUpdate) AddDelivery(v int) *OrderUpdate {
+	_u.mutation.AddDelivery(v)
+	return _u
+}
+
 // SetUpdatedAt sets the "updated_at" field.
 func (_u *OrderUpdate) SetUpdatedAt(v time.Time) *OrderUpdate {
 	_u.mutation.SetUpdatedAt(v)
@@ -167,6 +188,12 @@ func (_u *OrderUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.AddedVersion(); ok {
 		_spec.AddField(order.FieldVersion, field.TypeInt, value)
 	}
+	if value, ok := _u.mutation.Delivery(); ok {
+		_spec.SetField(order.FieldDelivery, field.TypeInt, value)
+	}
+	if value, ok := _u.mutation.AddedDelivery(); ok {
+		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
+	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)
 	}
@@ -230,6 +257,27 @@ func (_u *OrderUpdateOne) SetNillableVersion(v *int) *OrderUpdateOne {
 // AddVersion adds value to the "version" field.
 func (_u *OrderUpdateOne) AddVersion(v int) *OrderUpdateOne {
 	_u.mutation.AddVersion(v)
+	return _u
+}
+
+// SetDelivery sets the "delivery" field.
+func (_u *OrderUpdateOne) SetDelivery(v int) *OrderUpdateOne {
+	_u.mutation.ResetDelivery()
+	_u.mutation.SetDelivery(v)
+	return _u
+}
+
+// SetNillableDelivery sets the "delivery" field if the given value is not nil.
+func (_u *OrderUpdateOne) SetNillableDelivery(v *int) *OrderUpdateOne {
+	if v != nil {
+		_u.SetDelivery(*v)
+	}
+	return _u
+}
+
+// AddDelivery adds value to the "delivery" field.
+func (_u *OrderUpdateOne) AddDelivery(v int) *OrderUpdateOne {
+	_u.mutation.AddDelivery(v)
 	return _u
 }
 
@@ -365,6 +413,12 @@ func (_u *OrderUpdateOne) sqlSave(ctx context.Context) (_node *Order, err error)
 	}
 	if value, ok := _u.mutation.AddedVersion(); ok {
 		_spec.AddField(order.FieldVersion, field.TypeInt, value)
+	}
+	if value, ok := _u.mutation.Delivery(); ok {
+		_spec.SetField(order.FieldDelivery, field.TypeInt, value)
+	}
+	if value, ok := _u.mutation.AddedDelivery(); ok {
+		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)

@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/reconciliation"
+	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
@@ -115,6 +116,10 @@ func init() {
 	orderDescResource := orderFields[10].Descriptor()
 	// order.DefaultResource holds the default value on creation for the resource field.
 	order.DefaultResource = orderDescResource.Default.(string)
+	// orderDescDelivery is the schema descriptor for delivery field.
+	orderDescDelivery := orderFields[12].Descriptor()
+	// order.DefaultDelivery holds the default value on creation for the delivery field.
+	order.DefaultDelivery = orderDescDelivery.Default.(int)
 	paymentFields := schema.Payment{}.Fields()
 	_ = paymentFields
 	// paymentDescDeadReason is the schema descriptor for dead_reason field.
@@ -131,6 +136,12 @@ func init() {
 	reconciliationDescBlocks := reconciliationFields[4].Descriptor()
 	// reconciliation.DefaultBlocks holds the default value on creation for the blocks field.
 	reconciliation.DefaultBlocks = reconciliationDescBlocks.Default.(bool)
+	refundFields := schema.Refund{}.Fields()
+	_ = refundFields
+	// refundDescID is the schema descriptor for id field.
+	refundDescID := refundFields[0].Descriptor()
+	// refund.DefaultID holds the default value on creation for the id field.
+	refund.DefaultID = refundDescID.Default.(func() uuid.UUID)
 	sessionFields := schema.Session{}.Fields()
 	_ = sessionFields
 	// sessionDescID is the schema descriptor for id field.

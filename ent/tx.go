@@ -26,6 +26,8 @@ type Tx struct {
 	Hold *HoldClient
 	// Job is the client for interacting with the Job builders.
 	Job *JobClient
+	// KillSwitch is the client for interacting with the KillSwitch builders.
+	KillSwitch *KillSwitchClient
 	// LedgerEntry is the client for interacting with the LedgerEntry builders.
 	LedgerEntry *LedgerEntryClient
 	// LedgerPosting is the client for interacting with the LedgerPosting builders.
@@ -38,6 +40,8 @@ type Tx struct {
 	Payment *PaymentClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
+	// Refund is the client for interacting with the Refund builders.
+	Refund *RefundClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -182,12 +186,14 @@ func (tx *Tx) init() {
 	tx.Challenge = NewChallengeClient(tx.config)
 	tx.Hold = NewHoldClient(tx.config)
 	tx.Job = NewJobClient(tx.config)
+	tx.KillSwitch = NewKillSwitchClient(tx.config)
 	tx.LedgerEntry = NewLedgerEntryClient(tx.config)
 	tx.LedgerPosting = NewLedgerPostingClient(tx.config)
 	tx.Mutex = NewMutexClient(tx.config)
 	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
 	tx.Reconciliation = NewReconciliationClient(tx.config)
+	tx.Refund = NewRefundClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Worker = NewWorkerClient(tx.config)

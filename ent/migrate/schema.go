@@ -126,6 +126,14 @@ var (
 				Name:    "cards_order",
 				Unique:  true,
 				Columns: []*schema.Column{CardsColumns[1]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text <> 'FAILED'::text)",
+				},
+			},
+			{
+				Name:    "card_order_id_created_at",
+				Unique:  false,
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[7]},
 			},
 			{
 				Name:    "cards_reference",
@@ -268,6 +276,20 @@ var (
 			},
 		},
 	}
+	// SwitchesColumns holds the columns for the "switches" table.
+	SwitchesColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "paused", Type: field.TypeBool},
+		{Name: "reason", Type: field.TypeString, Size: 2147483647},
+		{Name: "actor", Type: field.TypeString},
+		{Name: "changed_at", Type: field.TypeTime},
+	}
+	// SwitchesTable holds the schema information for the "switches" table.
+	SwitchesTable = &schema.Table{
+		Name:       "switches",
+		Columns:    SwitchesColumns,
+		PrimaryKey: []*schema.Column{SwitchesColumns[0]},
+	}
 	// LedgerEntriesColumns holds the columns for the "ledger_entries" table.
 	LedgerEntriesColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeInt64, Increment: true},
@@ -332,6 +354,7 @@ var (
 		{Name: "scenario", Type: field.TypeString, Default: ""},
 		{Name: "resource", Type: field.TypeString, Default: ""},
 		{Name: "version", Type: field.TypeInt},
+		{Name: "delivery", Type: field.TypeInt, Default: 1},
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 		{Name: "expires_at", Type: field.TypeTime, Nullable: true},
@@ -355,7 +378,7 @@ var (
 			{
 				Name:    "orders_open",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[13]},
+				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[14]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
 				},
@@ -363,7 +386,7 @@ var (
 			{
 				Name:    "orders_unpaid",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[14]},
+				Columns: []*schema.Column{OrdersColumns[15]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'payment_required'::text)",
 				},
@@ -438,6 +461,50 @@ var (
 		Columns:    ReconciliationsColumns,
 		PrimaryKey: []*schema.Column{ReconciliationsColumns[0]},
 	}
+	// RefundsColumns holds the columns for the "refunds" table.
+	RefundsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "order_id", Type: field.TypeString},
+		{Name: "status", Type: field.TypeEnum, Enums: []string{"signed", "paid", "dead"}},
+		{Name: "network", Type: field.TypeString},
+		{Name: "asset", Type: field.TypeString},
+		{Name: "treasury", Type: field.TypeString},
+		{Name: "recipient", Type: field.TypeString},
+		{Name: "value", Type: field.TypeInt64},
+		{Name: "nonce", Type: field.TypeString},
+		{Name: "valid_before", Type: field.TypeInt64},
+		{Name: "signature", Type: field.TypeBytes},
+		{Name: "transaction", Type: field.TypeString, Nullable: true},
+		{Name: "block", Type: field.TypeInt64, Nullable: true},
+		{Name: "block_hash", Type: field.TypeString, Nullable: true},
+		{Name: "log_index", Type: field.TypeInt64, Nullable: true},
+		{Name: "settled_at", Type: field.TypeTime, Nullable: true},
+		{Name: "created_at", Type: field.TypeTime},
+		{Name: "signed_at", Type: field.TypeTime},
+	}
+	// RefundsTable holds the schema information for the "refunds" table.
+	RefundsTable = &schema.Table{
+		Name:       "refunds",
+		Columns:    RefundsColumns,
+		PrimaryKey: []*schema.Column{RefundsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "refunds_order",
+				Unique:  true,
+				Columns: []*schema.Column{RefundsColumns[1]},
+			},
+			{
+				Name:    "refunds_authorization",
+				Unique:  true,
+				Columns: []*schema.Column{RefundsColumns[3], RefundsColumns[4], RefundsColumns[5], RefundsColumns[8]},
+			},
+			{
+				Name:    "refunds_transfer",
+				Unique:  true,
+				Columns: []*schema.Column{RefundsColumns[11], RefundsColumns[14]},
+			},
+		},
+	}
 	// SessionsColumns holds the columns for the "sessions" table.
 	SessionsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -507,12 +574,14 @@ var (
 		ChallengesTable,
 		HoldsTable,
 		JobsTable,
+		SwitchesTable,
 		LedgerEntriesTable,
 		LedgerPostingsTable,
 		MutexesTable,
 		OrdersTable,
 		PaymentsTable,
 		ReconciliationsTable,
+		RefundsTable,
 		SessionsTable,
 		TimelineTable,
 		WorkersTable,
@@ -546,6 +615,12 @@ func init() {
 		"jobs_max_attempts": "max_attempts > 0",
 		"jobs_status":       "status IN ('queued', 'processing', 'succeeded', 'failed', 'operator_review')",
 	}
+	SwitchesTable.Annotation = &entsql.Annotation{
+		Table: "switches",
+	}
+	SwitchesTable.Annotation.Checks = map[string]string{
+		"switches_product": "id IN ('card_issue', 'card_topup', 'esim')",
+	}
 	LedgerEntriesTable.Annotation = &entsql.Annotation{
 		Table: "ledger_entries",
 	}
@@ -572,6 +647,12 @@ func init() {
 		"payments_proof":  "(status = 'paid') = (transaction IS NOT NULL AND log_index IS NOT NULL AND settled_at IS NOT NULL)",
 		"payments_status": "status IN ('claimed', 'paid', 'dead')",
 		"payments_value":  "value > 0",
+	}
+	RefundsTable.Annotation = &entsql.Annotation{}
+	RefundsTable.Annotation.Checks = map[string]string{
+		"refunds_proof":  "(status = 'paid') = (transaction IS NOT NULL AND block IS NOT NULL AND block_hash IS NOT NULL AND log_index IS NOT NULL AND settled_at IS NOT NULL)",
+		"refunds_status": "status IN ('signed', 'paid', 'dead')",
+		"refunds_value":  "value > 0",
 	}
 	TimelineTable.Annotation = &entsql.Annotation{
 		Table: "timeline",

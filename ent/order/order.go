@@ -35,6 +35,8 @@ const (
 	FieldResource = "resource"
 	// FieldVersion holds the string denoting the version field in the database.
 	FieldVersion = "version"
+	// FieldDelivery holds the string denoting the delivery field in the database.
+	FieldDelivery = "delivery"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
 	// FieldUpdatedAt holds the string denoting the updated_at field in the database.
@@ -59,6 +61,7 @@ var Columns = []string{
 	FieldScenario,
 	FieldResource,
 	FieldVersion,
+	FieldDelivery,
 	FieldCreatedAt,
 	FieldUpdatedAt,
 	FieldExpiresAt,
@@ -79,6 +82,8 @@ var (
 	DefaultScenario string
 	// DefaultResource holds the default value on creation for the "resource" field.
 	DefaultResource string
+	// DefaultDelivery holds the default value on creation for the "delivery" field.
+	DefaultDelivery int
 )
 
 // Kind defines the type for the "kind" enum field.
@@ -186,6 +191,11 @@ func ByResource(opts ...sql.OrderTermOption) OrderOption {
 // ByVersion orders the results by the version field.
 func ByVersion(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldVersion, opts...).ToFunc()
+}
+
+// ByDelivery orders the results by the delivery field.
+func ByDelivery(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldDelivery, opts...).ToFunc()
 }
 
 // ByCreatedAt orders the results by the created_at field.

@@ -105,6 +105,11 @@ func Version(v int) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldVersion, v))
 }
 
+// Delivery applies equality check predicate on the "delivery" field. It's identical to DeliveryEQ.
+func Delivery(v int) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldDelivery, v))
+}
+
 // CreatedAt applies equality check predicate on the "created_at" field. It's identical to CreatedAtEQ.
 func CreatedAt(v time.Time) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldCreatedAt, v))
@@ -578,6 +583,46 @@ func VersionLT(v int) predicate.Order {
 // VersionLTE applies the LTE predicate on the "version" field.
 func VersionLTE(v int) predicate.Order {
 	return predicate.Order(sql.FieldLTE(FieldVersion, v))
+}
+
+// DeliveryEQ applies the EQ predicate on the "delivery" field.
+func DeliveryEQ(v int) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldDelivery, v))
+}
+
+// DeliveryNEQ applies the NEQ predicate on the "delivery" field.
+func DeliveryNEQ(v int) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldDelivery, v))
+}
+
+// DeliveryIn applies the In predicate on the "delivery" field.
+func DeliveryIn(vs ...int) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldDelivery, vs...))
+}
+
+// DeliveryNotIn applies the NotIn predicate on the "delivery" field.
+func DeliveryNotIn(vs ...int) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldDelivery, vs...))
+}
+
+// DeliveryGT applies the GT predicate on the "delivery" field.
+func DeliveryGT(v int) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldDelivery, v))
+}
+
+// DeliveryGTE applies the GTE predicate on the "delivery" field.
+func DeliveryGTE(v int) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldDelivery, v))
+}
+
+// DeliveryLT applies the LT predicate on the "delivery" field.
+func DeliveryLT(v int) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldDelivery, v))
+}
+
+// DeliveryLTE applies the LTE predicate on the "delivery" field.
+func DeliveryLTE(v int) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldDelivery, v))
 }
 
 // CreatedAtEQ applies the EQ predicate on the "created_at" field.

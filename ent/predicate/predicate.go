@@ -27,6 +27,9 @@ type Hold func(*sql.Selector)
 // Job is the predicate function for job builders.
 type Job func(*sql.Selector)
 
+// KillSwitch is the predicate function for killswitch builders.
+type KillSwitch func(*sql.Selector)
+
 // LedgerEntry is the predicate function for ledgerentry builders.
 type LedgerEntry func(*sql.Selector)
 
@@ -44,6 +47,9 @@ type Payment func(*sql.Selector)
 
 // Reconciliation is the predicate function for reconciliation builders.
 type Reconciliation func(*sql.Selector)
+
+// Refund is the predicate function for refund builders.
+type Refund func(*sql.Selector)
 
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)

@@ -33,7 +33,11 @@ func (Card) Fields() []ent.Field {
 // Indexes of a card.
 func (Card) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("order_id").Unique().StorageKey("cards_order"),
+		// An order makes one card; those that the issuer refused stay, under their references.
+		index.Fields("order_id").Unique().
+			StorageKey("cards_order").
+			Annotations(entsql.IndexWhere("((status)::text <> 'FAILED'::text)")),
+		index.Fields("order_id", "created_at"),
 		index.Fields("reference").Unique().StorageKey("cards_reference"),
 		// One live card per owner.
 		index.Fields("owner").Unique().

@@ -38,6 +38,8 @@ func (Order) Fields() []ent.Field {
 		// What a payer is told the payment is for; empty for the order's own address.
 		field.String("resource").Default("").Immutable(),
 		field.Int("version"),
+		// Which attempt at the delivery this is; a provider's confirmed refusal begins the next.
+		field.Int("delivery").Default(1),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 		field.Time("expires_at").Optional().Nillable(),

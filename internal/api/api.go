@@ -23,6 +23,7 @@ type Config struct {
 	Issued   card.Store
 	Fees     card.FeeDesk
 	Treasury *reconcile.Reconciler
+	Desk     checkout.Desk
 	Auth     *auth.Auth
 	Terms    payment.Terms
 	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.

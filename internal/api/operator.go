@@ -69,12 +69,7 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 	if err != nil {
 		return nil, invalid("id", "string.uuid", "must be a uuid")
 	}
-	a := act(ctx)
-	a.Reason = req.GetReason()
-	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
-		a.Key = call.RequestHeader().Get(HeaderIdempotencyKey)
-	}
-	row, err := s.Fees.Retry(ctx, id, a)
+	row, err := s.Fees.Retry(ctx, id, deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +79,16 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 
 // act is what the audit trail keeps of a call.
 func act(ctx context.Context) card.Act { return card.Act{Operator: caller(ctx).Name} }
+
+// deed is act for what happens once for each key.
+func deed(ctx context.Context, reason string) card.Act {
+	a := act(ctx)
+	a.Reason = reason
+	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		a.Key = call.RequestHeader().Get(HeaderIdempotencyKey)
+	}
+	return a
+}
 
 func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 	a, err := job.Decode[card.FeeArgs](row)

@@ -96,6 +96,26 @@ func orderMessage(s checkout.Sold) *roamcardv1.Order {
 			Transaction: r.Transaction.String(), SettledAt: timestamp(r.SettledAt),
 		}
 	}
+	m.Refund = refund(s)
+	return m
+}
+
+// refund tells how an order's money comes back. It is promised before it is signed.
+func refund(s checkout.Sold) *roamcardv1.Refund {
+	m := &roamcardv1.Refund{
+		Status: "pending", Amount: s.Payment.Authorization.Value.String(), To: s.Payment.Authorization.From.String(),
+	}
+	switch s.Order.Status {
+	case order.RefundPending:
+	case order.Refunded:
+		m.Status = "refunded"
+		if s.Refund != nil && s.Refund.Receipt != nil {
+			m.Transaction = proto.String(s.Refund.Receipt.Transaction.String())
+			m.RefundedAt = timestamp(s.Refund.Receipt.SettledAt)
+		}
+	default:
+		return nil
+	}
 	return m
 }
 
@@ -117,6 +137,8 @@ func topup(o order.Order) (*roamcardv1.Topup, error) {
 		m.Status = "credited"
 	case order.OperatorReview:
 		m.Status = "review"
+	case order.RefundPending, order.Refunded:
+		m.Status = "refused"
 	default:
 	}
 	return m, nil
@@ -136,6 +158,8 @@ func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
 		m.Status = "unpaid"
 	case o.Status == order.OperatorReview:
 		m.Status = "review"
+	case o.Status == order.RefundPending, o.Status == order.Refunded:
+		m.Status = "refused"
 	case exists && c.Status == card.Active:
 		m.Status = "active"
 	}

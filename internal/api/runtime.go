@@ -46,7 +46,11 @@ func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadi
 }
 
 // GetConfig implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetConfig(context.Context, *roamcardv1.GetConfigRequest) (*roamcardv1.GetConfigResponse, error) {
+func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRequest) (*roamcardv1.GetConfigResponse, error) {
+	paused, err := s.Cards.IssuePaused(ctx)
+	if err != nil {
+		return nil, err
+	}
 	return &roamcardv1.GetConfigResponse{
 		BaseUrl: s.BaseURL,
 		Network: &roamcardv1.NetworkConfig{
@@ -58,7 +62,7 @@ func (s RuntimeService) GetConfig(context.Context, *roamcardv1.GetConfigRequest)
 			WalletPaymentUsdCents: uint32(card.Price), CardIssueFeeUsdCents: uint32(card.Fee),
 			ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
 			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder), MaxOrderUsdCents: uint32(card.MaxOrder),
-			LoadFeeBps: card.LoadFeeBPS, IssuePaused: s.Cards.Paused,
+			LoadFeeBps: card.LoadFeeBPS, IssuePaused: paused,
 		},
 		Limits: &roamcardv1.LimitConfig{
 			IdempotencyKeyMaxLength: 200, PurchaseBodyMaxBytes: 4096, PaymentHeaderMaxBytes: 16384,

@@ -148,17 +148,22 @@ func (a *App) wire(listener net.Listener) error {
 		},
 	})
 	workers := &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, card.FeeJob}, now: time.Now}
+	closed := &switches{kept: a.store.Desk(), now: time.Now}
 	cards := card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
-		Paused: c.IssuePaused, Workers: workers.alive, Poll: c.IssuerPoll, Budget: issuerBudget, Patience: c.IssuerPatience,
+		Paused: c.IssuePaused, Stopped: closed.stopped, Workers: workers.alive, Poll: c.IssuerPoll, Budget: issuerBudget, Patience: c.IssuerPatience,
 	})
 	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
 	if err != nil {
 		return errors.New("decode the quote key: not hex")
 	}
-	terms := c.terms()
+	terms, products := c.terms(), []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}}
+	refunds, err := a.refunds()
+	if err != nil {
+		return err
+	}
 	sells = checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}}, Terms: terms, Chain: a.chain, Final: a.chain.Final(),
+		Store: a.store.Orders(), Products: products, Terms: terms, Refunds: refunds, Chain: a.chain, Final: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
@@ -166,6 +171,7 @@ func (a *App) wire(listener net.Listener) error {
 	})
 	a.runner.Register(checkout.Carrying, sells.Carry)
 	a.runner.Register(checkout.Confirming, sells.Confirm)
+	a.runner.Register(checkout.RefundConfirming, sells.ConfirmRefund)
 	a.runner.Register(card.FeeJob, cards.WithdrawFee)
 	registerUpkeep(a.runner, a.store, a.relayer)
 	treasury := a.newReconciler()
@@ -187,7 +193,8 @@ func (a *App) wire(listener net.Listener) error {
 	}
 	return a.face(listener, api.Config{
 		Checkout: sells, Cards: cards, Issued: a.store.Cards(),
-		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: issuerBudget}, Treasury: treasury, Auth: who, Terms: terms, BaseURL: c.BaseURL,
+		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: issuerBudget},
+		Desk: checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: refunds, Products: products}, Treasury: treasury, Auth: who, Terms: terms, BaseURL: c.BaseURL,
 		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks, Now: time.Now,
 	})
 }

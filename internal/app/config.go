@@ -36,6 +36,9 @@ type Config struct {
 	RelayerKeys      []telemetry.Secret
 	FacilitatorURL   string
 	FacilitatorToken telemetry.Secret
+	// TreasuryKey pays refunds; without one an operator does.
+	TreasuryKey      telemetry.Secret
+	TreasuryPatience time.Duration
 	IssuerProvider   string
 	IssuerURL        string
 	IssuerKey        telemetry.Secret
@@ -95,6 +98,8 @@ func settings() []setting {
 		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, standard: none, set: secrets(func(c *Config) *[]telemetry.Secret { return &c.RelayerKeys })},
 		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", standard: none, set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
 		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, standard: none, set: secret(func(c *Config) *telemetry.Secret { return &c.FacilitatorToken })},
+		{key: "treasury.key", help: "the private key that refunds are signed with and paid from; without one an operator decides", secret: true, standard: none, set: secret(func(c *Config) *telemetry.Secret { return &c.TreasuryKey })},
+		{key: "treasury.patience", help: "how long a refund may stay undecided before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryPatience })},
 		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", standard: "sandbox", set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
 		{key: "issuer.url", help: "the card issuer", set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
 		{key: "issuer.key", help: "the card issuer's API key", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &c.IssuerKey })},

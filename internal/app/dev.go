@@ -198,6 +198,7 @@ func devDefaults() Config {
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))
 	cfg.Activity = []x402.Address{must(x402.ParseAddress(devnet.WalletsOf(devnet.RoleOperator)[0].Address))}
+	cfg.TreasuryKey = telemetry.NewSecret(devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey)
 	cfg.RelayerKeys = []telemetry.Secret{telemetry.NewSecret(devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey)}
 	return cfg
 }

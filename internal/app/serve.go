@@ -70,6 +70,9 @@ func (c Config) refusePublicKeys() error {
 			return fmt.Errorf("relayer.keys, number %d: this is a public development key", i+1)
 		}
 	}
+	if key := c.TreasuryKey.Reveal(); public[key] || public["0x"+key] {
+		return errors.New("treasury.key: this is a public development key")
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ package card
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,9 +79,9 @@ type Store interface {
 	Cards(ctx context.Context, owner x402.Address) ([]Card, error)
 	// Card finds one card of an owner; another owner's is ErrNotFound.
 	Card(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error)
-	// Issued finds the cards of orders; an order without one is left out.
+	// Issued finds the cards of orders, of each the latest; an order without one is left out.
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
-	// Reserve stores c unless its order has a card already, and returns the order's card.
+	// Reserve stores c unless its order has a card under this reference already, and returns that card.
 	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
 	// Activate makes a pending card ACTIVE, posts what was loaded on it, and enqueues its fee job, in
 	// one transaction. An active card stays as it is.
@@ -96,6 +97,32 @@ type Store interface {
 // references are derived, so that a lost row could not change them.
 var references = uuid.MustParse("6f1b5a52-8f0e-5c3e-9a57-0d1b7c5b2f10")
 
-func openingRef(id order.ID) Ref {
-	return Ref(uuid.NewSHA1(references, []byte("open/"+string(id))))
+func openingRef(o order.Order) Ref { return reference("open", o.ID, o.Delivery) }
+
+// reference names one attempt at one step of an order's delivery.
+func reference(step string, id order.ID, attempt int) Ref {
+	return Ref(uuid.NewSHA1(references, []byte(numbered(step+"/"+string(id), attempt))))
 }
+
+// numbered is a name, with the number of the attempt from the second on.
+func numbered(name string, attempt int) string {
+	if attempt <= 1 {
+		return name
+	}
+	return fmt.Sprintf("%s/%d", name, attempt)
+}
+
+// referencesOf are the references of every attempt at a step so far.
+func referencesOf(step string, o order.Order) []order.Reference {
+	var all []order.Reference
+	for n := 1; n <= o.Delivery; n++ {
+		all = append(all, order.Reference{Step: step, Version: n, Reference: reference(step, o.ID, n).String()})
+	}
+	return all
+}
+
+// References are what the issuer knows an order's card by.
+func (c *Cards) References(o order.Order) []order.Reference { return referencesOf("open", o) }
+
+// References are what the issuer knows an order's load by.
+func (t Topups) References(o order.Order) []order.Reference { return referencesOf("load", o) }

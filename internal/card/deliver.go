@@ -19,7 +19,7 @@ import (
 func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
 	now := c.Now()
 	card, err := c.Store.Reserve(ctx, l.Fence(), Card{
-		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Owner: o.Owner, Status: Pending, Ref: openingRef(o.ID),
+		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Owner: o.Owner, Status: Pending, Ref: openingRef(o),
 		CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
@@ -30,14 +30,14 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	case Active, Frozen, Closed:
 		return delivered(card), nil
 	case Failed:
-		return order.Progress{State: order.Refused, Reason: "the issuer refused the card"}, nil
+		return order.Progress{State: order.Refused, Reason: "the issuer refused the card", Evidence: evidence(card)}, nil
 	case Pending:
 	}
 	if mutant.NewReference {
 		card.Ref = Ref(uuid.New())
 	}
 	opened, err := mutate(ctx, c, l, mutation[Account]{
-		step: "open",
+		step: numbered("open", o.Delivery),
 		send: func(ctx context.Context) (Account, error) {
 			if err := faultpoint.Fail("issuer.before_open"); err != nil {
 				return Account{}, err
@@ -84,7 +84,8 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 
 // wait goes on looking until the issuer's time is up.
 func (c *Cards) wait(o order.Order, card Card) order.Progress {
-	if c.Now().Sub(card.CreatedAt) > c.Patience {
+	// Since the delivery began: an operator's retry gives the issuer its time again.
+	if c.Now().Sub(o.UpdatedAt) > c.Patience {
 		return order.Progress{State: order.Doubtful, Reason: "the issuer left the card pending for too long", Evidence: evidence(card)}
 	}
 	return order.Progress{State: order.Waiting, After: c.pollAfter(o)}

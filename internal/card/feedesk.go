@@ -10,16 +10,11 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
 )
 
 // Act is an operator's deed, for the audit trail.
-type Act struct {
-	// Operator is the operator's name.
-	Operator string
-	// Key makes a retry happen once; empty for acts that may be repeated.
-	Key    string
-	Reason string
-}
+type Act = order.Act
 
 // FeeQuery asks for a page of fee jobs.
 type FeeQuery struct {

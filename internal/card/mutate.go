@@ -39,11 +39,11 @@ type outcome[T any] struct {
 }
 
 // mutate brings a mutation to what can be known of it now. The first time, it commits a marker to the
-// job and then sends; ever after it reads by our reference. Only a reference that the issuer does not
+// job and then sends; ever after, while the marker is that of this step, it reads by our reference. Only a reference that the issuer does not
 // know, after the horizon, is sent again, and only to an issuer that deduplicates. The error is ours
 // (lease lost, database), never the issuer's.
 func mutate[T any](ctx context.Context, c *Cards, l *job.Lease, m mutation[T]) (outcome[T], error) {
-	if l.Step() == "" || mutant.ResendUnknown {
+	if l.Step() != m.step || mutant.ResendUnknown {
 		return submit(ctx, c, l, m)
 	}
 	call, cancel := context.WithTimeout(ctx, c.Budget)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -24,8 +25,10 @@ func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
 		return card, nil
 	case !errors.Is(err, ErrNotFound):
 		return Card{}, fmt.Errorf("look for the owner's card: %w", err)
-	case c.Paused:
-		return Card{}, fault.New(fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment.")
+	}
+	closed := fault.New(fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment.")
+	if err := c.selling(ctx, order.CardIssue, c.Paused, closed); err != nil {
+		return Card{}, err
 	}
 	return Card{}, fault.New(fault.PaidIssueRequired, "This wallet has no card. Buy one at POST /api/card/purchase.")
 }

@@ -24,6 +24,8 @@ type Config struct {
 	Now    func() time.Time
 	// Paused closes the sale of cards.
 	Paused bool
+	// Stopped reports whether operators have closed the sale of a product for now; nil when they cannot.
+	Stopped func(ctx context.Context, product order.Kind) (bool, error)
 	// Workers reports whether a live worker delivers cards.
 	Workers func(ctx context.Context) (bool, error)
 	// Poll is how often a pending card or movement is read at the issuer.
@@ -54,8 +56,9 @@ const floatResource = "float/card"
 // Offer implements checkout.Product: the fixed price or the one that was promised, while cards can be
 // issued.
 func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	if c.Paused {
-		return order.Offer{}, fault.New(fault.IssuePaused, "No cards are sold at the moment.")
+	closed := fault.New(fault.IssuePaused, "No cards are sold at the moment.")
+	if err := c.selling(ctx, order.CardIssue, c.Paused, closed); err != nil {
+		return order.Offer{}, err
 	}
 	o := order.Offer{Price: Price, Item: marshal(item{})}
 	if quoted != nil {

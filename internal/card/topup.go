@@ -60,8 +60,9 @@ func (t Topups) Kind() order.Kind { return order.CardTopup }
 // Offer implements checkout.Product: the amount asked for, while the issuer can be funded. A promised
 // top-up is honoured as it was split.
 func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	if t.TopupPaused {
-		return order.Offer{}, fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
+	closed := fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
+	if err := t.selling(ctx, order.CardTopup, t.TopupPaused, closed); err != nil {
+		return order.Offer{}, err
 	}
 	if t.Reconciled != nil {
 		if err := t.Reconciled(ctx); err != nil {
@@ -137,9 +138,9 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
-	ref := LoadRef(o.ID)
+	ref := LoadRef(o.ID, o.Delivery)
 	loaded, err := mutate(ctx, t.Cards, l, mutation[Moved]{
-		step: "load",
+		step: numbered("load", o.Delivery),
 		send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
@@ -200,5 +201,5 @@ func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
 	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: proof}
 }
 
-// LoadRef is the reference of a top-up's load at the issuer.
-func LoadRef(id order.ID) Ref { return Ref(uuid.NewSHA1(references, []byte("load/"+string(id)))) }
+// LoadRef is the reference of an attempt at a top-up's load at the issuer.
+func LoadRef(id order.ID, attempt int) Ref { return reference("load", id, attempt) }

@@ -165,7 +165,7 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 	now := c.Now()
 	o := order.Order{
 		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Owner: owner, Key: p.Key, Fingerprint: p.fingerprint(),
-		Price: price, Item: item, CreatedAt: now, UpdatedAt: now,
+		Price: price, Item: item, Delivery: 1, CreatedAt: now, UpdatedAt: now,
 	}
 	if c.Sandbox {
 		o.Scenario = scenario(p.Key)
@@ -225,13 +225,26 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 		return Sold{}, fmt.Errorf("read the payment: %w", errors.Join(err, unknownYet(o.ID)))
 	}
 	if o.Status.Paid() {
-		return Sold{Order: o, Payment: pay, Replayed: replayed}, nil
+		return c.paid(ctx, o, pay, replayed)
 	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {
 		return Sold{}, err
 	}
 	return Sold{}, c.died(p, offer, pay)
+}
+
+// paid is an order whose payment has arrived, and what became of it.
+func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment, replayed bool) (Sold, error) {
+	sold := Sold{Order: o, Payment: pay, Replayed: replayed}
+	refunds, err := c.refunds(ctx, []order.Order{o})
+	if err != nil {
+		return Sold{}, errors.Join(err, unknownYet(o.ID))
+	}
+	if r, ok := refunds[o.ID]; ok {
+		sold.Refund = &r
+	}
+	return sold, nil
 }
 
 // unverified answers a payment that does not verify: perhaps because a copy of this very request has

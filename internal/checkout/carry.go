@@ -2,6 +2,7 @@ package checkout
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -74,10 +75,27 @@ func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error 
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
-	if o.Status != order.Settled && o.Status != order.Provisioning {
+	switch o.Status {
+	case order.Settled, order.Provisioning:
+		return c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
+	case order.RefundPending:
+		return c.refundAllTheSame(ctx, l, o)
+	default:
 		return nil
 	}
-	return c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
+}
+
+// refundAllTheSame goes on with a refund whose job has used up its attempts: money that is promised back
+// is not left behind a parked job. The error keeps the job from being parked.
+func (c *Checkout) refundAllTheSame(ctx context.Context, l *job.Lease, o order.Order) error {
+	if _, err := c.refund(ctx, l, o); err != nil {
+		return err
+	}
+	o, err := c.Store.Find(ctx, o.ID)
+	if err == nil && o.Status == order.RefundPending {
+		err = errors.New("the refund is not decided yet")
+	}
+	return err
 }
 
 // step takes one step: 0 means look at once for the next, a positive time means later, rest means that
@@ -93,7 +111,9 @@ func (c *Checkout) step(ctx context.Context, l *job.Lease, o order.Order) (time.
 		return 0, c.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"})
 	case order.Provisioning:
 		return c.deliver(ctx, l, o)
-	case order.PaymentRequired, order.Expired, order.Fulfilled, order.RefundPending, order.Refunded, order.OperatorReview:
+	case order.RefundPending:
+		return c.refund(ctx, l, o)
+	case order.PaymentRequired, order.Expired, order.Fulfilled, order.Refunded, order.OperatorReview:
 	}
 	return rest, nil
 }
@@ -160,8 +180,10 @@ func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (ti
 	switch at.State {
 	case order.Delivered:
 		return 0, c.move(ctx, l, o, order.Fulfilled, at)
-	case order.Refused, order.Doubtful:
-		// Money is in, goods are not: a person decides, with the evidence before them.
+	case order.Refused:
+		return 0, c.refused(ctx, l, o, at)
+	case order.Doubtful:
+		// Money is in, and the goods may come or not: a person decides, with the evidence before them.
 		return 0, c.move(ctx, l, o, order.OperatorReview, at)
 	case order.Waiting:
 	}
@@ -169,8 +191,12 @@ func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (ti
 }
 
 func (c *Checkout) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress) error {
-	if err := c.Store.Move(ctx, l.Fence(), worker(o, to, at)); err != nil {
-		return fmt.Errorf("move the order to %s: %w", to, err)
+	return c.take(ctx, l, worker(o, to, at))
+}
+
+func (c *Checkout) take(ctx context.Context, l *job.Lease, m order.Move) error {
+	if err := c.Store.Move(ctx, l.Fence(), m); err != nil {
+		return fmt.Errorf("move the order to %s: %w", m.To, err)
 	}
 	faultpoint.Reach("move.committed")
 	return nil

@@ -5,6 +5,7 @@
 //	Buy:   known key? answer from the record
 //	       offer ─► verify ─► admit ─► place (order, payment, job, holds: one transaction) ─► wait
 //	Carry: settling ─ collect ─► settled ─► provisioning ─ deliver ─► fulfilled
+//	                                                        └─ refused ─► refund_pending ─ refund ─► refunded
 //
 // Buy never moves money itself. It places the order with a job that this process already holds, and the
 // job carries the order, here or, after a crash, in any other process, by the same loop.
@@ -70,6 +71,7 @@ type Store interface {
 	Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error
 	// Move takes a step of an order. When it ends the order, its holds are given back.
 	Move(ctx context.Context, f job.Fence, m order.Move) error
+	RefundStore
 	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
 }
@@ -139,6 +141,7 @@ type Config struct {
 	// Final is the same chain, judged at a block that nothing can undo.
 	Final   payment.Chain
 	Collect Collector
+	Refunds Refunds
 	Runner  Runner
 	Log     *slog.Logger
 	Now     func() time.Time
@@ -197,8 +200,10 @@ func (p Purchase) fingerprint() order.Fingerprint {
 
 // Sold is an order with a proven payment.
 type Sold struct {
-	Order    order.Order
-	Payment  payment.Payment
+	Order   order.Order
+	Payment payment.Payment
+	// Refund is set when the money was or is to be brought back.
+	Refund   *payment.Refund
 	Replayed bool
 }
 

@@ -53,11 +53,38 @@ func (c *Checkout) withPayments(ctx context.Context, orders ...order.Order) ([]S
 	if err != nil {
 		return nil, fmt.Errorf("read the payments: %w", err)
 	}
+	refunds, err := c.refunds(ctx, orders)
+	if err != nil {
+		return nil, err
+	}
 	sold, now := make([]Sold, len(orders)), c.Now()
 	for i, o := range orders {
 		sold[i] = Sold{Order: o.AsOf(now), Payment: payments[o.ID]}
+		if r, ok := refunds[o.ID]; ok {
+			sold[i].Refund = &r
+		}
 	}
 	return sold, nil
+}
+
+// refunds reads the refunds of those orders that may have one; most have none.
+func (c *Checkout) refunds(ctx context.Context, orders []order.Order) (map[order.ID]payment.Refund, error) {
+	var ids []order.ID
+	for _, o := range orders {
+		switch o.Status {
+		case order.RefundPending, order.Refunded:
+			ids = append(ids, o.ID)
+		default:
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	refunds, err := c.Store.Refunds(ctx, ids...)
+	if err != nil {
+		return nil, fmt.Errorf("read the refunds: %w", err)
+	}
+	return refunds, nil
 }
 
 // payment is the one that decides an order.

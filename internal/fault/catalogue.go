@@ -34,6 +34,8 @@ const (
 	AuthorizationAlreadyUsed Code = "authorization_already_used"
 	PaidIssueRequired        Code = "paid_issue_required"
 	FailureUnconfirmed       Code = "provider_failure_unconfirmed"
+	OrderNotInReview         Code = "order_not_in_review"
+	RefundUnavailable        Code = "refund_unavailable"
 	RateLimited              Code = "rate_limited"
 	IssuePaused              Code = "issue_paused"
 	TopupPaused              Code = "topup_paused"
@@ -82,6 +84,8 @@ var catalogue = index(
 	Kind{CardBINUnavailable, http.StatusConflict, "The issuer has no card range available to order a card from.", true, false, WaitAndRetry},
 
 	Kind{FailureUnconfirmed, http.StatusConflict, "The provider has not confirmed a failure.", false, false, ContactSupport},
+	Kind{OrderNotInReview, http.StatusConflict, "The order does not wait for an operator.", false, false, FixRequest},
+	Kind{RefundUnavailable, http.StatusConflict, "Nothing can be refunded.", false, false, ContactSupport},
 
 	Kind{RateLimited, http.StatusTooManyRequests, "There are too many requests.", true, false, WaitAndRetry},
 

@@ -10,7 +10,7 @@ type Point struct {
 }
 
 // Points lists every point in the order in which a purchase comes by: what happens to an order before it is
-// paid, a card, then what is particular to a top-up where it differs.
+// paid, a card, with what is particular to a top-up and to a refund where they differ.
 func Points() []Point {
 	return []Point{
 		{"open.before_commit", true, "an unpaid order is written; the transaction is open"},
@@ -45,12 +45,19 @@ func Points() []Point {
 		{"card.activated", false, "the active card and its fee job are stored; the order is not fulfilled"},
 		{"load.before_send", true, "a top-up's load is about to be sent"},
 		{"load.after_send", true, "the issuer has the load; its answer is not recorded"},
+		{"refund.stored", false, "the refund's authorization is stored; nobody else has it"},
+		{"refund.before_send", false, "the chain shows no refund; the relayer is about to be asked for it"},
+		{"refund.sent", false, "the relayer has taken the refund; the money may have moved"},
+		{"refund.seen", false, "the chain shows the refund; it is not recorded"},
+		{"refund.before_commit", true, "the paid refund is written; the transaction is open"},
+		{"refund.committed", false, "the refund is recorded and the order refunded; its job is not closed"},
 		{"carry.done", false, "the order is final; its job is not closed"},
 		{"fee.leased", false, "the fee job is leased; no step is taken"},
 		{"fee.before_withdraw", true, "the withdrawal is about to be sent"},
 		{"fee.after_withdraw", true, "the issuer has the withdrawal; its answer is not recorded"},
 		{"fee.taken", false, "the issuer confirmed the withdrawal; the fee job is not closed"},
 		{"confirm.final", false, "nothing can undo the payment any more; the job that follows it is not closed"},
+		{"refund.final", false, "nothing can undo the refund any more; the job that follows it is not closed"},
 	}
 }
 

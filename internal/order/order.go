@@ -31,6 +31,9 @@ const (
 	ESIM      Kind = "esim"
 )
 
+// Kinds lists every kind.
+func Kinds() []Kind { return []Kind{CardIssue, CardTopup, ESIM} }
+
 // Order is one thing asked for by one wallet. The wallet that pays owns it.
 type Order struct {
 	ID ID
@@ -52,7 +55,10 @@ type Order struct {
 	// Resource is the URL that a payer is told the payment is for; empty for the order's own address.
 	Resource string
 	// Version rises with every change and guards against stale ones.
-	Version   int
+	Version int
+	// Delivery counts the attempts at the delivery: 1, and one more for each refusal that the provider
+	// confirmed. Each has its own reference at the provider, or a retry would be told the same again.
+	Delivery  int
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// ExpiresAt ends the time in which an order can be paid for the first time; nil once a payment was
@@ -103,6 +109,34 @@ type Move struct {
 	Reason string
 	// Evidence is what the move rests on: transaction, provider reference. Never a secret.
 	Evidence map[string]string
+	// Refused is set when the provider confirmed that this attempt at the delivery will never come: the
+	// order's Delivery rises with the move.
+	Refused bool
+}
+
+// Event is a move as the timeline keeps it.
+type Event struct {
+	Move
+	// Version is the order's after the move.
+	Version int
+	At      time.Time
+}
+
+// Act is an operator's deed, for the audit trail.
+type Act struct {
+	// Operator is the operator's name.
+	Operator string
+	// Key makes an act happen once; empty for acts that may be repeated.
+	Key    string
+	Reason string
+}
+
+// Reference is our name for one call to a provider.
+type Reference struct {
+	// Step is what was asked for, Version which attempt at it this was.
+	Step      string
+	Version   int
+	Reference string
 }
 
 // Hold is a share of something scarce that an order takes when it is claimed: issuer float, the one

@@ -94,12 +94,21 @@ type Order struct {
 	Kind   order.Kind
 	Status order.Status
 	Price  money.Cents
+	// Delivery is which attempt at the delivery it is at; the issuer refused those before.
+	Delivery int
+	// ByHand says that an operator delivered it past the issuer's references.
+	ByHand bool
 	// Topup is set for top-ups.
 	Topup card.Topup
 }
 
 // open says that its delivery may be under way.
-func (o Order) open() bool { return o.Status == order.Settled || o.Status == order.Provisioning }
+func (o Order) open() bool {
+	return o.Status == order.Settled || o.Status == order.Provisioning
+}
+
+// perhaps says that the issuer may have carried it out, or not, without either being wrong.
+func (o Order) perhaps() bool { return o.open() || o.ByHand }
 
 // Payment is an authorization claimed for an order. Its place on the chain is set once it is paid.
 type Payment struct {

@@ -46,7 +46,7 @@ func (c *comparison) mutations() map[card.Ref]*mutation {
 		switch {
 		case sold(k):
 			m.standing = taken
-		case k.Status == card.Pending && c.orders[k.Order].open():
+		case k.Status == card.Pending && c.orders[k.Order].perhaps():
 			m.standing = underWay
 		}
 		all[k.Ref] = m
@@ -55,16 +55,19 @@ func (c *comparison) mutations() map[card.Ref]*mutation {
 		if o.Kind != order.CardTopup {
 			continue
 		}
-		m := &mutation{
-			order: o.ID, what: "load", amount: o.Topup.Credit, card: o.Topup.Card, account: accounts[o.Topup.Card], direction: card.Load,
+		for attempt := max(1, o.Delivery); attempt > 0; attempt-- {
+			m := &mutation{
+				order: o.ID, what: "load", amount: o.Topup.Credit, card: o.Topup.Card, account: accounts[o.Topup.Card], direction: card.Load,
+			}
+			switch {
+			case attempt < o.Delivery: // confirmed as refused, or there would be no later one
+			case o.perhaps():
+				m.standing = underWay
+			case o.Status == order.Fulfilled:
+				m.standing = taken
+			}
+			all[card.LoadRef(o.ID, attempt)] = m
 		}
-		switch {
-		case o.Status == order.Fulfilled:
-			m.standing = taken
-		case o.open():
-			m.standing = underWay
-		}
-		all[card.LoadRef(o.ID)] = m
 	}
 	for _, f := range c.Fees {
 		for a := f.Args; a.Version > 0; a.Version-- {

@@ -23,8 +23,8 @@ var (
 	cardRef  = card.Ref(uuid.MustParse("00000000-0000-5000-8000-00000000000c"))
 	feeArgs  = card.FeeArgs{Card: cardID, Order: "ord_issue", Account: "crd_1", Amount: card.Fee, Version: 2}
 	feeRef   = feeArgs.Ref()
-	loadRef  = card.LoadRef("ord_topup")
-	openRef  = card.LoadRef("ord_open")
+	loadRef  = card.LoadRef("ord_topup", 1)
+	openRef  = card.LoadRef("ord_open", 1)
 	topup    = card.Topup{Gross: 5000, Fee: 100, Credit: 4900, Card: cardID}
 	openItem = card.Topup{Gross: 2500, Fee: 50, Credit: 2450, Card: cardID}
 )

@@ -60,7 +60,7 @@ func (c Cards) Issued(ctx context.Context, orders ...order.ID) (map[order.ID]car
 	for i, id := range orders {
 		names[i] = string(id)
 	}
-	rows, err := c.s.ent.Card.Query().Where(entcard.OrderIDIn(names...)).All(ctx)
+	rows, err := c.s.ent.Card.Query().Where(entcard.OrderIDIn(names...)).Order(entcard.ByCreatedAt()).All(ctx)
 	if err != nil {
 		return nil, mapError(err)
 	}
@@ -90,7 +90,7 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		// The fence holds the order's job: nobody else can make its card meanwhile.
-		row, err := tx.Card.Query().Where(entcard.OrderID(string(n.Order))).Only(ctx)
+		row, err := tx.Card.Query().Where(entcard.OrderID(string(n.Order)), entcard.Reference(uuid.UUID(n.Ref))).Only(ctx)
 		if err == nil {
 			got, err = cardOf(row)
 			return err

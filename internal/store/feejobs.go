@@ -65,7 +65,7 @@ func (f FeeJobs) FeeJobs(ctx context.Context, q card.FeeQuery, act card.Act) ([]
 		if found, err = pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Row, error) { return scanJob(r) }); err != nil {
 			return err
 		}
-		return f.record(ctx, tx, act, actList, string(q.Status), nil, nil)
+		return f.s.record(ctx, tx, act, actList, string(q.Status), nil, nil)
 	})
 	return found, err
 }
@@ -105,7 +105,7 @@ func (f FeeJobs) Conclude(ctx context.Context, row job.Row, status job.Status, r
 		if done {
 			after = status
 		}
-		return f.record(ctx, tx, act, actReconcile, row.ID.String(), feeState{row.Status, row.LastError}, feeState{after, reason})
+		return f.s.record(ctx, tx, act, actReconcile, row.ID.String(), feeState{row.Status, row.LastError}, feeState{after, reason})
 	})
 	return done, err
 }
@@ -140,7 +140,7 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 			return err
 		}
 		wakeOnCommit(tx, topicJobs, "")
-		return f.record(ctx, tx, act, actRetry, row.ID.String(), feeState{now.Status, now.LastError}, feeState{job.Queued, ""})
+		return f.s.record(ctx, tx, act, actRetry, row.ID.String(), feeState{now.Status, now.LastError}, feeState{job.Queued, ""})
 	})
 }
 
@@ -148,23 +148,4 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 type feeState struct {
 	Status job.Status `json:"status"`
 	Reason string     `json:"reason,omitempty"`
-}
-
-func (f FeeJobs) record(ctx context.Context, tx *ent.Tx, act card.Act, action, subject string, before, after any) error {
-	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(f.s.stamp()).SetActor(act.Operator).SetAction(action).
-		SetSubject(subject).SetReason(act.Reason).SetIdempotencyKey(act.Key)
-	for _, state := range []struct {
-		value any
-		set   func(json.RawMessage) *ent.AuditCreate
-	}{{before, create.SetBefore}, {after, create.SetAfter}} {
-		if state.value == nil {
-			continue
-		}
-		b, err := json.Marshal(state.value)
-		if err != nil {
-			return fmt.Errorf("encode the audit row: %w", err)
-		}
-		state.set(b)
-	}
-	return create.Exec(ctx)
 }

@@ -19,7 +19,8 @@ func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(entorder.Kind(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetScenario(o.Scenario).SetResource(o.Resource).
-		SetVersion(o.Version).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
+		SetVersion(o.Version).SetDelivery(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
+		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
 }
 
 func orderOf(row *ent.Order) (order.Order, error) {
@@ -30,7 +31,7 @@ func orderOf(row *ent.Order) (order.Order, error) {
 	o := order.Order{
 		ID: order.ID(row.ID), Operation: row.OperationID, Kind: order.Kind(row.Kind), Status: order.Status(row.Status),
 		Owner: owner, Key: row.IdempotencyKey, Price: money.Cents(row.PriceUsdCents), Item: row.Item, Scenario: row.Scenario, Resource: row.Resource,
-		Version: row.Version, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+		Version: row.Version, Delivery: row.Delivery, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 	if copy(o.Fingerprint[:], row.Fingerprint) != len(o.Fingerprint) {
 		return order.Order{}, fmt.Errorf("order %s: fingerprint of %d bytes", row.ID, len(row.Fingerprint))

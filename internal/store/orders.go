@@ -221,7 +221,8 @@ const (
 		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
 		WHERE id = $1 AND status = $2`
 	moveOrderSQL = `
-		UPDATE orders SET status = $3, version = version + 1, updated_at = $4 WHERE id = $1 AND status = $2 RETURNING version, kind, item`
+		UPDATE orders SET status = $3, version = version + 1, updated_at = $4, delivery = delivery + $5
+		WHERE id = $1 AND status = $2 RETURNING version, kind, item`
 )
 
 // Settle implements checkout.Store.
@@ -304,9 +305,12 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 }
 
 func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) error {
-	var version int
+	var version, refused int
+	if m.Refused {
+		refused = 1
+	}
 	moved := order.Order{ID: m.Order}
-	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now).Scan(&version, &moved.Kind, &moved.Item)
+	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now, refused).Scan(&version, &moved.Kind, &moved.Item)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("order %s is not %s any more", m.Order, m.From)
 	}

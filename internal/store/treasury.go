@@ -138,7 +138,7 @@ func (t Treasury) Last(ctx context.Context) (r reconcile.Report, ok bool, err er
 // Audit implements reconcile.Reports.
 func (t Treasury) Audit(ctx context.Context, operator, action string) error {
 	return t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		return FeeJobs{t.s}.record(ctx, tx, card.Act{Operator: operator}, action, t.payTo, nil, nil)
+		return t.s.record(ctx, tx, card.Act{Operator: operator}, action, t.payTo, nil, nil)
 	})
 }
 
@@ -158,7 +158,8 @@ func (t Treasury) Records(ctx context.Context) (r reconcile.Records, err error) 
 	for _, read := range []func() error{
 		readAll(b, &r.Arrivals, scanArrival, `SELECT transaction, log_index, block, sender, value, nonce FROM arrivals
 			WHERE asset = $1 AND pay_to = $2 ORDER BY id`, t.asset, t.payTo),
-		readAll(b, &r.Orders, scanSold, `SELECT id, kind, status, price_usd_cents, item FROM orders
+		readAll(b, &r.Orders, scanSold, `SELECT id, kind, status, price_usd_cents, item, delivery,
+			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%') FROM orders
 			WHERE status NOT IN ('payment_required', 'expired') ORDER BY id`),
 		readAll(b, &r.Payments, scanPaid, `SELECT id, order_id, status, payer, value, nonce, coalesce(transaction, ''), coalesce(log_index, 0), coalesce(block, 0)
 			FROM payments WHERE asset = $1 AND pay_to = $2 ORDER BY id`, t.asset, t.payTo),
@@ -212,7 +213,7 @@ func scanArrival(row pgx.CollectableRow) (t reconcile.Transfer, err error) {
 
 func scanSold(row pgx.CollectableRow) (o reconcile.Order, err error) {
 	var item json.RawMessage
-	if err := row.Scan(&o.ID, &o.Kind, &o.Status, (*int64)(&o.Price), &item); err != nil {
+	if err := row.Scan(&o.ID, &o.Kind, &o.Status, (*int64)(&o.Price), &item, &o.Delivery, &o.ByHand); err != nil {
 		return o, err
 	}
 	if o.Kind == order.CardTopup {

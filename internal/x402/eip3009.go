@@ -74,6 +74,9 @@ func (d Domain) Sign(a Authorization, key *ecdsa.PrivateKey) (Signature, error) 
 	return s, nil
 }
 
+// AddressOf is the account of a key.
+func AddressOf(key *ecdsa.PrivateKey) Address { return Address(crypto.PubkeyToAddress(key.PublicKey)) }
+
 // Digest is the EIP-712 digest of an authorization under a domain separator.
 func Digest(separator Hash, a Authorization) Hash {
 	structHash := StructHash(a)

@@ -81,7 +81,7 @@ func (s *Store) Issued(_ context.Context, orders ...order.ID) (map[order.ID]card
 
 // Reserve implements card.Store.
 func (s *Store) Reserve(_ context.Context, _ job.Fence, n card.Card) (card.Card, error) {
-	if known, err := s.one(func(c card.Card) bool { return c.Order == n.Order }); err == nil {
+	if known, err := s.one(func(c card.Card) bool { return c.Order == n.Order && c.Ref == n.Ref }); err == nil {
 		return known, nil
 	}
 	s.Put(n)

@@ -929,11 +929,1319 @@ func (x *Finding) GetBlocks() bool {
 	return false
 }
 
+type ListOrderQueueRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only orders in this status; operator_review when absent.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// How many orders a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOrderQueueRequest) Reset() {
+	*x = ListOrderQueueRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOrderQueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOrderQueueRequest) ProtoMessage() {}
+
+func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
+func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ListOrderQueueRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListOrderQueueRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListOrderQueueRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListOrderQueueResponse struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Orders []*QueuedOrder         `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListOrderQueueResponse) Reset() {
+	*x = ListOrderQueueResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListOrderQueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListOrderQueueResponse) ProtoMessage() {}
+
+func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
+func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+func (x *ListOrderQueueResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+// An order as it lies before an operator.
+type QueuedOrder struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// card_issue, card_topup or esim.
+	Kind   string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Status string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	// The wallet that pays, in EIP-55 form.
+	Owner          string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	AmountUsdCents uint32 `protobuf:"varint,5,opt,name=amount_usd_cents,json=amountUsdCents,proto3" json:"amount_usd_cents,omitempty"`
+	// Why it came to its status.
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// When it did.
+	Since         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuedOrder) Reset() {
+	*x = QueuedOrder{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuedOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuedOrder) ProtoMessage() {}
+
+func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
+func (*QueuedOrder) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *QueuedOrder) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *QueuedOrder) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *QueuedOrder) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *QueuedOrder) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *QueuedOrder) GetAmountUsdCents() uint32 {
+	if x != nil {
+		return x.AmountUsdCents
+	}
+	return 0
+}
+
+func (x *QueuedOrder) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *QueuedOrder) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *QueuedOrder) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+type InspectOrderRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectOrderRequest) Reset() {
+	*x = InspectOrderRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectOrderRequest) ProtoMessage() {}
+
+func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
+func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *InspectOrderRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+type InspectOrderResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As its owner sees it.
+	Order *Order `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	// The wallet that pays, in EIP-55 form.
+	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Every authorization claimed for the order, oldest first.
+	Payments []*PaymentRecord `protobuf:"bytes,3,rep,name=payments,proto3" json:"payments,omitempty"`
+	// The authorization that brings the money back, if one was ever signed.
+	Refund *RefundRecord `protobuf:"bytes,4,opt,name=refund,proto3" json:"refund,omitempty"`
+	// The jobs that stand behind the order.
+	Jobs []*JobRecord `protobuf:"bytes,5,rep,name=jobs,proto3" json:"jobs,omitempty"`
+	// The references that the provider knows the order by.
+	References []*ProviderReference `protobuf:"bytes,6,rep,name=references,proto3" json:"references,omitempty"`
+	// Every move, oldest first.
+	Timeline      []*OrderMove `protobuf:"bytes,7,rep,name=timeline,proto3" json:"timeline,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InspectOrderResponse) Reset() {
+	*x = InspectOrderResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InspectOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InspectOrderResponse) ProtoMessage() {}
+
+func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
+func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *InspectOrderResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+func (x *InspectOrderResponse) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *InspectOrderResponse) GetPayments() []*PaymentRecord {
+	if x != nil {
+		return x.Payments
+	}
+	return nil
+}
+
+func (x *InspectOrderResponse) GetRefund() *RefundRecord {
+	if x != nil {
+		return x.Refund
+	}
+	return nil
+}
+
+func (x *InspectOrderResponse) GetJobs() []*JobRecord {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
+}
+
+func (x *InspectOrderResponse) GetReferences() []*ProviderReference {
+	if x != nil {
+		return x.References
+	}
+	return nil
+}
+
+func (x *InspectOrderResponse) GetTimeline() []*OrderMove {
+	if x != nil {
+		return x.Timeline
+	}
+	return nil
+}
+
+// One authorization claimed for an order.
+type PaymentRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// claimed, paid or dead.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	Payer  string `protobuf:"bytes,3,opt,name=payer,proto3" json:"payer,omitempty"`
+	// In the token's atomic units, a decimal string.
+	Amount string `protobuf:"bytes,4,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The authorization's nonce.
+	Nonce       string  `protobuf:"bytes,5,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	Transaction *string `protobuf:"bytes,6,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	// Why a dead one is dead.
+	DeadReason    *string                `protobuf:"bytes,7,opt,name=dead_reason,json=deadReason,proto3,oneof" json:"dead_reason,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	SettledAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=settled_at,json=settledAt,proto3" json:"settled_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PaymentRecord) Reset() {
+	*x = PaymentRecord{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaymentRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaymentRecord) ProtoMessage() {}
+
+func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
+func (*PaymentRecord) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PaymentRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *PaymentRecord) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *PaymentRecord) GetPayer() string {
+	if x != nil {
+		return x.Payer
+	}
+	return ""
+}
+
+func (x *PaymentRecord) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *PaymentRecord) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *PaymentRecord) GetTransaction() string {
+	if x != nil && x.Transaction != nil {
+		return *x.Transaction
+	}
+	return ""
+}
+
+func (x *PaymentRecord) GetDeadReason() string {
+	if x != nil && x.DeadReason != nil {
+		return *x.DeadReason
+	}
+	return ""
+}
+
+func (x *PaymentRecord) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *PaymentRecord) GetSettledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SettledAt
+	}
+	return nil
+}
+
+// The authorization that brings an order's payment back.
+type RefundRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// signed, paid or dead.
+	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
+	// The account it is paid from, in EIP-55 form.
+	Treasury string `protobuf:"bytes,3,opt,name=treasury,proto3" json:"treasury,omitempty"`
+	To       string `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// In the token's atomic units, a decimal string.
+	Amount string `protobuf:"bytes,5,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The authorization's nonce, which follows from the order.
+	Nonce string `protobuf:"bytes,6,opt,name=nonce,proto3" json:"nonce,omitempty"`
+	// When the present signature expires.
+	ValidBefore   *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=valid_before,json=validBefore,proto3" json:"valid_before,omitempty"`
+	Transaction   *string                `protobuf:"bytes,8,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	SignedAt      *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=signed_at,json=signedAt,proto3" json:"signed_at,omitempty"`
+	SettledAt     *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=settled_at,json=settledAt,proto3" json:"settled_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RefundRecord) Reset() {
+	*x = RefundRecord{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RefundRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RefundRecord) ProtoMessage() {}
+
+func (x *RefundRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
+func (*RefundRecord) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *RefundRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *RefundRecord) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *RefundRecord) GetTreasury() string {
+	if x != nil {
+		return x.Treasury
+	}
+	return ""
+}
+
+func (x *RefundRecord) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *RefundRecord) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *RefundRecord) GetNonce() string {
+	if x != nil {
+		return x.Nonce
+	}
+	return ""
+}
+
+func (x *RefundRecord) GetValidBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ValidBefore
+	}
+	return nil
+}
+
+func (x *RefundRecord) GetTransaction() string {
+	if x != nil && x.Transaction != nil {
+		return *x.Transaction
+	}
+	return ""
+}
+
+func (x *RefundRecord) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *RefundRecord) GetSignedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SignedAt
+	}
+	return nil
+}
+
+func (x *RefundRecord) GetSettledAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SettledAt
+	}
+	return nil
+}
+
+// One job behind an order.
+type JobRecord struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A uuid.
+	Id   string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Kind string `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	// queued, processing, succeeded, failed or operator_review.
+	Status  string `protobuf:"bytes,3,opt,name=status,proto3" json:"status,omitempty"`
+	Attempt uint32 `protobuf:"varint,4,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	// The last call begun that cannot be undone.
+	Step          *string                `protobuf:"bytes,5,opt,name=step,proto3,oneof" json:"step,omitempty"`
+	LastError     *string                `protobuf:"bytes,6,opt,name=last_error,json=lastError,proto3,oneof" json:"last_error,omitempty"`
+	RunAt         *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=run_at,json=runAt,proto3" json:"run_at,omitempty"`
+	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobRecord) Reset() {
+	*x = JobRecord{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobRecord) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobRecord) ProtoMessage() {}
+
+func (x *JobRecord) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
+func (*JobRecord) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *JobRecord) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *JobRecord) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *JobRecord) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *JobRecord) GetAttempt() uint32 {
+	if x != nil {
+		return x.Attempt
+	}
+	return 0
+}
+
+func (x *JobRecord) GetStep() string {
+	if x != nil && x.Step != nil {
+		return *x.Step
+	}
+	return ""
+}
+
+func (x *JobRecord) GetLastError() string {
+	if x != nil && x.LastError != nil {
+		return *x.LastError
+	}
+	return ""
+}
+
+func (x *JobRecord) GetRunAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RunAt
+	}
+	return nil
+}
+
+func (x *JobRecord) GetCreatedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CreatedAt
+	}
+	return nil
+}
+
+func (x *JobRecord) GetFinishedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FinishedAt
+	}
+	return nil
+}
+
+// Our name for one call to a provider.
+type ProviderReference struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// What was asked for, for example open or load.
+	Step string `protobuf:"bytes,1,opt,name=step,proto3" json:"step,omitempty"`
+	// Which attempt it was; each has a reference of its own.
+	Version uint32 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	// A uuid.
+	Reference     string `protobuf:"bytes,3,opt,name=reference,proto3" json:"reference,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProviderReference) Reset() {
+	*x = ProviderReference{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProviderReference) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProviderReference) ProtoMessage() {}
+
+func (x *ProviderReference) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
+func (*ProviderReference) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ProviderReference) GetStep() string {
+	if x != nil {
+		return x.Step
+	}
+	return ""
+}
+
+func (x *ProviderReference) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *ProviderReference) GetReference() string {
+	if x != nil {
+		return x.Reference
+	}
+	return ""
+}
+
+// One move of an order.
+type OrderMove struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The order's version after it.
+	Version uint32                 `protobuf:"varint,1,opt,name=version,proto3" json:"version,omitempty"`
+	At      *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=at,proto3" json:"at,omitempty"`
+	From    string                 `protobuf:"bytes,3,opt,name=from,proto3" json:"from,omitempty"`
+	To      string                 `protobuf:"bytes,4,opt,name=to,proto3" json:"to,omitempty"`
+	// buyer, worker or operator:<name>.
+	Actor  string `protobuf:"bytes,5,opt,name=actor,proto3" json:"actor,omitempty"`
+	Reason string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
+	// What the move rests on.
+	Evidence      []*Evidence `protobuf:"bytes,7,rep,name=evidence,proto3" json:"evidence,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrderMove) Reset() {
+	*x = OrderMove{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrderMove) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrderMove) ProtoMessage() {}
+
+func (x *OrderMove) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
+func (*OrderMove) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *OrderMove) GetVersion() uint32 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *OrderMove) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *OrderMove) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *OrderMove) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *OrderMove) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *OrderMove) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *OrderMove) GetEvidence() []*Evidence {
+	if x != nil {
+		return x.Evidence
+	}
+	return nil
+}
+
+// One thing that a move rests on, by name.
+type Evidence struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Evidence) Reset() {
+	*x = Evidence{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Evidence) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Evidence) ProtoMessage() {}
+
+func (x *Evidence) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
+func (*Evidence) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Evidence) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Evidence) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+type DecideOrderRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// refund brings the money back; retry delivers once more, under a new reference after a refusal and by
+	// reading first after an unknown outcome; fulfilled says that it was delivered by hand.
+	Action string `protobuf:"bytes,2,opt,name=action,proto3" json:"action,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideOrderRequest) Reset() {
+	*x = DecideOrderRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideOrderRequest) ProtoMessage() {}
+
+func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
+func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *DecideOrderRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *DecideOrderRequest) GetAction() string {
+	if x != nil {
+		return x.Action
+	}
+	return ""
+}
+
+func (x *DecideOrderRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type DecideOrderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DecideOrderResponse) Reset() {
+	*x = DecideOrderResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DecideOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DecideOrderResponse) ProtoMessage() {}
+
+func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
+func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
+type ListSwitchesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSwitchesRequest) Reset() {
+	*x = ListSwitchesRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSwitchesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSwitchesRequest) ProtoMessage() {}
+
+func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
+func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+}
+
+type ListSwitchesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Switches      []*Switch              `protobuf:"bytes,1,rep,name=switches,proto3" json:"switches,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListSwitchesResponse) Reset() {
+	*x = ListSwitchesResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListSwitchesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListSwitchesResponse) ProtoMessage() {}
+
+func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
+func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *ListSwitchesResponse) GetSwitches() []*Switch {
+	if x != nil {
+		return x.Switches
+	}
+	return nil
+}
+
+type SetSwitchRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// card_issue, card_topup or esim.
+	Product string `protobuf:"bytes,1,opt,name=product,proto3" json:"product,omitempty"`
+	// True closes the sale.
+	Paused *bool `protobuf:"varint,2,opt,name=paused,proto3,oneof" json:"paused,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSwitchRequest) Reset() {
+	*x = SetSwitchRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSwitchRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSwitchRequest) ProtoMessage() {}
+
+func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
+func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *SetSwitchRequest) GetProduct() string {
+	if x != nil {
+		return x.Product
+	}
+	return ""
+}
+
+func (x *SetSwitchRequest) GetPaused() bool {
+	if x != nil && x.Paused != nil {
+		return *x.Paused
+	}
+	return false
+}
+
+func (x *SetSwitchRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type SetSwitchResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Switch        *Switch                `protobuf:"bytes,1,opt,name=switch,proto3" json:"switch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SetSwitchResponse) Reset() {
+	*x = SetSwitchResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SetSwitchResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SetSwitchResponse) ProtoMessage() {}
+
+func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
+func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *SetSwitchResponse) GetSwitch() *Switch {
+	if x != nil {
+		return x.Switch
+	}
+	return nil
+}
+
+// The kill switch of one product.
+type Switch struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// card_issue, card_topup or esim.
+	Product string `protobuf:"bytes,1,opt,name=product,proto3" json:"product,omitempty"`
+	// Whether operators have closed the sale; the configuration can do so too.
+	Paused bool `protobuf:"varint,2,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Why it stands as it does, who set it and when; absent when nobody ever did.
+	Reason        *string                `protobuf:"bytes,3,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Operator      *string                `protobuf:"bytes,4,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
+	ChangedAt     *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=changed_at,json=changedAt,proto3" json:"changed_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Switch) Reset() {
+	*x = Switch{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Switch) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Switch) ProtoMessage() {}
+
+func (x *Switch) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Switch.ProtoReflect.Descriptor instead.
+func (*Switch) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Switch) GetProduct() string {
+	if x != nil {
+		return x.Product
+	}
+	return ""
+}
+
+func (x *Switch) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
+}
+
+func (x *Switch) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *Switch) GetOperator() string {
+	if x != nil && x.Operator != nil {
+		return *x.Operator
+	}
+	return ""
+}
+
+func (x *Switch) GetChangedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ChangedAt
+	}
+	return nil
+}
+
 var File_roamcard_v1_operator_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x1aroamcard/v1/operator.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x18roamcard/v1/policy.proto\"\xf3\x01\n" +
+	"\x1aroamcard/v1/operator.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\"\xf3\x01\n" +
 	"\x12ListFeeJobsRequest\x12Z\n" +
 	"\x06status\x18\x01 \x01(\tB=\xbaH:r8R\x06queuedR\n" +
 	"processingR\tsucceededR\x06failedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
@@ -1005,13 +2313,143 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n" +
 	"\x06blocks\x18\x05 \x01(\bR\x06blocksB\v\n" +
-	"\t_order_id2\xe4\a\n" +
+	"\t_order_id\"\xb2\x02\n" +
+	"\x15ListOrderQueueRequest\x12\x94\x01\n" +
+	"\x06status\x18\x01 \x01(\tBw\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x8b\x01\n" +
+	"\x16ListOrderQueueResponse\x120\n" +
+	"\x06orders\x18\x01 \x03(\v2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\x99\x02\n" +
+	"\vQueuedOrder\x12\x19\n" +
+	"\border_id\x18\x01 \x01(\tR\aorderId\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n" +
+	"\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x120\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x129\n" +
+	"\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\";\n" +
+	"\x13InspectOrderRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"\xe1\x02\n" +
+	"\x14InspectOrderResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x14\n" +
+	"\x05owner\x18\x02 \x01(\tR\x05owner\x126\n" +
+	"\bpayments\x18\x03 \x03(\v2\x1a.roamcard.v1.PaymentRecordR\bpayments\x121\n" +
+	"\x06refund\x18\x04 \x01(\v2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n" +
+	"\x04jobs\x18\x05 \x03(\v2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n" +
+	"\n" +
+	"references\x18\x06 \x03(\v2\x1e.roamcard.v1.ProviderReferenceR\n" +
+	"references\x122\n" +
+	"\btimeline\x18\a \x03(\v2\x16.roamcard.v1.OrderMoveR\btimeline\"\xde\x02\n" +
+	"\rPaymentRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n" +
+	"\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n" +
+	"\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n" +
+	"\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n" +
+	"\vtransaction\x18\x06 \x01(\tH\x00R\vtransaction\x88\x01\x01\x12$\n" +
+	"\vdead_reason\x18\a \x01(\tH\x01R\n" +
+	"deadReason\x88\x01\x01\x129\n" +
+	"\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
+	"\n" +
+	"settled_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n" +
+	"\f_transactionB\x0e\n" +
+	"\f_dead_reason\"\xb5\x03\n" +
+	"\fRefundRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n" +
+	"\btreasury\x18\x03 \x01(\tR\btreasury\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n" +
+	"\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n" +
+	"\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n" +
+	"\fvalid_before\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vvalidBefore\x12%\n" +
+	"\vtransaction\x18\b \x01(\tH\x00R\vtransaction\x88\x01\x01\x129\n" +
+	"\n" +
+	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n" +
+	"\tsigned_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\bsignedAt\x129\n" +
+	"\n" +
+	"settled_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n" +
+	"\f_transaction\"\xe1\x02\n" +
+	"\tJobRecord\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n" +
+	"\aattempt\x18\x04 \x01(\rR\aattempt\x12\x17\n" +
+	"\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"last_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n" +
+	"\x06run_at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05runAt\x129\n" +
+	"\n" +
+	"created_at\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
+	"\vfinished_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"finishedAtB\a\n" +
+	"\x05_stepB\r\n" +
+	"\v_last_error\"_\n" +
+	"\x11ProviderReference\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\rR\aversion\x12\x1c\n" +
+	"\treference\x18\x03 \x01(\tR\treference\"\xd6\x01\n" +
+	"\tOrderMove\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\rR\aversion\x12*\n" +
+	"\x02at\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n" +
+	"\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n" +
+	"\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\x06 \x01(\tR\x06reason\x121\n" +
+	"\bevidence\x18\a \x03(\v2\x15.roamcard.v1.EvidenceR\bevidence\"4\n" +
+	"\bEvidence\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\x97\x01\n" +
+	"\x12DecideOrderRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x127\n" +
+	"\x06action\x18\x02 \x01(\tB\x1f\xbaH\x1cr\x1aR\x06refundR\x05retryR\tfulfilledR\x06action\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"E\n" +
+	"\x13DecideOrderResponse\x12.\n" +
+	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\x15\n" +
+	"\x13ListSwitchesRequest\"G\n" +
+	"\x14ListSwitchesResponse\x12/\n" +
+	"\bswitches\x18\x01 \x03(\v2\x13.roamcard.v1.SwitchR\bswitches\"\xa5\x01\n" +
+	"\x10SetSwitchRequest\x12=\n" +
+	"\aproduct\x18\x01 \x01(\tB#\xbaH r\x1eR\n" +
+	"card_issueR\n" +
+	"card_topupR\x04esimR\aproduct\x12#\n" +
+	"\x06paused\x18\x02 \x01(\bB\x06\xbaH\x03\xc8\x01\x01H\x00R\x06paused\x88\x01\x01\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reasonB\t\n" +
+	"\a_paused\"@\n" +
+	"\x11SetSwitchResponse\x12+\n" +
+	"\x06switch\x18\x01 \x01(\v2\x13.roamcard.v1.SwitchR\x06switch\"\xcb\x01\n" +
+	"\x06Switch\x12\x18\n" +
+	"\aproduct\x18\x01 \x01(\tR\aproduct\x12\x16\n" +
+	"\x06paused\x18\x02 \x01(\bR\x06paused\x12\x1b\n" +
+	"\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n" +
+	"\boperator\x18\x04 \x01(\tH\x01R\boperator\x88\x01\x01\x129\n" +
+	"\n" +
+	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
+	"\a_reasonB\v\n" +
+	"\t_operator2\xfc\x0e\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
 	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
-	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01B\xa9\x01\n" +
+	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x97\x01\n" +
+	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xad\x01\n" +
+	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"X\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xfc\x01\n" +
+	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xa9\x01\x8a\xb5\x18p\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x93\x01\n" +
+	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xb6\x01\n" +
+	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"j\x8a\xb5\x186\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}B\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -1026,7 +2464,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*ListFeeJobsRequest)(nil),        // 0: roamcard.v1.ListFeeJobsRequest
 	(*ListFeeJobsResponse)(nil),       // 1: roamcard.v1.ListFeeJobsResponse
@@ -1043,35 +2481,88 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*ReconciledBooks)(nil),           // 12: roamcard.v1.ReconciledBooks
 	(*LedgerBalance)(nil),             // 13: roamcard.v1.LedgerBalance
 	(*Finding)(nil),                   // 14: roamcard.v1.Finding
-	(*timestamppb.Timestamp)(nil),     // 15: google.protobuf.Timestamp
+	(*ListOrderQueueRequest)(nil),     // 15: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),    // 16: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),               // 17: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),       // 18: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),      // 19: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),             // 20: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),              // 21: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                 // 22: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),         // 23: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                 // 24: roamcard.v1.OrderMove
+	(*Evidence)(nil),                  // 25: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),        // 26: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),       // 27: roamcard.v1.DecideOrderResponse
+	(*ListSwitchesRequest)(nil),       // 28: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),      // 29: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),          // 30: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),         // 31: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                    // 32: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),     // 33: google.protobuf.Timestamp
+	(*Order)(nil),                     // 34: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	6,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	6,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	6,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	15, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	15, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	33, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	33, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	11, // 5: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	11, // 6: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	15, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	33, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
 	12, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
 	13, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
 	14, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	0,  // 11: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	2,  // 12: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	4,  // 13: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	7,  // 14: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	9,  // 15: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	1,  // 16: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	3,  // 17: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	5,  // 18: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	8,  // 19: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	10, // 20: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	16, // [16:21] is the sub-list for method output_type
-	11, // [11:16] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	17, // 11: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	33, // 12: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	33, // 13: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	34, // 14: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	20, // 15: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	21, // 16: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	22, // 17: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	23, // 18: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	24, // 19: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	33, // 20: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	33, // 21: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	33, // 22: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	33, // 23: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	33, // 24: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	33, // 25: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	33, // 26: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	33, // 27: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	33, // 28: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	33, // 29: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	25, // 30: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	17, // 31: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	32, // 32: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	32, // 33: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	33, // 34: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	0,  // 35: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	2,  // 36: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	4,  // 37: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	7,  // 38: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	9,  // 39: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	15, // 40: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	18, // 41: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	26, // 42: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	28, // 43: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	30, // 44: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	1,  // 45: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	3,  // 46: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	5,  // 47: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	8,  // 48: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	10, // 49: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	16, // 50: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	19, // 51: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	27, // 52: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	29, // 53: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	31, // 54: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	45, // [45:55] is the sub-list for method output_type
+	35, // [35:45] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -1079,18 +2570,26 @@ func file_roamcard_v1_operator_proto_init() {
 	if File_roamcard_v1_operator_proto != nil {
 		return
 	}
+	file_roamcard_v1_order_proto_init()
 	file_roamcard_v1_policy_proto_init()
 	file_roamcard_v1_operator_proto_msgTypes[0].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[1].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[6].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[14].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[20].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   15,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

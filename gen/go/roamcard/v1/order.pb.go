@@ -650,7 +650,9 @@ type Order struct {
 	// How the card stands, for card_issue.
 	Issuance *Issuance `protobuf:"bytes,8,opt,name=issuance,proto3" json:"issuance,omitempty"`
 	// How the credit stands, for card_topup.
-	Topup     *Topup                 `protobuf:"bytes,9,opt,name=topup,proto3" json:"topup,omitempty"`
+	Topup *Topup `protobuf:"bytes,9,opt,name=topup,proto3" json:"topup,omitempty"`
+	// How the money comes back, for an order that will never be delivered.
+	Refund    *Refund                `protobuf:"bytes,10,opt,name=refund,proto3" json:"refund,omitempty"`
 	CreatedAt *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
 	// When an unpaid order stops being payable.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
@@ -749,6 +751,13 @@ func (x *Order) GetIssuance() *Issuance {
 func (x *Order) GetTopup() *Topup {
 	if x != nil {
 		return x.Topup
+	}
+	return nil
+}
+
+func (x *Order) GetRefund() *Refund {
+	if x != nil {
+		return x.Refund
 	}
 	return nil
 }
@@ -865,10 +874,92 @@ func (x *Payment) GetSettledAt() *timestamppb.Timestamp {
 	return nil
 }
 
+// A payment on its way back to who made it.
+type Refund struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// pending or refunded.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	// The amount in the token's atomic units, a decimal string: all that was paid.
+	Amount string `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	// The wallet that paid, in EIP-55 form.
+	To string `protobuf:"bytes,3,opt,name=to,proto3" json:"to,omitempty"`
+	// The hash of the transaction that moved the money back.
+	Transaction *string `protobuf:"bytes,4,opt,name=transaction,proto3,oneof" json:"transaction,omitempty"`
+	// When the refund was seen on chain.
+	RefundedAt    *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=refunded_at,json=refundedAt,proto3" json:"refunded_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Refund) Reset() {
+	*x = Refund{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Refund) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Refund) ProtoMessage() {}
+
+func (x *Refund) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Refund.ProtoReflect.Descriptor instead.
+func (*Refund) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Refund) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Refund) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *Refund) GetTo() string {
+	if x != nil {
+		return x.To
+	}
+	return ""
+}
+
+func (x *Refund) GetTransaction() string {
+	if x != nil && x.Transaction != nil {
+		return *x.Transaction
+	}
+	return ""
+}
+
+func (x *Refund) GetRefundedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.RefundedAt
+	}
+	return nil
+}
+
 // How the crediting of a card stands.
 type Topup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// unpaid, queued, pending, credited, or review when an operator looks at it.
+	// unpaid, queued, pending, credited, refused when it will never come, or review when an operator looks at it.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// What was paid.
 	GrossUsdCents uint32 `protobuf:"varint,2,opt,name=gross_usd_cents,json=grossUsdCents,proto3" json:"gross_usd_cents,omitempty"`
@@ -882,7 +973,7 @@ type Topup struct {
 
 func (x *Topup) Reset() {
 	*x = Topup{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -894,7 +985,7 @@ func (x *Topup) String() string {
 func (*Topup) ProtoMessage() {}
 
 func (x *Topup) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[14]
+	mi := &file_roamcard_v1_order_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -907,7 +998,7 @@ func (x *Topup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Topup.ProtoReflect.Descriptor instead.
 func (*Topup) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Topup) GetStatus() string {
@@ -941,7 +1032,7 @@ func (x *Topup) GetCardCreditUsdCents() uint32 {
 // How the issuing of a card stands.
 type Issuance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// unpaid, queued, pending, active, or review when an operator looks at it.
+	// unpaid, queued, pending, active, refused when it will never come, or review when an operator looks at it.
 	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
 	// The card, once it exists.
 	CardId *string `protobuf:"bytes,2,opt,name=card_id,json=cardId,proto3,oneof" json:"card_id,omitempty"`
@@ -955,7 +1046,7 @@ type Issuance struct {
 
 func (x *Issuance) Reset() {
 	*x = Issuance{}
-	mi := &file_roamcard_v1_order_proto_msgTypes[15]
+	mi := &file_roamcard_v1_order_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -967,7 +1058,7 @@ func (x *Issuance) String() string {
 func (*Issuance) ProtoMessage() {}
 
 func (x *Issuance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_order_proto_msgTypes[15]
+	mi := &file_roamcard_v1_order_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -980,7 +1071,7 @@ func (x *Issuance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Issuance.ProtoReflect.Descriptor instead.
 func (*Issuance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Issuance) GetStatus() string {
@@ -1058,7 +1149,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x83\x04\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xb0\x04\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -1068,7 +1159,9 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n" +
 	"\apayment\x18\a \x01(\v2\x14.roamcard.v1.PaymentR\apayment\x121\n" +
 	"\bissuance\x18\b \x01(\v2\x15.roamcard.v1.IssuanceR\bissuance\x12(\n" +
-	"\x05topup\x18\t \x01(\v2\x12.roamcard.v1.TopupR\x05topup\x129\n" +
+	"\x05topup\x18\t \x01(\v2\x12.roamcard.v1.TopupR\x05topup\x12+\n" +
+	"\x06refund\x18\n" +
+	" \x01(\v2\x13.roamcard.v1.RefundR\x06refund\x129\n" +
 	"\n" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
@@ -1083,7 +1176,15 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n" +
 	"\vtransaction\x18\x05 \x01(\tR\vtransaction\x129\n" +
 	"\n" +
-	"settled_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\"\xa7\x01\n" +
+	"settled_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\tsettledAt\"\xbc\x01\n" +
+	"\x06Refund\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n" +
+	"\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n" +
+	"\x02to\x18\x03 \x01(\tR\x02to\x12%\n" +
+	"\vtransaction\x18\x04 \x01(\tH\x00R\vtransaction\x88\x01\x01\x12;\n" +
+	"\vrefunded_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"refundedAtB\x0e\n" +
+	"\f_transaction\"\xa7\x01\n" +
 	"\x05Topup\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x12&\n" +
 	"\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n" +
@@ -1120,7 +1221,7 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_roamcard_v1_order_proto_goTypes = []any{
 	(*CreateOrderRequest)(nil),    // 0: roamcard.v1.CreateOrderRequest
 	(*CreateOrderResponse)(nil),   // 1: roamcard.v1.CreateOrderResponse
@@ -1136,13 +1237,14 @@ var file_roamcard_v1_order_proto_goTypes = []any{
 	(*GetOrderResponse)(nil),      // 11: roamcard.v1.GetOrderResponse
 	(*Order)(nil),                 // 12: roamcard.v1.Order
 	(*Payment)(nil),               // 13: roamcard.v1.Payment
-	(*Topup)(nil),                 // 14: roamcard.v1.Topup
-	(*Issuance)(nil),              // 15: roamcard.v1.Issuance
-	(*structpb.Value)(nil),        // 16: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 17: google.protobuf.Timestamp
+	(*Refund)(nil),                // 14: roamcard.v1.Refund
+	(*Topup)(nil),                 // 15: roamcard.v1.Topup
+	(*Issuance)(nil),              // 16: roamcard.v1.Issuance
+	(*structpb.Value)(nil),        // 17: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	16, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	17, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
 	12, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 3: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
@@ -1150,28 +1252,30 @@ var file_roamcard_v1_order_proto_depIdxs = []int32{
 	12, // 5: roamcard.v1.WatchOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 6: roamcard.v1.GetOrderResponse.order:type_name -> roamcard.v1.Order
 	13, // 7: roamcard.v1.Order.payment:type_name -> roamcard.v1.Payment
-	15, // 8: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
-	14, // 9: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
-	17, // 10: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	17, // 11: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	17, // 12: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	6,  // 13: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	8,  // 14: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	9,  // 15: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
-	0,  // 16: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
-	2,  // 17: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
-	4,  // 18: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
-	7,  // 19: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	11, // 20: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	10, // 21: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
-	1,  // 22: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
-	3,  // 23: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
-	5,  // 24: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
-	19, // [19:25] is the sub-list for method output_type
-	13, // [13:19] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	16, // 8: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
+	15, // 9: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
+	14, // 10: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
+	18, // 11: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	18, // 12: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	18, // 13: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	18, // 14: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
+	6,  // 15: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	8,  // 16: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	9,  // 17: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
+	0,  // 18: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 19: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 20: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	7,  // 21: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	11, // 22: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	10, // 23: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
+	1,  // 24: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 25: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 26: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	21, // [21:27] is the sub-list for method output_type
+	15, // [15:21] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -1185,14 +1289,15 @@ func file_roamcard_v1_order_proto_init() {
 	file_roamcard_v1_order_proto_msgTypes[7].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[9].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[12].OneofWrappers = []any{}
-	file_roamcard_v1_order_proto_msgTypes[15].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[14].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[16].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   16,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -514,9 +514,10 @@ type CardConfig struct {
 	DefaultOrderUsdCents                uint32                 `protobuf:"varint,5,opt,name=default_order_usd_cents,json=defaultOrderUsdCents,proto3" json:"default_order_usd_cents,omitempty"`
 	MaxOrderUsdCents                    uint32                 `protobuf:"varint,6,opt,name=max_order_usd_cents,json=maxOrderUsdCents,proto3" json:"max_order_usd_cents,omitempty"`
 	LoadFeeBps                          uint32                 `protobuf:"varint,7,opt,name=load_fee_bps,json=loadFeeBps,proto3" json:"load_fee_bps,omitempty"`
-	IssuePaused                         bool                   `protobuf:"varint,8,opt,name=issue_paused,json=issuePaused,proto3" json:"issue_paused,omitempty"`
-	unknownFields                       protoimpl.UnknownFields
-	sizeCache                           protoimpl.SizeCache
+	// Whether the sale of cards is closed, by the configuration or by an operator.
+	IssuePaused   bool `protobuf:"varint,8,opt,name=issue_paused,json=issuePaused,proto3" json:"issue_paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *CardConfig) Reset() {
@@ -745,11 +746,11 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12'\n" +
 	"\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n" +
 	"\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n" +
-	"\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xee\x02\n" +
+	"\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xff\x02\n" +
 	"\x0eRuntimeService\x12w\n" +
 	"\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse\"+\x8a\xb5\x18\x15\b\x01(\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\t\x12\a/health\x90\x02\x01\x12y\n" +
-	"\fGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse\"$\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\b\x12\x06/ready\x90\x02\x01\x12h\n" +
-	"\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse\"\x1c\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\r\x12\v/api/config\x90\x02\x01B\xa8\x01\n" +
+	"\fGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse\"$\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\b\x12\x06/ready\x90\x02\x01\x12y\n" +
+	"\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse\"-\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\r\x12\v/api/config\x90\x02\x01B\xa8\x01\n" +
 	"\x0fcom.roamcard.v1B\fServiceProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (

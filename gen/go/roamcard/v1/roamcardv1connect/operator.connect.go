@@ -48,6 +48,21 @@ const (
 	// OperatorServiceGetReconciliationProcedure is the fully-qualified name of the OperatorService's
 	// GetReconciliation RPC.
 	OperatorServiceGetReconciliationProcedure = "/roamcard.v1.OperatorService/GetReconciliation"
+	// OperatorServiceListOrderQueueProcedure is the fully-qualified name of the OperatorService's
+	// ListOrderQueue RPC.
+	OperatorServiceListOrderQueueProcedure = "/roamcard.v1.OperatorService/ListOrderQueue"
+	// OperatorServiceInspectOrderProcedure is the fully-qualified name of the OperatorService's
+	// InspectOrder RPC.
+	OperatorServiceInspectOrderProcedure = "/roamcard.v1.OperatorService/InspectOrder"
+	// OperatorServiceDecideOrderProcedure is the fully-qualified name of the OperatorService's
+	// DecideOrder RPC.
+	OperatorServiceDecideOrderProcedure = "/roamcard.v1.OperatorService/DecideOrder"
+	// OperatorServiceListSwitchesProcedure is the fully-qualified name of the OperatorService's
+	// ListSwitches RPC.
+	OperatorServiceListSwitchesProcedure = "/roamcard.v1.OperatorService/ListSwitches"
+	// OperatorServiceSetSwitchProcedure is the fully-qualified name of the OperatorService's SetSwitch
+	// RPC.
+	OperatorServiceSetSwitchProcedure = "/roamcard.v1.OperatorService/SetSwitch"
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -65,6 +80,17 @@ type OperatorServiceClient interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists orders, newest first: those that wait for an operator, or those in another status.
+	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
+	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
+	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
+	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once.
+	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
+	// Lists the kill switch of every product.
+	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
+	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
+	// on. A product that the configuration has paused stays paused.
+	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
@@ -110,6 +136,39 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listOrderQueue: connect.NewClient[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse](
+			httpClient,
+			baseURL+OperatorServiceListOrderQueueProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListOrderQueue")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		inspectOrder: connect.NewClient[v1.InspectOrderRequest, v1.InspectOrderResponse](
+			httpClient,
+			baseURL+OperatorServiceInspectOrderProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("InspectOrder")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		decideOrder: connect.NewClient[v1.DecideOrderRequest, v1.DecideOrderResponse](
+			httpClient,
+			baseURL+OperatorServiceDecideOrderProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("DecideOrder")),
+			connect.WithClientOptions(opts...),
+		),
+		listSwitches: connect.NewClient[v1.ListSwitchesRequest, v1.ListSwitchesResponse](
+			httpClient,
+			baseURL+OperatorServiceListSwitchesProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListSwitches")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		setSwitch: connect.NewClient[v1.SetSwitchRequest, v1.SetSwitchResponse](
+			httpClient,
+			baseURL+OperatorServiceSetSwitchProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("SetSwitch")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -120,6 +179,11 @@ type operatorServiceClient struct {
 	retryFeeJob       *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
 	reconcile         *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
+	listOrderQueue    *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
+	inspectOrder      *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
+	decideOrder       *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
+	listSwitches      *connect.Client[v1.ListSwitchesRequest, v1.ListSwitchesResponse]
+	setSwitch         *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -167,6 +231,51 @@ func (c *operatorServiceClient) GetReconciliation(ctx context.Context, req *v1.G
 	return nil, err
 }
 
+// ListOrderQueue calls roamcard.v1.OperatorService.ListOrderQueue.
+func (c *operatorServiceClient) ListOrderQueue(ctx context.Context, req *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error) {
+	response, err := c.listOrderQueue.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// InspectOrder calls roamcard.v1.OperatorService.InspectOrder.
+func (c *operatorServiceClient) InspectOrder(ctx context.Context, req *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error) {
+	response, err := c.inspectOrder.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// DecideOrder calls roamcard.v1.OperatorService.DecideOrder.
+func (c *operatorServiceClient) DecideOrder(ctx context.Context, req *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error) {
+	response, err := c.decideOrder.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListSwitches calls roamcard.v1.OperatorService.ListSwitches.
+func (c *operatorServiceClient) ListSwitches(ctx context.Context, req *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error) {
+	response, err := c.listSwitches.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// SetSwitch calls roamcard.v1.OperatorService.SetSwitch.
+func (c *operatorServiceClient) SetSwitch(ctx context.Context, req *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error) {
+	response, err := c.setSwitch.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	// Lists the jobs that withdraw the platform fee from issued cards, newest first.
@@ -182,6 +291,17 @@ type OperatorServiceHandler interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists orders, newest first: those that wait for an operator, or those in another status.
+	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
+	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
+	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
+	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once.
+	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
+	// Lists the kill switch of every product.
+	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
+	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
+	// on. A product that the configuration has paused stays paused.
+	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -223,6 +343,39 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceListOrderQueueHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListOrderQueueProcedure,
+		svc.ListOrderQueue,
+		connect.WithSchema(operatorServiceMethods.ByName("ListOrderQueue")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceInspectOrderHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceInspectOrderProcedure,
+		svc.InspectOrder,
+		connect.WithSchema(operatorServiceMethods.ByName("InspectOrder")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceDecideOrderHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceDecideOrderProcedure,
+		svc.DecideOrder,
+		connect.WithSchema(operatorServiceMethods.ByName("DecideOrder")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListSwitchesHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListSwitchesProcedure,
+		svc.ListSwitches,
+		connect.WithSchema(operatorServiceMethods.ByName("ListSwitches")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceSetSwitchHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceSetSwitchProcedure,
+		svc.SetSwitch,
+		connect.WithSchema(operatorServiceMethods.ByName("SetSwitch")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceListFeeJobsProcedure:
@@ -235,6 +388,16 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
 			operatorServiceGetReconciliationHandler.ServeHTTP(w, r)
+		case OperatorServiceListOrderQueueProcedure:
+			operatorServiceListOrderQueueHandler.ServeHTTP(w, r)
+		case OperatorServiceInspectOrderProcedure:
+			operatorServiceInspectOrderHandler.ServeHTTP(w, r)
+		case OperatorServiceDecideOrderProcedure:
+			operatorServiceDecideOrderHandler.ServeHTTP(w, r)
+		case OperatorServiceListSwitchesProcedure:
+			operatorServiceListSwitchesHandler.ServeHTTP(w, r)
+		case OperatorServiceSetSwitchProcedure:
+			operatorServiceSetSwitchHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -262,4 +425,24 @@ func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.Reconc
 
 func (UnimplementedOperatorServiceHandler) GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetReconciliation is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListOrderQueue is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.InspectOrder is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.DecideOrder is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListSwitches is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.SetSwitch is not implemented"))
 }

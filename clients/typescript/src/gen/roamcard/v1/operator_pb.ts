@@ -6,13 +6,15 @@ import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegen
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Order } from "./order_pb.js";
+import { file_roamcard_v1_order } from "./order_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file roamcard/v1/operator.proto.
  */
 export const file_roamcard_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24i/wEKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmciegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSJsCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAhCCwoJX29yZGVyX2lkMs0DCg9PcGVyYXRvclNlcnZpY2USVQoLTGlzdEZlZUpvYnMSHy5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1JlcXVlc3QaIC5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1Jlc3BvbnNlIgOQAgESXAoPUmVjb25jaWxlRmVlSm9iEiMucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlc3BvbnNlElAKC1JldHJ5RmVlSm9iEh8ucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXF1ZXN0GiAucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXNwb25zZRJKCglSZWNvbmNpbGUSHS5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuUmVjb25jaWxlUmVzcG9uc2USZwoRR2V0UmVjb25jaWxpYXRpb24SJS5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QaJi5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlc3BvbnNlIgOQAgFCbQoPY29tLnJvYW1jYXJkLnYxQg1PcGVyYXRvclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24i/wEKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmciegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSJsCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAhCCwoJX29yZGVyX2lkIoUBChVMaXN0T3JkZXJRdWV1ZVJlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ0ChZMaXN0T3JkZXJRdWV1ZVJlc3BvbnNlEigKBm9yZGVycxgBIAMoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i0QEKC1F1ZXVlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg0KBW93bmVyGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDgoGcmVhc29uGAYgASgJEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCInChNJbnNwZWN0T3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIqUCChRJbnNwZWN0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyEg0KBW93bmVyGAIgASgJEiwKCHBheW1lbnRzGAMgAygLMhoucm9hbWNhcmQudjEuUGF5bWVudFJlY29yZBIpCgZyZWZ1bmQYBCABKAsyGS5yb2FtY2FyZC52MS5SZWZ1bmRSZWNvcmQSJAoEam9icxgFIAMoCzIWLnJvYW1jYXJkLnYxLkpvYlJlY29yZBIyCgpyZWZlcmVuY2VzGAYgAygLMh4ucm9hbWNhcmQudjEuUHJvdmlkZXJSZWZlcmVuY2USKAoIdGltZWxpbmUYByADKAsyFi5yb2FtY2FyZC52MS5PcmRlck1vdmUijQIKDVBheW1lbnRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEg0KBXBheWVyGAMgASgJEg4KBmFtb3VudBgEIAEoCRINCgVub25jZRgFIAEoCRIYCgt0cmFuc2FjdGlvbhgGIAEoCUgAiAEBEhgKC2RlYWRfcmVhc29uGAcgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uQg4KDF9kZWFkX3JlYXNvbiLSAgoMUmVmdW5kUmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIQCgh0cmVhc3VyeRgDIAEoCRIKCgJ0bxgEIAEoCRIOCgZhbW91bnQYBSABKAkSDQoFbm9uY2UYBiABKAkSMAoMdmFsaWRfYmVmb3JlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0cmFuc2FjdGlvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXNpZ25lZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uIpcCCglKb2JSZWNvcmQSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHYXR0ZW1wdBgEIAEoDRIRCgRzdGVwGAUgASgJSACIAQESFwoKbGFzdF9lcnJvchgGIAEoCUgBiAEBEioKBnJ1bl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwQg0KC19sYXN0X2Vycm9yIkUKEVByb3ZpZGVyUmVmZXJlbmNlEgwKBHN0ZXAYASABKAkSDwoHdmVyc2lvbhgCIAEoDRIRCglyZWZlcmVuY2UYAyABKAkipgEKCU9yZGVyTW92ZRIPCgd2ZXJzaW9uGAEgASgNEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJEg0KBWFjdG9yGAUgASgJEg4KBnJlYXNvbhgGIAEoCRInCghldmlkZW5jZRgHIAMoCzIVLnJvYW1jYXJkLnYxLkV2aWRlbmNlIicKCEV2aWRlbmNlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiRgoSRGVjaWRlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkiPgoTRGVjaWRlT3JkZXJSZXNwb25zZRInCgVvcmRlchgBIAEoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyIhUKE0xpc3RTd2l0Y2hlc1JlcXVlc3QiPQoUTGlzdFN3aXRjaGVzUmVzcG9uc2USJQoIc3dpdGNoZXMYASADKAsyEy5yb2FtY2FyZC52MS5Td2l0Y2giUwoQU2V0U3dpdGNoUmVxdWVzdBIPCgdwcm9kdWN0GAEgASgJEhMKBnBhdXNlZBgCIAEoCEgAiAEBEg4KBnJlYXNvbhgDIAEoCUIJCgdfcGF1c2VkIjgKEVNldFN3aXRjaFJlc3BvbnNlEiMKBnN3aXRjaBgBIAEoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCKdAQoGU3dpdGNoEg8KB3Byb2R1Y3QYASABKAkSDgoGcGF1c2VkGAIgASgIEhMKBnJlYXNvbhgDIAEoCUgAiAEBEhUKCG9wZXJhdG9yGAQgASgJSAGIAQESLgoKY2hhbmdlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3JlYXNvbkILCglfb3BlcmF0b3Iy/wYKD09wZXJhdG9yU2VydmljZRJVCgtMaXN0RmVlSm9icxIfLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVxdWVzdBogLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVzcG9uc2UiA5ACARJcCg9SZWNvbmNpbGVGZWVKb2ISIy5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXF1ZXN0GiQucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USUAoLUmV0cnlGZWVKb2ISHy5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlcXVlc3QaIC5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlc3BvbnNlEkoKCVJlY29uY2lsZRIdLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlcXVlc3QaHi5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXNwb25zZRJnChFHZXRSZWNvbmNpbGlhdGlvbhIlLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2UiA5ACARJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlQm0KD2NvbS5yb2FtY2FyZC52MUINT3BlcmF0b3JQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.ListFeeJobsRequest
@@ -465,6 +467,706 @@ export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 14);
 
 /**
+ * @generated from message roamcard.v1.ListOrderQueueRequest
+ */
+export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest"> & {
+  /**
+   * Only orders in this status; operator_review when absent.
+   *
+   * @generated from field: optional string status = 1;
+   */
+  status?: string | undefined;
+
+  /**
+   * How many orders a page holds, 1 to 100; 50 when absent.
+   *
+   * @generated from field: optional uint32 page_size = 2;
+   */
+  pageSize?: number | undefined;
+
+  /**
+   * The `nextPageToken` of the page before.
+   *
+   * @generated from field: optional string page_token = 3;
+   */
+  pageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListOrderQueueRequest.
+ * Use `create(ListOrderQueueRequestSchema)` to create a new message.
+ */
+export const ListOrderQueueRequestSchema: GenMessage<ListOrderQueueRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 15);
+
+/**
+ * @generated from message roamcard.v1.ListOrderQueueResponse
+ */
+export type ListOrderQueueResponse = Message<"roamcard.v1.ListOrderQueueResponse"> & {
+  /**
+   * @generated from field: repeated roamcard.v1.QueuedOrder orders = 1;
+   */
+  orders: QueuedOrder[];
+
+  /**
+   * Present when there are more.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListOrderQueueResponse.
+ * Use `create(ListOrderQueueResponseSchema)` to create a new message.
+ */
+export const ListOrderQueueResponseSchema: GenMessage<ListOrderQueueResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 16);
+
+/**
+ * An order as it lies before an operator.
+ *
+ * @generated from message roamcard.v1.QueuedOrder
+ */
+export type QueuedOrder = Message<"roamcard.v1.QueuedOrder"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * card_issue, card_topup or esim.
+   *
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string status = 3;
+   */
+  status: string;
+
+  /**
+   * The wallet that pays, in EIP-55 form.
+   *
+   * @generated from field: string owner = 4;
+   */
+  owner: string;
+
+  /**
+   * @generated from field: uint32 amount_usd_cents = 5;
+   */
+  amountUsdCents: number;
+
+  /**
+   * Why it came to its status.
+   *
+   * @generated from field: string reason = 6;
+   */
+  reason: string;
+
+  /**
+   * When it did.
+   *
+   * @generated from field: google.protobuf.Timestamp since = 7;
+   */
+  since?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 8;
+   */
+  createdAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.QueuedOrder.
+ * Use `create(QueuedOrderSchema)` to create a new message.
+ */
+export const QueuedOrderSchema: GenMessage<QueuedOrder> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 17);
+
+/**
+ * @generated from message roamcard.v1.InspectOrderRequest
+ */
+export type InspectOrderRequest = Message<"roamcard.v1.InspectOrderRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+};
+
+/**
+ * Describes the message roamcard.v1.InspectOrderRequest.
+ * Use `create(InspectOrderRequestSchema)` to create a new message.
+ */
+export const InspectOrderRequestSchema: GenMessage<InspectOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 18);
+
+/**
+ * @generated from message roamcard.v1.InspectOrderResponse
+ */
+export type InspectOrderResponse = Message<"roamcard.v1.InspectOrderResponse"> & {
+  /**
+   * As its owner sees it.
+   *
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+
+  /**
+   * The wallet that pays, in EIP-55 form.
+   *
+   * @generated from field: string owner = 2;
+   */
+  owner: string;
+
+  /**
+   * Every authorization claimed for the order, oldest first.
+   *
+   * @generated from field: repeated roamcard.v1.PaymentRecord payments = 3;
+   */
+  payments: PaymentRecord[];
+
+  /**
+   * The authorization that brings the money back, if one was ever signed.
+   *
+   * @generated from field: roamcard.v1.RefundRecord refund = 4;
+   */
+  refund?: RefundRecord | undefined;
+
+  /**
+   * The jobs that stand behind the order.
+   *
+   * @generated from field: repeated roamcard.v1.JobRecord jobs = 5;
+   */
+  jobs: JobRecord[];
+
+  /**
+   * The references that the provider knows the order by.
+   *
+   * @generated from field: repeated roamcard.v1.ProviderReference references = 6;
+   */
+  references: ProviderReference[];
+
+  /**
+   * Every move, oldest first.
+   *
+   * @generated from field: repeated roamcard.v1.OrderMove timeline = 7;
+   */
+  timeline: OrderMove[];
+};
+
+/**
+ * Describes the message roamcard.v1.InspectOrderResponse.
+ * Use `create(InspectOrderResponseSchema)` to create a new message.
+ */
+export const InspectOrderResponseSchema: GenMessage<InspectOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 19);
+
+/**
+ * One authorization claimed for an order.
+ *
+ * @generated from message roamcard.v1.PaymentRecord
+ */
+export type PaymentRecord = Message<"roamcard.v1.PaymentRecord"> & {
+  /**
+   * A uuid.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * claimed, paid or dead.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * @generated from field: string payer = 3;
+   */
+  payer: string;
+
+  /**
+   * In the token's atomic units, a decimal string.
+   *
+   * @generated from field: string amount = 4;
+   */
+  amount: string;
+
+  /**
+   * The authorization's nonce.
+   *
+   * @generated from field: string nonce = 5;
+   */
+  nonce: string;
+
+  /**
+   * @generated from field: optional string transaction = 6;
+   */
+  transaction?: string | undefined;
+
+  /**
+   * Why a dead one is dead.
+   *
+   * @generated from field: optional string dead_reason = 7;
+   */
+  deadReason?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 8;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp settled_at = 9;
+   */
+  settledAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.PaymentRecord.
+ * Use `create(PaymentRecordSchema)` to create a new message.
+ */
+export const PaymentRecordSchema: GenMessage<PaymentRecord> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 20);
+
+/**
+ * The authorization that brings an order's payment back.
+ *
+ * @generated from message roamcard.v1.RefundRecord
+ */
+export type RefundRecord = Message<"roamcard.v1.RefundRecord"> & {
+  /**
+   * A uuid.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * signed, paid or dead.
+   *
+   * @generated from field: string status = 2;
+   */
+  status: string;
+
+  /**
+   * The account it is paid from, in EIP-55 form.
+   *
+   * @generated from field: string treasury = 3;
+   */
+  treasury: string;
+
+  /**
+   * @generated from field: string to = 4;
+   */
+  to: string;
+
+  /**
+   * In the token's atomic units, a decimal string.
+   *
+   * @generated from field: string amount = 5;
+   */
+  amount: string;
+
+  /**
+   * The authorization's nonce, which follows from the order.
+   *
+   * @generated from field: string nonce = 6;
+   */
+  nonce: string;
+
+  /**
+   * When the present signature expires.
+   *
+   * @generated from field: google.protobuf.Timestamp valid_before = 7;
+   */
+  validBefore?: Timestamp | undefined;
+
+  /**
+   * @generated from field: optional string transaction = 8;
+   */
+  transaction?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 9;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp signed_at = 10;
+   */
+  signedAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp settled_at = 11;
+   */
+  settledAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.RefundRecord.
+ * Use `create(RefundRecordSchema)` to create a new message.
+ */
+export const RefundRecordSchema: GenMessage<RefundRecord> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 21);
+
+/**
+ * One job behind an order.
+ *
+ * @generated from message roamcard.v1.JobRecord
+ */
+export type JobRecord = Message<"roamcard.v1.JobRecord"> & {
+  /**
+   * A uuid.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * queued, processing, succeeded, failed or operator_review.
+   *
+   * @generated from field: string status = 3;
+   */
+  status: string;
+
+  /**
+   * @generated from field: uint32 attempt = 4;
+   */
+  attempt: number;
+
+  /**
+   * The last call begun that cannot be undone.
+   *
+   * @generated from field: optional string step = 5;
+   */
+  step?: string | undefined;
+
+  /**
+   * @generated from field: optional string last_error = 6;
+   */
+  lastError?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp run_at = 7;
+   */
+  runAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp created_at = 8;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp finished_at = 9;
+   */
+  finishedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.JobRecord.
+ * Use `create(JobRecordSchema)` to create a new message.
+ */
+export const JobRecordSchema: GenMessage<JobRecord> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 22);
+
+/**
+ * Our name for one call to a provider.
+ *
+ * @generated from message roamcard.v1.ProviderReference
+ */
+export type ProviderReference = Message<"roamcard.v1.ProviderReference"> & {
+  /**
+   * What was asked for, for example open or load.
+   *
+   * @generated from field: string step = 1;
+   */
+  step: string;
+
+  /**
+   * Which attempt it was; each has a reference of its own.
+   *
+   * @generated from field: uint32 version = 2;
+   */
+  version: number;
+
+  /**
+   * A uuid.
+   *
+   * @generated from field: string reference = 3;
+   */
+  reference: string;
+};
+
+/**
+ * Describes the message roamcard.v1.ProviderReference.
+ * Use `create(ProviderReferenceSchema)` to create a new message.
+ */
+export const ProviderReferenceSchema: GenMessage<ProviderReference> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 23);
+
+/**
+ * One move of an order.
+ *
+ * @generated from message roamcard.v1.OrderMove
+ */
+export type OrderMove = Message<"roamcard.v1.OrderMove"> & {
+  /**
+   * The order's version after it.
+   *
+   * @generated from field: uint32 version = 1;
+   */
+  version: number;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp at = 2;
+   */
+  at?: Timestamp | undefined;
+
+  /**
+   * @generated from field: string from = 3;
+   */
+  from: string;
+
+  /**
+   * @generated from field: string to = 4;
+   */
+  to: string;
+
+  /**
+   * buyer, worker or operator:<name>.
+   *
+   * @generated from field: string actor = 5;
+   */
+  actor: string;
+
+  /**
+   * @generated from field: string reason = 6;
+   */
+  reason: string;
+
+  /**
+   * What the move rests on.
+   *
+   * @generated from field: repeated roamcard.v1.Evidence evidence = 7;
+   */
+  evidence: Evidence[];
+};
+
+/**
+ * Describes the message roamcard.v1.OrderMove.
+ * Use `create(OrderMoveSchema)` to create a new message.
+ */
+export const OrderMoveSchema: GenMessage<OrderMove> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 24);
+
+/**
+ * One thing that a move rests on, by name.
+ *
+ * @generated from message roamcard.v1.Evidence
+ */
+export type Evidence = Message<"roamcard.v1.Evidence"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message roamcard.v1.Evidence.
+ * Use `create(EvidenceSchema)` to create a new message.
+ */
+export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 25);
+
+/**
+ * @generated from message roamcard.v1.DecideOrderRequest
+ */
+export type DecideOrderRequest = Message<"roamcard.v1.DecideOrderRequest"> & {
+  /**
+   * @generated from field: string order_id = 1;
+   */
+  orderId: string;
+
+  /**
+   * refund brings the money back; retry delivers once more, under a new reference after a refusal and by
+   * reading first after an unknown outcome; fulfilled says that it was delivered by hand.
+   *
+   * @generated from field: string action = 2;
+   */
+  action: string;
+
+  /**
+   * Why, for the audit trail; 1 to 500 characters.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message roamcard.v1.DecideOrderRequest.
+ * Use `create(DecideOrderRequestSchema)` to create a new message.
+ */
+export const DecideOrderRequestSchema: GenMessage<DecideOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 26);
+
+/**
+ * @generated from message roamcard.v1.DecideOrderResponse
+ */
+export type DecideOrderResponse = Message<"roamcard.v1.DecideOrderResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.QueuedOrder order = 1;
+   */
+  order?: QueuedOrder | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.DecideOrderResponse.
+ * Use `create(DecideOrderResponseSchema)` to create a new message.
+ */
+export const DecideOrderResponseSchema: GenMessage<DecideOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 27);
+
+/**
+ * @generated from message roamcard.v1.ListSwitchesRequest
+ */
+export type ListSwitchesRequest = Message<"roamcard.v1.ListSwitchesRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.ListSwitchesRequest.
+ * Use `create(ListSwitchesRequestSchema)` to create a new message.
+ */
+export const ListSwitchesRequestSchema: GenMessage<ListSwitchesRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 28);
+
+/**
+ * @generated from message roamcard.v1.ListSwitchesResponse
+ */
+export type ListSwitchesResponse = Message<"roamcard.v1.ListSwitchesResponse"> & {
+  /**
+   * @generated from field: repeated roamcard.v1.Switch switches = 1;
+   */
+  switches: Switch[];
+};
+
+/**
+ * Describes the message roamcard.v1.ListSwitchesResponse.
+ * Use `create(ListSwitchesResponseSchema)` to create a new message.
+ */
+export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 29);
+
+/**
+ * @generated from message roamcard.v1.SetSwitchRequest
+ */
+export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
+  /**
+   * card_issue, card_topup or esim.
+   *
+   * @generated from field: string product = 1;
+   */
+  product: string;
+
+  /**
+   * True closes the sale.
+   *
+   * @generated from field: optional bool paused = 2;
+   */
+  paused?: boolean | undefined;
+
+  /**
+   * Why, for the audit trail; 1 to 500 characters.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message roamcard.v1.SetSwitchRequest.
+ * Use `create(SetSwitchRequestSchema)` to create a new message.
+ */
+export const SetSwitchRequestSchema: GenMessage<SetSwitchRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 30);
+
+/**
+ * @generated from message roamcard.v1.SetSwitchResponse
+ */
+export type SetSwitchResponse = Message<"roamcard.v1.SetSwitchResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Switch switch = 1;
+   */
+  switch?: Switch | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.SetSwitchResponse.
+ * Use `create(SetSwitchResponseSchema)` to create a new message.
+ */
+export const SetSwitchResponseSchema: GenMessage<SetSwitchResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 31);
+
+/**
+ * The kill switch of one product.
+ *
+ * @generated from message roamcard.v1.Switch
+ */
+export type Switch = Message<"roamcard.v1.Switch"> & {
+  /**
+   * card_issue, card_topup or esim.
+   *
+   * @generated from field: string product = 1;
+   */
+  product: string;
+
+  /**
+   * Whether operators have closed the sale; the configuration can do so too.
+   *
+   * @generated from field: bool paused = 2;
+   */
+  paused: boolean;
+
+  /**
+   * Why it stands as it does, who set it and when; absent when nobody ever did.
+   *
+   * @generated from field: optional string reason = 3;
+   */
+  reason?: string | undefined;
+
+  /**
+   * @generated from field: optional string operator = 4;
+   */
+  operator?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp changed_at = 5;
+   */
+  changedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.Switch.
+ * Use `create(SwitchSchema)` to create a new message.
+ */
+export const SwitchSchema: GenMessage<Switch> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 32);
+
+/**
  * OperatorService is for the people who run the service. Every use is written to the audit trail
  * with the operator's name.
  *
@@ -523,6 +1225,57 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof GetReconciliationRequestSchema;
     output: typeof GetReconciliationResponseSchema;
+  },
+  /**
+   * Lists orders, newest first: those that wait for an operator, or those in another status.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ListOrderQueue
+   */
+  listOrderQueue: {
+    methodKind: "unary";
+    input: typeof ListOrderQueueRequestSchema;
+    output: typeof ListOrderQueueResponseSchema;
+  },
+  /**
+   * Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.InspectOrder
+   */
+  inspectOrder: {
+    methodKind: "unary";
+    input: typeof InspectOrderRequestSchema;
+    output: typeof InspectOrderResponseSchema;
+  },
+  /**
+   * Decides an order that waits in operator_review. The same Idempotency-Key decides it once.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.DecideOrder
+   */
+  decideOrder: {
+    methodKind: "unary";
+    input: typeof DecideOrderRequestSchema;
+    output: typeof DecideOrderResponseSchema;
+  },
+  /**
+   * Lists the kill switch of every product.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ListSwitches
+   */
+  listSwitches: {
+    methodKind: "unary";
+    input: typeof ListSwitchesRequestSchema;
+    output: typeof ListSwitchesResponseSchema;
+  },
+  /**
+   * Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
+   * on. A product that the configuration has paused stays paused.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.SetSwitch
+   */
+  setSwitch: {
+    methodKind: "unary";
+    input: typeof SetSwitchRequestSchema;
+    output: typeof SetSwitchResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_roamcard_v1_operator, 0);

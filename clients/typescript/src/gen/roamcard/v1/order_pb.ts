@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/order.proto.
  */
 export const file_roamcard_v1_order: GenFile = /*@__PURE__*/
-  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIpUDCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASLgoKY3JlYXRlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgMIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFQoIcmVwbGF5ZWQYDSABKAhIAYgBAUIOCgxfcGF5YWJsZV91cmxCCwoJX3JlcGxheWVkIo0BCgdQYXltZW50Eg0KBXBheWVyGAEgASgJEg8KB25ldHdvcmsYAiABKAkSDQoFYXNzZXQYAyABKAkSDgoGYW1vdW50GAQgASgJEhMKC3RyYW5zYWN0aW9uGAUgASgJEi4KCnNldHRsZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wImsKBVRvcHVwEg4KBnN0YXR1cxgBIAEoCRIXCg9ncm9zc191c2RfY2VudHMYAiABKA0SGgoSbG9hZF9mZWVfdXNkX2NlbnRzGAMgASgNEh0KFWNhcmRfY3JlZGl0X3VzZF9jZW50cxgEIAEoDSKQAQoISXNzdWFuY2USDgoGc3RhdHVzGAEgASgJEhQKB2NhcmRfaWQYAiABKAlIAIgBARIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYAyABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgEIAEoDUIKCghfY2FyZF9pZDL5AwoMT3JkZXJTZXJ2aWNlElIKCkxpc3RPcmRlcnMSHi5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVxdWVzdBofLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXNwb25zZSIDkAIBEkwKCEdldE9yZGVyEhwucm9hbWNhcmQudjEuR2V0T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuR2V0T3JkZXJSZXNwb25zZSIDkAIBElQKCldhdGNoT3JkZXISHi5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVxdWVzdBofLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJSZXNwb25zZSIDkAIBMAESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2VCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIroDCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQFCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZCKNAQoHUGF5bWVudBINCgVwYXllchgBIAEoCRIPCgduZXR3b3JrGAIgASgJEg0KBWFzc2V0GAMgASgJEg4KBmFtb3VudBgEIAEoCRITCgt0cmFuc2FjdGlvbhgFIAEoCRIuCgpzZXR0bGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKPAQoGUmVmdW5kEg4KBnN0YXR1cxgBIAEoCRIOCgZhbW91bnQYAiABKAkSCgoCdG8YAyABKAkSGAoLdHJhbnNhY3Rpb24YBCABKAlIAIgBARIvCgtyZWZ1bmRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uImsKBVRvcHVwEg4KBnN0YXR1cxgBIAEoCRIXCg9ncm9zc191c2RfY2VudHMYAiABKA0SGgoSbG9hZF9mZWVfdXNkX2NlbnRzGAMgASgNEh0KFWNhcmRfY3JlZGl0X3VzZF9jZW50cxgEIAEoDSKQAQoISXNzdWFuY2USDgoGc3RhdHVzGAEgASgJEhQKB2NhcmRfaWQYAiABKAlIAIgBARIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYAyABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgEIAEoDUIKCghfY2FyZF9pZDL5AwoMT3JkZXJTZXJ2aWNlElIKCkxpc3RPcmRlcnMSHi5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVxdWVzdBofLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXNwb25zZSIDkAIBEkwKCEdldE9yZGVyEhwucm9hbWNhcmQudjEuR2V0T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuR2V0T3JkZXJSZXNwb25zZSIDkAIBElQKCldhdGNoT3JkZXISHi5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVxdWVzdBofLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJSZXNwb25zZSIDkAIBMAESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2VCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.CreateOrderRequest
@@ -351,6 +351,13 @@ export type Order = Message<"roamcard.v1.Order"> & {
   topup?: Topup | undefined;
 
   /**
+   * How the money comes back, for an order that will never be delivered.
+   *
+   * @generated from field: roamcard.v1.Refund refund = 10;
+   */
+  refund?: Refund | undefined;
+
+  /**
    * @generated from field: google.protobuf.Timestamp created_at = 11;
    */
   createdAt?: Timestamp | undefined;
@@ -434,13 +441,62 @@ export const PaymentSchema: GenMessage<Payment> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_order, 13);
 
 /**
+ * A payment on its way back to who made it.
+ *
+ * @generated from message roamcard.v1.Refund
+ */
+export type Refund = Message<"roamcard.v1.Refund"> & {
+  /**
+   * pending or refunded.
+   *
+   * @generated from field: string status = 1;
+   */
+  status: string;
+
+  /**
+   * The amount in the token's atomic units, a decimal string: all that was paid.
+   *
+   * @generated from field: string amount = 2;
+   */
+  amount: string;
+
+  /**
+   * The wallet that paid, in EIP-55 form.
+   *
+   * @generated from field: string to = 3;
+   */
+  to: string;
+
+  /**
+   * The hash of the transaction that moved the money back.
+   *
+   * @generated from field: optional string transaction = 4;
+   */
+  transaction?: string | undefined;
+
+  /**
+   * When the refund was seen on chain.
+   *
+   * @generated from field: google.protobuf.Timestamp refunded_at = 5;
+   */
+  refundedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.Refund.
+ * Use `create(RefundSchema)` to create a new message.
+ */
+export const RefundSchema: GenMessage<Refund> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 14);
+
+/**
  * How the crediting of a card stands.
  *
  * @generated from message roamcard.v1.Topup
  */
 export type Topup = Message<"roamcard.v1.Topup"> & {
   /**
-   * unpaid, queued, pending, credited, or review when an operator looks at it.
+   * unpaid, queued, pending, credited, refused when it will never come, or review when an operator looks at it.
    *
    * @generated from field: string status = 1;
    */
@@ -473,7 +529,7 @@ export type Topup = Message<"roamcard.v1.Topup"> & {
  * Use `create(TopupSchema)` to create a new message.
  */
 export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 14);
+  messageDesc(file_roamcard_v1_order, 15);
 
 /**
  * How the issuing of a card stands.
@@ -482,7 +538,7 @@ export const TopupSchema: GenMessage<Topup> = /*@__PURE__*/
  */
 export type Issuance = Message<"roamcard.v1.Issuance"> & {
   /**
-   * unpaid, queued, pending, active, or review when an operator looks at it.
+   * unpaid, queued, pending, active, refused when it will never come, or review when an operator looks at it.
    *
    * @generated from field: string status = 1;
    */
@@ -515,7 +571,7 @@ export type Issuance = Message<"roamcard.v1.Issuance"> & {
  * Use `create(IssuanceSchema)` to create a new message.
  */
 export const IssuanceSchema: GenMessage<Issuance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_order, 15);
+  messageDesc(file_roamcard_v1_order, 16);
 
 /**
  * OrderService opens, pays and reads the orders of a wallet.

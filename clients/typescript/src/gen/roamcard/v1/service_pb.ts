@@ -288,6 +288,8 @@ export type CardConfig = Message<"roamcard.v1.CardConfig"> & {
   loadFeeBps: number;
 
   /**
+   * Whether the sale of cards is closed, by the configuration or by an operator.
+   *
    * @generated from field: bool issue_paused = 8;
    */
   issuePaused: boolean;

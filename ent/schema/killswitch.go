@@ -1,0 +1,30 @@
+package schema
+
+import (
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+)
+
+// KillSwitch says whether operators have closed the sale of a product. A product without one is open.
+type KillSwitch struct{ ent.Schema }
+
+// Fields of a kill switch. The id is the product.
+func (KillSwitch) Fields() []ent.Field {
+	return []ent.Field{
+		field.String("id").Immutable(),
+		field.Bool("paused"),
+		field.Text("reason"),
+		field.String("actor"),
+		field.Time("changed_at"),
+	}
+}
+
+// Annotations of a kill switch.
+func (KillSwitch) Annotations() []schema.Annotation {
+	return []schema.Annotation{
+		entsql.Table("switches"),
+		entsql.Checks(map[string]string{"switches_product": oneOf("id", orderKinds)}),
+	}
+}

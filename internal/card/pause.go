@@ -1,0 +1,39 @@
+package card
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// IssuePaused reports that no cards are sold, by the configuration or by an operator.
+func (c *Cards) IssuePaused(ctx context.Context) (bool, error) {
+	return c.paused(ctx, order.CardIssue, c.Paused)
+}
+
+// selling fails with the refusal while the sale of a product is closed.
+func (c *Cards) selling(ctx context.Context, product order.Kind, configured bool, refusal *fault.Fault) error {
+	paused, err := c.paused(ctx, product, configured)
+	if err != nil {
+		return err
+	}
+	if paused {
+		return refusal
+	}
+	return nil
+}
+
+// paused joins the two words that close a sale: the configuration's, which no operator overrules, and the
+// operators'.
+func (c *Cards) paused(ctx context.Context, product order.Kind, configured bool) (bool, error) {
+	if configured || c.Stopped == nil {
+		return configured, nil
+	}
+	stopped, err := c.Stopped(ctx, product)
+	if err != nil {
+		return false, fmt.Errorf("read the kill switch: %w", err)
+	}
+	return stopped, nil
+}

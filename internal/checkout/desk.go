@@ -1,0 +1,207 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// Desk is what operators do with orders, and with the sale of products.
+type Desk struct {
+	Records  Records
+	Switches Switches
+	Refunds  Refunds
+	// Products name what their providers know an order by.
+	Products []Product
+}
+
+// Records keeps orders for operators. Every use is audited in its own transaction.
+type Records interface {
+	// Queue lists orders in a status, newest first.
+	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]Queued, error)
+	// Queued shows one order as the queue does. ErrNotFound when there is none.
+	Queued(ctx context.Context, id order.ID) (Queued, error)
+	// Life reads all there is of an order. ErrNotFound when there is none.
+	Life(ctx context.Context, id order.ID, act order.Act) (Life, error)
+	// Decide moves an order out of operator_review, and queues its job again unless the move ends it; once
+	// for each key. ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
+	// ErrKeyReused when the operator used the key for another decision.
+	Decide(ctx context.Context, id order.ID, to order.Status, act order.Act) error
+}
+
+// The errors of Records.
+var (
+	ErrNotInReview = errors.New("the order does not wait for an operator")
+	ErrKeyReused   = errors.New("the key was used for another act")
+)
+
+// QueueQuery asks for a page of orders.
+type QueueQuery struct {
+	Status order.Status
+	// Before is the last order of the page before.
+	Before order.ID
+	Limit  int
+}
+
+// Queued is an order as it lies before an operator.
+type Queued struct {
+	Order order.Order
+	// Reason is why it came to its status.
+	Reason string
+}
+
+// Life is all there is of an order.
+type Life struct {
+	Order      order.Order
+	Payments   []payment.Payment
+	Refund     *payment.Refund
+	Jobs       []job.Row
+	References []order.Reference
+	Timeline   []order.Event
+}
+
+// Sold is the order with the payment that decides it, as its owner sees it.
+func (l Life) Sold() Sold {
+	s := Sold{Order: l.Order, Refund: l.Refund}
+	if n := len(l.Payments); n > 0 {
+		s.Payment = l.Payments[n-1]
+	}
+	return s
+}
+
+// referrer is a product whose provider knows orders by references of ours.
+type referrer interface {
+	References(o order.Order) []order.Reference
+}
+
+// Decision is what an operator decides about an order in operator_review.
+type Decision string
+
+// The decisions.
+const (
+	// DecideRefund brings the money back.
+	DecideRefund Decision = "refund"
+	// DecideRetry delivers once more: under a new reference after a refusal that the provider confirmed, and
+	// otherwise by looking first for what the old one has become.
+	DecideRetry Decision = "retry"
+	// DecideFulfilled says that the goods were delivered by hand.
+	DecideFulfilled Decision = "fulfilled"
+)
+
+// leadsTo is where a decision moves an order.
+func (d Decision) leadsTo() (order.Status, error) {
+	switch d {
+	case DecideRefund:
+		return order.RefundPending, nil
+	case DecideRetry:
+		return order.Provisioning, nil
+	case DecideFulfilled:
+		return order.Fulfilled, nil
+	}
+	return "", fmt.Errorf("decision %q is none", d)
+}
+
+// Queue shows a page of orders in a status, newest first, and where the next page begins, if there is one.
+func (d Desk) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []Queued, next order.ID, err error) {
+	limit := q.Limit
+	q.Limit++
+	page, err = d.Records.Queue(ctx, q, act)
+	if err != nil {
+		return nil, "", fmt.Errorf("list the orders: %w", err)
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].Order.ID
+	}
+	return page, next, nil
+}
+
+// Inspect shows the whole life of an order.
+func (d Desk) Inspect(ctx context.Context, id order.ID, act order.Act) (Life, error) {
+	life, err := d.Records.Life(ctx, id, act)
+	if err != nil {
+		return Life{}, known(err, "read the order")
+	}
+	for _, p := range d.Products {
+		if r, ok := p.(referrer); ok && p.Kind() == life.Order.Kind && life.Order.Status.Paid() {
+			life.References = r.References(life.Order)
+		}
+	}
+	return life, nil
+}
+
+// Decide carries an operator's decision out. A repeat with the same key shows what became of it.
+func (d Desk) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (Queued, error) {
+	to, err := decision.leadsTo()
+	if err != nil {
+		return Queued{}, err
+	}
+	if why := d.Refunds.Unavailable(); decision == DecideRefund && why != "" {
+		return Queued{}, fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why).About(string(id))
+	}
+	if err := d.Records.Decide(ctx, id, to, act); err != nil {
+		return Queued{}, known(err, "decide the order")
+	}
+	q, err := d.Records.Queued(ctx, id)
+	if err != nil {
+		return Queued{}, known(err, "read the order")
+	}
+	return q, nil
+}
+
+// Closed shows the kill switch of every product.
+func (d Desk) Closed(ctx context.Context, act order.Act) ([]Switch, error) {
+	all, err := d.Switches.LookAtSwitches(ctx, act)
+	if err != nil {
+		return nil, fmt.Errorf("read the kill switches: %w", err)
+	}
+	return all, nil
+}
+
+// Close closes the sale of a product, or opens it again. A repeat with the same key changes nothing.
+func (d Desk) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (Switch, error) {
+	set, err := d.Switches.SetSwitch(ctx, product, paused, act)
+	if err != nil {
+		return Switch{}, known(err, "set the kill switch")
+	}
+	return set, nil
+}
+
+// Switch is the kill switch of one product.
+type Switch struct {
+	Product order.Kind
+	Paused  bool
+	// Reason, Operator and ChangedAt are of the last change; empty when there was none.
+	Reason, Operator string
+	ChangedAt        time.Time
+}
+
+// Switches keeps the kill switches.
+type Switches interface {
+	// Switches reads the switches of all products.
+	Switches(ctx context.Context) ([]Switch, error)
+	// LookAtSwitches is Switches for an operator, audited.
+	LookAtSwitches(ctx context.Context, act order.Act) ([]Switch, error)
+	// SetSwitch closes or opens the sale of a product, once for each key, and returns the switch as it
+	// stands now. ErrKeyReused when the operator used the key for another change of it.
+	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (Switch, error)
+}
+
+// known makes the errors of Records and Switches what an operator is told.
+func known(err error, act string) error {
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return fault.New(fault.OrderNotFound, "There is no order with this id.")
+	case errors.Is(err, ErrNotInReview):
+		return fault.New(fault.OrderNotInReview, "Only an order in operator_review can be decided.")
+	case errors.Is(err, ErrKeyReused):
+		return fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
+	}
+	return fmt.Errorf("%s: %w", act, err)
+}

@@ -1,0 +1,182 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// Refunds is what brings money back. Without a treasury or a collector nothing is refunded by itself.
+type Refunds struct {
+	// Treasury signs; nil when no key is configured.
+	Treasury *payment.Treasury
+	// Collect brings a refund to the chain; nil when nobody can send it.
+	Collect Collector
+	// Patience is how long a refund may stay undecided before an operator looks at it.
+	Patience time.Duration
+}
+
+// Unavailable says why nothing can be refunded, or is empty.
+func (r Refunds) Unavailable() string {
+	switch {
+	case r.Treasury == nil:
+		return "no treasury key is configured"
+	case r.Collect == nil:
+		return "no relayer is configured to send refunds"
+	}
+	return ""
+}
+
+// RefundStore keeps refunds. Writes carry a job's fence, as those of Store.
+type RefundStore interface {
+	// Refunds finds the refunds of orders; an order without one is left out.
+	Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error)
+	// SignRefund keeps a refund before anything of it is sent: a new one, or a new window of earlier, which
+	// must be as it was read.
+	SignRefund(ctx context.Context, f job.Fence, r payment.Refund, earlier *payment.Refund) error
+	// Refunded records a proven refund, moves its order to refunded, and enqueues the job that follows the
+	// refund until it is final.
+	Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) error
+	// GiveUpRefund records that a signed refund can never move its money, and moves its order.
+	GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) error
+	// ReproveRefund records where a paid refund's transfer stands for good.
+	ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund) error
+}
+
+// refused moves an order whose provider proved that it will never deliver: to its refund, or to a person
+// where nothing can be refunded.
+func (c *Checkout) refused(ctx context.Context, l *job.Lease, o order.Order, at order.Progress) error {
+	to := order.RefundPending
+	if why := c.Refunds.Unavailable(); why != "" {
+		to = order.OperatorReview
+		at.Evidence = with(at.Evidence, "not_refunded", why)
+	}
+	m := worker(o, to, at)
+	m.Refused = true
+	return c.take(ctx, l, m)
+}
+
+// refund takes one step of an order's refund. The order leaves refund_pending only when the money has
+// moved or when no authorization that could move it is left: so nothing that comes after, a delivery or
+// another refund, can come on top of it.
+func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (time.Duration, error) {
+	r, err := c.refundOf(ctx, o.ID)
+	switch {
+	case err != nil && !errors.Is(err, ErrNotFound):
+		return 0, err
+	case err != nil:
+		return c.sign(ctx, l, o, nil)
+	case r.Status == payment.RefundDead:
+		return c.sign(ctx, l, o, &r)
+	}
+	verdict, err := c.bringBack(ctx, r)
+	if err != nil {
+		return 0, err
+	}
+	switch verdict.State {
+	case payment.Moved:
+		return 0, c.refunded(ctx, l, o, r, *verdict.Receipt)
+	case payment.Gone:
+		if verdict.Reason == payment.ReasonExpired && c.Refunds.Unavailable() == "" && !c.impatient(o) {
+			return c.sign(ctx, l, o, &r)
+		}
+		return 0, c.giveUp(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason)
+	case payment.Unknown, payment.Unused:
+	}
+	c.Log.WarnContext(ctx, "refund waits", slog.String("order", string(o.ID)), slog.String("treasury", r.Authorization.From.String()),
+		slog.Int64("atomic", int64(r.Authorization.Value)), slog.Duration("for", c.Now().Sub(o.UpdatedAt)))
+	return min(max(refundAgain, c.Now().Sub(o.UpdatedAt)/20), time.Minute), nil
+}
+
+// refundAgain is how long an undecided refund rests at least.
+const refundAgain = 500 * time.Millisecond
+
+func (c *Checkout) impatient(o order.Order) bool {
+	return c.Now().Sub(o.UpdatedAt) > c.Refunds.Patience
+}
+
+// sign stores the refund's authorization, with which the next step begins. Nothing of an earlier one can
+// move money any more.
+func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlier *payment.Refund) (time.Duration, error) {
+	if why := c.Refunds.Unavailable(); why != "" {
+		return 0, c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why})
+	}
+	pay, err := c.payment(ctx, o.ID)
+	if err != nil {
+		return 0, fmt.Errorf("read the payment: %w", err)
+	}
+	r, err := c.Refunds.Treasury.Refund(pay, earlier, c.Now())
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Store.SignRefund(ctx, l.Fence(), r, earlier); err != nil {
+		return 0, fmt.Errorf("store the refund: %w", err)
+	}
+	faultpoint.Reach("refund.stored")
+	return 0, nil
+}
+
+// bringBack brings a signed refund to a verdict of the chain. Where nobody sends any more, it only looks:
+// somebody else still may.
+func (c *Checkout) bringBack(ctx context.Context, r payment.Refund) (payment.Verdict, error) {
+	if c.Refunds.Collect != nil {
+		return c.Refunds.Collect.Collect(ctx, r.Payment()), nil
+	}
+	v, err := c.Chain.Judge(ctx, r.Authorization, r.Since())
+	if err != nil {
+		return payment.Verdict{}, fmt.Errorf("look for the refund: %w", err)
+	}
+	return v, nil
+}
+
+func (c *Checkout) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt) error {
+	faultpoint.Reach("refund.seen")
+	r.Status, r.Receipt = payment.RefundPaid, &receipt
+	m := worker(o, order.Refunded, order.Progress{Reason: "refund proven", Evidence: map[string]string{
+		"refund": r.ID.String(), "transaction": receipt.Transaction.String(), "amount": receipt.Amount.String(),
+	}})
+	if err := c.Store.Refunded(ctx, l.Fence(), r, m, refundConfirmJob(r)); err != nil {
+		return fmt.Errorf("record the refund: %w", err)
+	}
+	faultpoint.Reach("refund.committed")
+	return nil
+}
+
+func (c *Checkout) giveUp(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, why string) error {
+	r.Status = payment.RefundDead
+	m := worker(o, order.OperatorReview, order.Progress{Reason: why, Evidence: map[string]string{
+		"refund": r.ID.String(), "treasury": r.Authorization.From.String(), "amount": r.Authorization.Value.String(),
+	}})
+	if err := c.Store.GiveUpRefund(ctx, l.Fence(), r, m); err != nil {
+		return fmt.Errorf("give the refund up: %w", err)
+	}
+	return nil
+}
+
+func (c *Checkout) refundOf(ctx context.Context, id order.ID) (payment.Refund, error) {
+	found, err := c.Store.Refunds(ctx, id)
+	if err != nil {
+		return payment.Refund{}, fmt.Errorf("read the refund: %w", err)
+	}
+	r, ok := found[id]
+	if !ok {
+		return payment.Refund{}, ErrNotFound
+	}
+	return r, nil
+}
+
+// with is evidence with one thing more.
+func with(evidence map[string]string, name, value string) map[string]string {
+	more := map[string]string{name: value}
+	for k, v := range evidence {
+		more[k] = v
+	}
+	return more
+}

@@ -1,0 +1,107 @@
+package checkout
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// RefundConfirming is the kind of the job that follows a refund until no reorganisation can undo it.
+const RefundConfirming job.Kind = "refund_confirm"
+
+// RefundConfirmArgs names the order whose refund is followed.
+type RefundConfirmArgs struct {
+	Order order.ID `json:"order"`
+}
+
+// Kind implements job.Args.
+func (RefundConfirmArgs) Kind() job.Kind { return RefundConfirming }
+
+func refundConfirmJob(r payment.Refund) job.New {
+	return job.New{Args: RefundConfirmArgs{Order: r.Order}, UniqueKey: r.ID.String(), MaxAttempts: carryAttempts}
+}
+
+// ConfirmRefund handles the job of a refund that was seen on chain. One that a reorganisation undid is
+// sent again; one whose window has passed meanwhile is signed again, with the same nonce.
+func (c *Checkout) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[RefundConfirmArgs](l.Row())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
+	}
+	r, err := c.refundOf(ctx, a.Order)
+	if err != nil {
+		return job.Outcome{}, err
+	}
+	final, err := c.Final.Judge(ctx, r.Authorization, r.Since())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("judge the refund: %w", err)
+	}
+	switch final.State {
+	case payment.Moved:
+		faultpoint.Reach("refund.final")
+		if err := c.refundStands(ctx, l, r, *final.Receipt); err != nil {
+			return job.Outcome{}, err
+		}
+		return job.Done(), nil
+	case payment.Gone:
+		if final.Reason != payment.ReasonExpired || c.Refunds.Unavailable() != "" {
+			return job.Review("the refund was undone: " + final.Reason), nil
+		}
+		if r, err = c.signAgain(ctx, l, r); err != nil {
+			return job.Outcome{}, err
+		}
+	case payment.Unknown, payment.Unused:
+	}
+	if c.Now().Sub(l.Row().CreatedAt) > confirmPatience {
+		return job.Review("the refund never became final"), nil
+	}
+	if err := c.restoreRefund(ctx, r); err != nil {
+		return job.Outcome{}, err
+	}
+	return job.Snooze(confirmAgain), nil
+}
+
+// restoreRefund sends a refund again that the latest block does not show any more.
+func (c *Checkout) restoreRefund(ctx context.Context, r payment.Refund) error {
+	latest, err := c.Chain.Judge(ctx, r.Authorization, r.Since())
+	if err != nil {
+		return fmt.Errorf("look for the refund: %w", err)
+	}
+	if latest.State == payment.Unused && c.Refunds.Collect != nil {
+		c.Log.ErrorContext(ctx, "refund undone by a reorganisation", slog.String("order", string(r.Order)))
+		c.Refunds.Collect.Collect(ctx, r.Payment())
+	}
+	return nil
+}
+
+func (c *Checkout) signAgain(ctx context.Context, l *job.Lease, earlier payment.Refund) (payment.Refund, error) {
+	pay, err := c.payment(ctx, earlier.Order)
+	if err != nil {
+		return earlier, fmt.Errorf("read the payment: %w", err)
+	}
+	r, err := c.Refunds.Treasury.Refund(pay, &earlier, c.Now())
+	if err != nil {
+		return earlier, err
+	}
+	if err := c.Store.SignRefund(ctx, l.Fence(), r, &earlier); err != nil {
+		return earlier, fmt.Errorf("store the refund: %w", err)
+	}
+	return r, nil
+}
+
+// refundStands records the final transfer, which may stand in another transaction than the one first seen.
+func (c *Checkout) refundStands(ctx context.Context, l *job.Lease, r payment.Refund, final payment.Receipt) error {
+	if r.Receipt != nil && r.Receipt.Transaction == final.Transaction && r.Receipt.BlockHash == final.BlockHash {
+		return nil
+	}
+	r.Receipt = &final
+	if err := c.Store.ReproveRefund(ctx, l.Fence(), r); err != nil {
+		return fmt.Errorf("record the final transfer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package payment
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// RefundStatus is how far a refund has come.
+type RefundStatus string
+
+// The statuses. A dead refund may be signed again; nothing else follows paid.
+const (
+	// RefundSigned: the authorization is stored; it may be on its way, and anyone who has it may send it.
+	RefundSigned RefundStatus = "signed"
+	RefundPaid   RefundStatus = "paid"
+	// RefundDead: the authorization can never move the money any more.
+	RefundDead RefundStatus = "dead"
+)
+
+// Refund brings a payment back to its payer: an authorization in the other direction, signed by the
+// treasury. An order has at most one, and its nonce follows from the order, so the token itself refuses a
+// second transfer, whatever this program forgets.
+type Refund struct {
+	ID            uuid.UUID
+	Order         order.ID
+	Status        RefundStatus
+	Network       string
+	Asset         x402.Address
+	Authorization x402.Authorization
+	Signature     x402.Signature
+	// Receipt is set once the refund is paid.
+	Receipt   *Receipt
+	CreatedAt time.Time
+	// SignedAt is when the present window was signed.
+	SignedAt time.Time
+}
+
+// Payment is the refund as collectors and settlers take it.
+func (r Refund) Payment() Payment {
+	return Payment{
+		ID: r.ID, Order: r.Order, Status: Claimed, Network: r.Network, Asset: r.Asset,
+		Authorization: r.Authorization, Signature: r.Signature, CreatedAt: r.SignedAt,
+	}
+}
+
+// Since is when the chain is searched from for what became of the present window.
+func (r Refund) Since() time.Time { return r.SignedAt.Add(-lookback) }
+
+// RefundNonce is the nonce of an order's refund.
+func RefundNonce(id order.ID) x402.Hash {
+	return sha256.Sum256([]byte("roamcard refund v1" + string(id)))
+}
+
+// Treasury signs refunds.
+type Treasury struct {
+	key     *ecdsa.PrivateKey
+	address x402.Address
+	domain  x402.Domain
+	window  time.Duration
+}
+
+// NewTreasury makes a treasury whose authorizations live for a window.
+func NewTreasury(key *ecdsa.PrivateKey, domain x402.Domain, window time.Duration) *Treasury {
+	return &Treasury{key: key, address: x402.AddressOf(key), domain: domain, window: window}
+}
+
+// Address is the account that refunds are paid from.
+func (t *Treasury) Address() x402.Address { return t.address }
+
+// Refund signs the way back of a payment. earlier is the order's refund, if it has one: it keeps its
+// identity and gets a new window. The caller knows that the earlier authorization is dead.
+func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, error) {
+	r := Refund{ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now}
+	if earlier != nil {
+		r = *earlier
+	}
+	if r.Status != RefundPaid {
+		r.Status = RefundSigned
+	}
+	r.SignedAt = now
+	r.Authorization = x402.Authorization{
+		From: t.address, To: p.Authorization.From, Value: p.Authorization.Value,
+		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Order),
+	}
+	var err error
+	if r.Signature, err = t.domain.Sign(r.Authorization, t.key); err != nil {
+		return Refund{}, fmt.Errorf("sign the refund: %w", err)
+	}
+	return r, nil
+}
+
+// Outward is the settler of refunds: another one, with the places of its own at which a test may stop it.
+type Outward struct{ Settler }
+
+// Submit implements Settler.
+func (o Outward) Submit(ctx context.Context, p Payment) error {
+	faultpoint.Reach("refund.before_send")
+	err := o.Settler.Submit(ctx, p)
+	if err == nil {
+		faultpoint.Reach("refund.sent")
+	}
+	return err
+}

@@ -1,0 +1,338 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"entgo.io/ent/dialect/sql"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/audit"
+	entcard "github.com/roamcard/roamcard/ent/card"
+	entorder "github.com/roamcard/roamcard/ent/order"
+	entpayment "github.com/roamcard/roamcard/ent/payment"
+	entrefund "github.com/roamcard/roamcard/ent/refund"
+	enttimeline "github.com/roamcard/roamcard/ent/timeline"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// Desk keeps orders for operators. It implements checkout.Records and checkout.Switches.
+type Desk struct{ s *Store }
+
+// Desk is the part of the store that operators use.
+func (s *Store) Desk() Desk { return Desk{s} }
+
+// What operators do with orders, as the audit trail names it.
+const (
+	actQueue   = "orders.list"
+	actInspect = "order.inspect"
+	actDecide  = "order.decide"
+)
+
+// Queue implements checkout.Records.
+func (d Desk) Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) ([]checkout.Queued, error) {
+	var page []checkout.Queued
+	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		query := tx.Order.Query().Where(entorder.StatusEQ(entorder.Status(q.Status)))
+		if q.Before != "" {
+			query = query.Where(entorder.IDLT(string(q.Before)))
+		}
+		rows, err := query.Order(entorder.ByID(sql.OrderDesc())).Limit(q.Limit).All(ctx)
+		if err != nil {
+			return err
+		}
+		if page, err = queuedOf(ctx, tx.Timeline, rows...); err != nil {
+			return err
+		}
+		return d.s.record(ctx, tx, act, actQueue, string(q.Status), nil, nil)
+	})
+	return page, err
+}
+
+// Queued implements checkout.Records.
+func (d Desk) Queued(ctx context.Context, id order.ID) (checkout.Queued, error) {
+	row, err := d.s.ent.Order.Get(ctx, string(id))
+	if ent.IsNotFound(err) {
+		return checkout.Queued{}, checkout.ErrNotFound
+	}
+	if err != nil {
+		return checkout.Queued{}, mapError(err)
+	}
+	page, err := queuedOf(ctx, d.s.ent.Timeline, row)
+	if err != nil {
+		return checkout.Queued{}, mapError(err)
+	}
+	return page[0], nil
+}
+
+// queuedOf adds to orders why they are where they are.
+func queuedOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Order) ([]checkout.Queued, error) {
+	page, ids := make([]checkout.Queued, len(rows)), make([]string, len(rows))
+	for i, row := range rows {
+		o, err := orderOf(row)
+		if err != nil {
+			return nil, err
+		}
+		page[i].Order, ids[i] = o, row.ID
+	}
+	moves, err := timeline.Query().Where(enttimeline.OrderIDIn(ids...)).Order(enttimeline.ByVersion()).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last := map[order.ID]string{}
+	for _, m := range moves {
+		last[order.ID(m.OrderID)] = m.Reason
+	}
+	for i := range page {
+		page[i].Reason = last[page[i].Order.ID]
+	}
+	return page, nil
+}
+
+// Life implements checkout.Records: all of it as it is at one moment.
+func (d Desk) Life(ctx context.Context, id order.ID, act order.Act) (checkout.Life, error) {
+	var life checkout.Life
+	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		life = checkout.Life{}
+		row, err := tx.Order.Get(ctx, string(id))
+		if ent.IsNotFound(err) {
+			return checkout.ErrNotFound
+		}
+		if err != nil {
+			return err
+		}
+		if life.Order, err = orderOf(row); err != nil {
+			return err
+		}
+		keys, err := lifeOfMoney(ctx, tx, &life)
+		if err != nil {
+			return err
+		}
+		if life.Jobs, err = jobsBehind(ctx, tx, id, keys); err != nil {
+			return err
+		}
+		if life.Timeline, err = movesOf(ctx, tx, id); err != nil {
+			return err
+		}
+		return d.s.record(ctx, tx, act, actInspect, string(id), nil, nil)
+	})
+	return life, err
+}
+
+// lifeOfMoney reads the payments and the refund of an order, and returns the keys of their jobs.
+func lifeOfMoney(ctx context.Context, tx *ent.Tx, life *checkout.Life) (keys []string, err error) {
+	payments, err := tx.Payment.Query().Where(entpayment.OrderID(string(life.Order.ID))).Order(entpayment.ByCreatedAt()).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range payments {
+		p, err := paymentOf(row)
+		if err != nil {
+			return nil, err
+		}
+		life.Payments, keys = append(life.Payments, p), append(keys, p.ID.String())
+	}
+	row, err := tx.Refund.Query().Where(entrefund.OrderID(string(life.Order.ID))).Only(ctx)
+	if ent.IsNotFound(err) {
+		return keys, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r, err := refundOf(row)
+	if err != nil {
+		return nil, err
+	}
+	life.Refund = &r
+	return append(keys, r.ID.String()), nil
+}
+
+const jobsBehindSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = ANY($1) AND unique_key = ANY($2) ORDER BY created_at, id`
+
+// jobsBehind finds the jobs of an order by their unique keys: its payments', its refund's and its cards'.
+func jobsBehind(ctx context.Context, tx *ent.Tx, id order.ID, keys []string) ([]job.Row, error) {
+	cards, err := tx.Card.Query().Where(entcard.OrderID(string(id))).IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cards {
+		keys = append(keys, c.String())
+	}
+	kinds := []job.Kind{checkout.Carrying, checkout.Confirming, checkout.RefundConfirming, card.FeeJob}
+	rows, err := raw(tx).Query(ctx, jobsBehindSQL, kindNames(kinds), keys)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(r pgx.CollectableRow) (job.Row, error) { return scanJob(r) })
+}
+
+func movesOf(ctx context.Context, tx *ent.Tx, id order.ID) ([]order.Event, error) {
+	rows, err := tx.Timeline.Query().Where(enttimeline.OrderID(string(id))).Order(enttimeline.ByVersion()).All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]order.Event, len(rows))
+	for i, row := range rows {
+		events[i] = order.Event{
+			Move: order.Move{
+				Order: id, From: order.Status(row.FromStatus), To: order.Status(row.ToStatus),
+				Actor: row.Actor, Reason: row.Reason, Evidence: row.Evidence,
+			},
+			Version: row.Version, At: row.At.UTC(),
+		}
+	}
+	return events, nil
+}
+
+// A worker that is just closing the job loses its lease: what follows is the decision's. The step stays,
+// for it says what the provider may have been sent; the attempts made so far are forgiven.
+const decideJobSQL = `
+	UPDATE jobs SET status = 'queued', last_error = '', run_at = now(), finished_at = NULL, forgiven = attempt,
+		lease_owner = NULL, lease_until = NULL, version = version + 1
+	WHERE kind = $1 AND unique_key = $2`
+
+const lockJobSQL = `SELECT FROM jobs WHERE kind = $1 AND unique_key = $2 FOR UPDATE`
+
+// decided is what the audit trail keeps of a decision.
+type decided struct {
+	Status order.Status `json:"status"`
+}
+
+// Decide implements checkout.Records. The job's lock comes first, as for every worker, so that of two
+// decisions one finds the order moved.
+func (d Desk) Decide(ctx context.Context, id order.ID, to order.Status, act order.Act) error {
+	m := order.Move{Order: id, From: order.OperatorReview, To: to, Actor: "operator:" + act.Operator, Reason: act.Reason}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		key, err := lockCarrier(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		if repeated, err := d.s.repeats(ctx, tx, act, actDecide, string(id), decided{to}); err != nil || repeated {
+			return err
+		}
+		row, err := tx.Order.Get(ctx, string(id))
+		if err != nil {
+			return err
+		}
+		if row.Status != entorder.StatusOperatorReview {
+			return checkout.ErrNotInReview
+		}
+		if err := nothingComesBack(ctx, tx, id); err != nil {
+			return err
+		}
+		if !to.Final() {
+			later(tx, decideJobSQL, checkout.Carrying, key)
+			wakeOnCommit(tx, topicJobs, "")
+		}
+		if err := moveOrder(ctx, tx, m, d.s.stamp()); err != nil {
+			return err
+		}
+		return d.s.record(ctx, tx, act, actDecide, string(id), decided{order.OperatorReview}, decided{to})
+	})
+	if err == nil {
+		d.s.Notify(topicOrder, string(id))
+	}
+	return err
+}
+
+// lockCarrier locks the job that carries a paid order, and returns its key.
+func lockCarrier(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err error) {
+	if _, err := tx.Order.Get(ctx, string(id)); ent.IsNotFound(err) {
+		return "", checkout.ErrNotFound
+	} else if err != nil {
+		return "", err
+	}
+	paid, err := tx.Payment.Query().Where(entpayment.OrderID(string(id)), entpayment.StatusEQ(entpayment.StatusPaid)).OnlyID(ctx)
+	if ent.IsNotFound(err) {
+		return "", checkout.ErrNotInReview
+	}
+	if err != nil {
+		return "", err
+	}
+	err = raw(tx).QueryRow(ctx, lockJobSQL, checkout.Carrying, paid.String()).Scan()
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = fmt.Errorf("order %s has no job", id)
+	}
+	return paid.String(), err
+}
+
+// nothingComesBack refuses to decide anything while a refund's authorization is out. The moves keep an
+// order in refund_pending until it is dead; this is the second lock on the same door.
+func nothingComesBack(ctx context.Context, tx *ent.Tx, id order.ID) error {
+	out, err := tx.Refund.Query().
+		Where(entrefund.OrderID(string(id)), entrefund.StatusNEQ(entrefund.Status(payment.RefundDead))).Exist(ctx)
+	if err == nil && out {
+		err = fmt.Errorf("order %s is in review while its refund may move money", id)
+	}
+	return err
+}
+
+// repeats reports that an operator's act with this key has been done. ErrKeyReused says that it was
+// another act.
+func (s *Store) repeats(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, after any) (bool, error) {
+	before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action),
+		audit.Subject(subject), audit.IdempotencyKey(act.Key)).Only(ctx)
+	if ent.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	same, err := sameJSON(before.After, after)
+	if err == nil && (!same || before.Reason != act.Reason) {
+		err = checkout.ErrKeyReused
+	}
+	return err == nil, err
+}
+
+// sameJSON compares a stored value with one to be stored; the database writes JSON in its own way.
+func sameJSON(stored json.RawMessage, v any) (bool, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return false, fmt.Errorf("encode the act: %w", err)
+	}
+	var was, is map[string]any
+	if err := errors.Join(json.Unmarshal(stored, &was), json.Unmarshal(b, &is)); err != nil {
+		return false, fmt.Errorf("read the act: %w", err)
+	}
+	if len(was) != len(is) {
+		return false, nil
+	}
+	for name, value := range is {
+		if was[name] != value {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// record writes an operator's act into the audit trail.
+func (s *Store) record(ctx context.Context, tx *ent.Tx, act order.Act, action, subject string, before, after any) error {
+	create := tx.Audit.Create().SetID(uuid.Must(uuid.NewV7())).SetAt(s.stamp()).SetActor(act.Operator).SetAction(action).
+		SetSubject(subject).SetReason(act.Reason).SetIdempotencyKey(act.Key)
+	for _, state := range []struct {
+		value any
+		set   func(json.RawMessage) *ent.AuditCreate
+	}{{before, create.SetBefore}, {after, create.SetAfter}} {
+		if state.value == nil {
+			continue
+		}
+		b, err := json.Marshal(state.value)
+		if err != nil {
+			return fmt.Errorf("encode the audit row: %w", err)
+		}
+		state.set(b)
+	}
+	return create.Exec(ctx)
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	entrefund "github.com/roamcard/roamcard/ent/refund"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Refunds implements checkout.RefundStore.
+func (o Orders) Refunds(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Refund, error) {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = string(id)
+	}
+	rows, err := o.s.ent.Refund.Query().Where(entrefund.OrderIDIn(names...)).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found := make(map[order.ID]payment.Refund, len(rows))
+	for _, row := range rows {
+		r, err := refundOf(row)
+		if err != nil {
+			return nil, err
+		}
+		found[r.Order] = r
+	}
+	return found, nil
+}
+
+// SignRefund implements checkout.RefundStore. The earlier window is the guard: of two that sign at once,
+// one finds it replaced.
+func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, earlier *payment.Refund) error {
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		a := r.Authorization
+		if earlier == nil {
+			return tx.Refund.Create().SetID(r.ID).SetOrderID(string(r.Order)).SetStatus(entrefund.Status(r.Status)).
+				SetNetwork(r.Network).SetAsset(r.Asset.Lower()).SetTreasury(a.From.Lower()).SetRecipient(a.To.Lower()).
+				SetValue(int64(a.Value)).SetNonce(a.Nonce.String()).SetValidBefore(int64(a.ValidBefore)).
+				SetSignature(r.Signature[:]).SetCreatedAt(r.CreatedAt).SetSignedAt(r.SignedAt).Exec(ctx)
+		}
+		n, err := tx.Refund.Update().
+			Where(entrefund.ID(r.ID), entrefund.StatusEQ(entrefund.Status(earlier.Status)),
+				entrefund.ValidBefore(int64(earlier.Authorization.ValidBefore))).
+			SetStatus(entrefund.Status(r.Status)).SetTreasury(a.From.Lower()).SetValidBefore(int64(a.ValidBefore)).
+			SetSignature(r.Signature[:]).SetSignedAt(r.SignedAt).Save(ctx)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("refund %s has been signed again meanwhile", r.ID)
+		}
+		return err
+	})
+}
+
+const (
+	proveRefundSQL = `
+		UPDATE refunds SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
+		WHERE id = $1 AND status = $2`
+	// A card that never became active is given up with its order: it must not keep its owner from another.
+	dropCardSQL = `UPDATE cards SET status = 'FAILED', updated_at = $2 WHERE order_id = $1 AND status = 'PENDING'`
+)
+
+// Refunded implements checkout.RefundStore.
+func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) error {
+	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+		proveRefund(tx, r, entrefund.StatusSigned)
+		post(tx, o.s.stamp(), ledger.Refunded(string(r.Order), r.Authorization.Value))
+		later(tx, dropCardSQL, r.Order, o.s.stamp())
+		if err := queueJob(ctx, tx, follow, nil); err != nil {
+			return err
+		}
+		return faultpoint.Fail("refund.before_commit")
+	})
+}
+
+// GiveUpRefund implements checkout.RefundStore.
+func (o Orders) GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) error {
+	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
+		n, err := tx.Refund.Update().
+			Where(entrefund.ID(r.ID), entrefund.StatusEQ(entrefund.StatusSigned),
+				entrefund.ValidBefore(int64(r.Authorization.ValidBefore))).
+			SetStatus(entrefund.StatusDead).Save(ctx)
+		if err == nil && n != 1 {
+			err = fmt.Errorf("refund %s is not as it was read any more", r.ID)
+		}
+		return err
+	})
+}
+
+// ReproveRefund implements checkout.RefundStore.
+func (o Orders) ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund) error {
+	return o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		proveRefund(tx, r, entrefund.StatusPaid)
+		return nil
+	})
+}
+
+// proveRefund queues the record of the transfer of a refund that is in a status, which makes it paid.
+func proveRefund(tx *ent.Tx, r payment.Refund, from entrefund.Status) {
+	p := r.Receipt
+	pgxOf(tx).later(queued{
+		sql: proveRefundSQL, decides: true,
+		args: []any{r.ID, from, p.Transaction.String(), int64(p.Block), p.BlockHash.String(), int64(p.LogIndex), p.SettledAt},
+		read: func(answers pgx.BatchResults) error {
+			tag, err := answers.Exec()
+			if err == nil && tag.RowsAffected() != 1 {
+				err = fmt.Errorf("refund %s is not %s any more", r.ID, from)
+			}
+			return err
+		},
+	})
+}
+
+func refundOf(row *ent.Refund) (payment.Refund, error) {
+	asset, err1 := x402.ParseAddress(row.Asset)
+	treasury, err2 := x402.ParseAddress(row.Treasury)
+	recipient, err3 := x402.ParseAddress(row.Recipient)
+	nonce, err4 := x402.ParseHash(row.Nonce)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
+		return payment.Refund{}, fmt.Errorf("refund %s: %w", row.ID, err)
+	}
+	r := payment.Refund{
+		ID: row.ID, Order: order.ID(row.OrderID), Status: payment.RefundStatus(row.Status), Network: row.Network, Asset: asset,
+		Authorization: x402.Authorization{
+			From: treasury, To: recipient, Value: money.USDC(row.Value), Nonce: nonce, ValidBefore: uint64(row.ValidBefore),
+		},
+		CreatedAt: row.CreatedAt.UTC(), SignedAt: row.SignedAt.UTC(),
+	}
+	if copy(r.Signature[:], row.Signature) != len(r.Signature) {
+		return payment.Refund{}, fmt.Errorf("refund %s: signature of %d bytes", row.ID, len(row.Signature))
+	}
+	if row.Transaction == nil {
+		return r, nil
+	}
+	tx, err5 := x402.ParseHash(*row.Transaction)
+	block, err6 := x402.ParseHash(*row.BlockHash)
+	if err := errors.Join(err5, err6); err != nil {
+		return payment.Refund{}, fmt.Errorf("refund %s: proof: %w", row.ID, err)
+	}
+	r.Receipt = &payment.Receipt{
+		Transaction: tx, Block: uint64(*row.Block), BlockHash: block, LogIndex: uint(*row.LogIndex),
+		Payer: treasury, PayTo: recipient, Amount: r.Authorization.Value, SettledAt: row.SettledAt.UTC(),
+	}
+	return r, nil
+}
