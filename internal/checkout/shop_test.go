@@ -48,6 +48,7 @@ type shop struct {
 	issuer *cardtest.Issuer
 	runner *job.Runner
 	cards  *card.Cards
+	desk   checkout.Desk
 	now    *atomic.Int64 // offset from the wall clock
 }
 
@@ -62,6 +63,10 @@ type options struct {
 	habits  card.Traits
 	// judge, when set, is what the final block says.
 	judge payment.Chain
+	// treasury, when set, pays refunds.
+	treasury *ecdsa.PrivateKey
+	// unsent leaves nobody to send refunds.
+	unsent bool
 	// dead makes a process that dies once an order is placed: its runner never runs anything.
 	dead bool
 }
@@ -99,15 +104,26 @@ func open(t *testing.T, o options) *shop {
 	if o.dead {
 		runner = deadRunner{s.runner}
 	}
+	collect := payment.NewCollector(payment.CollectorConfig{
+		Chain: s.chain, Settler: s.chain, Poll: 5 * time.Millisecond, Patience: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+	})
+	refunds := checkout.Refunds{Patience: refundPatience}
+	if o.treasury != nil {
+		refunds.Treasury = payment.NewTreasury(o.treasury, domain(), refundWindow)
+	}
+	if !o.unsent {
+		refunds.Collect = collect
+	}
+	products := []checkout.Product{s.cards, card.Topups{Cards: s.cards}}
+	s.desk = checkout.Desk{Records: s.store.Desk(), Switches: s.store.Desk(), Refunds: refunds, Products: products}
 	s.Checkout = checkout.New(checkout.Config{
-		Store: s.store.Orders(), Products: []checkout.Product{s.cards, card.Topups{Cards: s.cards}}, Terms: terms, Chain: s.chain, Final: o.final(s.chain),
-		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: s.chain, Settler: s.chain, Poll: 5 * time.Millisecond, Patience: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
-		}),
+		Store: s.store.Orders(), Products: products, Terms: terms, Chain: s.chain, Final: o.final(s.chain),
+		Collect: collect, Refunds: refunds,
 		Runner: runner, Log: slog.New(slog.DiscardHandler), Now: now, QuoteKey: make([]byte, 32), Sandbox: true, Wait: o.wait,
 	})
 	s.runner.Register(checkout.Carrying, s.Carry)
 	s.runner.Register(checkout.Confirming, s.Confirm)
+	s.runner.Register(checkout.RefundConfirming, s.ConfirmRefund)
 	s.runner.Register(card.FeeJob, s.cards.WithdrawFee)
 	if !o.dead {
 		run(t, s.runner)

@@ -25,6 +25,8 @@ const (
 type chainBook struct {
 	// credits are the transfers to who is paid.
 	credits []transfer
+	// payouts are the transfers from who refunds.
+	payouts []payout
 	// used are the authorizations that moved money.
 	used []use
 	// included are the transactions of attempts that are in a block, by lower-case hash.
@@ -39,6 +41,13 @@ type transfer struct {
 	Transaction string
 	LogIndex    int64
 	From        string
+	Value       int64
+}
+
+type payout struct {
+	Transaction string
+	LogIndex    int64
+	From, To    string
 	Value       int64
 }
 
@@ -67,7 +76,7 @@ type logEntry struct {
 	Removed         bool     `json:"removed"`
 }
 
-func readChain(ctx context.Context, b Books, attempts []attemptRow) (chainBook, error) {
+func readChain(ctx context.Context, b Books, d database) (chainBook, error) {
 	n := node{b.RPCURL, &http.Client{Timeout: 30 * time.Second}}
 	book := chainBook{included: map[string]inclusion{}, sent: map[string]int64{}}
 	var logs []logEntry
@@ -78,8 +87,12 @@ func readChain(ctx context.Context, b Books, attempts []attemptRow) (chainBook, 
 	if err != nil {
 		return book, err
 	}
+	treasuries := map[string]bool{lower(b.Treasury): true}
+	for _, r := range d.refunds {
+		treasuries[lower(r.Treasury)] = true
+	}
 	for _, l := range logs {
-		if err := book.enter(l, b.PayTo); err != nil {
+		if err := book.enter(l, b.PayTo, treasuries); err != nil {
 			return book, err
 		}
 	}
@@ -89,7 +102,7 @@ func readChain(ctx context.Context, b Books, attempts []attemptRow) (chainBook, 
 			return book, err
 		}
 	}
-	for _, a := range attempts {
+	for _, a := range d.attempts {
 		if err := n.readAttempt(ctx, a, &book); err != nil {
 			return book, err
 		}
@@ -97,7 +110,7 @@ func readChain(ctx context.Context, b Books, attempts []attemptRow) (chainBook, 
 	return book, nil
 }
 
-func (c *chainBook) enter(l logEntry, payTo string) error {
+func (c *chainBook) enter(l logEntry, payTo string, treasuries map[string]bool) error {
 	if l.Removed || len(l.Topics) != 3 {
 		return nil
 	}
@@ -107,11 +120,17 @@ func (c *chainBook) enter(l logEntry, payTo string) error {
 	}
 	switch l.Topics[0] {
 	case topicTransfer:
-		if !same(address(l.Topics[2]), payTo) {
+		from, to := address(l.Topics[1]), address(l.Topics[2])
+		if !same(to, payTo) && !treasuries[lower(from)] {
 			return nil
 		}
 		value, err := number(l.Data)
-		c.credits = append(c.credits, transfer{l.TransactionHash, index, address(l.Topics[1]), value})
+		if same(to, payTo) {
+			c.credits = append(c.credits, transfer{l.TransactionHash, index, from, value})
+		}
+		if treasuries[lower(from)] {
+			c.payouts = append(c.payouts, payout{l.TransactionHash, index, from, to, value})
+		}
 		return err
 	case topicUsed:
 		c.used = append(c.used, use{l.TransactionHash, index, address(l.Topics[1]), l.Topics[2]})

@@ -13,6 +13,7 @@ type database struct {
 	orders     []orderRow
 	moves      []moveRow
 	payments   []paymentRow
+	refunds    []refundRow
 	attempts   []attemptRow
 	cards      []cardRow
 	holds      []holdRow
@@ -64,6 +65,14 @@ type paymentRow struct {
 	CreatedAt                              time.Time
 }
 
+type refundRow struct {
+	ID, Order, Status, Asset, Treasury, Recipient string
+	Value                                         int64
+	Nonce                                         string
+	Transaction                                   *string
+	LogIndex                                      *int64
+}
+
 type attemptRow struct {
 	ID, Payment, Relayer string
 	Nonce                int64
@@ -113,6 +122,8 @@ const (
 	carryJob   = "order_carry"
 	feeJob     = "card_issue_fee"
 	confirmJob = "payment_confirm"
+	// refundConfirmJob follows the money that goes back.
+	refundConfirmJob = "refund_confirm"
 )
 
 // readDatabase reads every table at one moment.
@@ -131,6 +142,7 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.orders, `SELECT id, kind, status, owner, idempotency_key, price_usd_cents, version, coalesce(item->>'card', '') FROM orders`),
 		table(ctx, tx, &d.moves, `SELECT order_id, version, from_status, to_status, actor FROM timeline ORDER BY order_id, version`),
 		table(ctx, tx, &d.payments, `SELECT id::text, order_id, status, asset, payer, pay_to, value, nonce, transaction, log_index, created_at FROM payments`),
+		table(ctx, tx, &d.refunds, `SELECT id::text, order_id, status, asset, treasury, recipient, value, nonce, transaction, log_index FROM refunds`),
 		table(ctx, tx, &d.attempts, `SELECT id::text, payment_id::text, relayer, nonce, status,
 			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
 		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account FROM cards`),

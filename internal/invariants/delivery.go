@@ -54,6 +54,9 @@ func paidOrdersHaveAJob(r *records) []string {
 		if len(jobs[confirmJob+" "+o.ID]) == 0 {
 			f.add("order %s is %s and nobody follows its payment", o.ID, o.Status)
 		}
+		if o.Status == "refunded" && len(jobs[refundConfirmJob+" "+o.ID]) == 0 {
+			f.add("order %s is refunded and nobody follows its refund", o.ID)
+		}
 		if !settled[o.ID] {
 			f.add("order %s is %s and its timeline never settled", o.ID, o.Status)
 		}
@@ -147,7 +150,16 @@ func oneLiveCard(r *records) []string {
 // paidOrdersEnd also looks behind a fulfilled order: its card is there, here and at the issuer.
 func paidOrdersEnd(r *records) []string {
 	var f findings
-	byOrder := group(r.cards, func(c cardRow) string { return c.Order })
+	byOrder := map[string][]cardRow{}
+	for _, c := range r.cards {
+		if c.Status != "FAILED" { // an operator's retry leaves the refused ones behind
+			byOrder[c.Order] = append(byOrder[c.Order], c)
+		}
+	}
+	byHand := map[string]bool{}
+	for _, m := range r.moves {
+		byHand[m.Order] = byHand[m.Order] || m.To == "fulfilled" && strings.HasPrefix(m.Actor, "operator:")
+	}
 	known := map[string]bool{}
 	for _, a := range r.issuer.Cards {
 		known[a.ID] = true
@@ -156,9 +168,9 @@ func paidOrdersEnd(r *records) []string {
 		switch {
 		case !o.ended():
 			f.add("order %s is still %s", o.ID, o.Status)
-		case o.Status == "fulfilled" && o.Kind == "card_issue":
+		case o.Status == "fulfilled" && o.Kind == "card_issue" && !byHand[o.ID]:
 			cards := byOrder[o.ID]
-			if len(cards) != 1 || cards[0].Status == "PENDING" || cards[0].Status == "FAILED" || !known[cards[0].Account] {
+			if len(cards) != 1 || cards[0].Status == "PENDING" || !known[cards[0].Account] {
 				f.add("order %s is fulfilled without a card at the issuer", o.ID)
 			}
 		}

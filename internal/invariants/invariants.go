@@ -17,9 +17,10 @@ import (
 type Books struct {
 	DatabaseURL string
 	RPCURL      string
-	// USDC and PayTo are the addresses of the token and of who is paid.
-	USDC, PayTo string
-	SandboxURL  string
+	// USDC, PayTo and Treasury are the addresses of the token, of who is paid, and of who refunds; the last
+	// may be empty, and otherwise pays nothing but refunds.
+	USDC, PayTo, Treasury string
+	SandboxURL            string
 	// Relayers are the accounts that settle and had sent nothing before; those of stored attempts are
 	// looked at anyway, but not from their first transaction on.
 	Relayers []string
@@ -88,10 +89,11 @@ func Await(ctx context.Context, b Books) error {
 // records is what the books say.
 type records struct {
 	database
-	chain  chainBook
-	issuer issuerBook
-	payTo  string
-	stray  int64
+	chain    chainBook
+	issuer   issuerBook
+	payTo    string
+	treasury string
+	stray    int64
 
 	answers []Answer
 }
@@ -113,6 +115,9 @@ func invariants() []invariant {
 		{"I7", "one live card per owner, here and at the issuer", oneLiveCard},
 		{"I8", "every paid order has ended", paidOrdersEnd},
 		{"I9", "no order is both fulfilled and refunded", fulfilledOrRefunded},
+		{"I9", "every refund is one transfer of the treasury, and the order knows it", refundsAreProven},
+		{"I9", "no more comes back than was paid, and to who paid", refundsMatchPayments},
+		{"I9", "the issuer has no card of a refunded order", refundedIsNotDelivered},
 		{"I10", "25.00 paid, 25.00 loaded, 10.00 withdrawn", theMoneyAddsUp},
 		{"I10", "every load is a paid top-up without its fee of 2 %", loadsAreTheTopups},
 		{"I10", "the books balance", booksBalance},

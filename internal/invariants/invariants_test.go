@@ -11,23 +11,27 @@ const (
 	alice = "0xa11ce00000000000000000000000000000000001"
 	bob   = "0xb0b0000000000000000000000000000000000002"
 	carol = "0xca401000000000000000000000000000000000a3"
+	dora  = "0xd04a000000000000000000000000000000000006"
 	shop  = "0x5409000000000000000000000000000000000004"
+	bank  = "0xba4c000000000000000000000000000000000007"
 	usdc  = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
 	relay = "0x4e1a700000000000000000000000000000000005"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// good are the books of three purchases: Alice has her card, Bob's authorization was cancelled, and
-// Carol's card was refused by the issuer and waits for an operator.
+// good are the books of four purchases: Alice has her card, Bob's authorization was cancelled, Carol's card
+// was refused by the issuer and waits for an operator, and Dora's was refused and refunded.
 func good() *records {
 	paidA, paidC, at := "0xAA", "0xcc", int64(7)
+	paidD, backD := "0xd1", "0xd2"
 	used := noon.Add(time.Minute)
-	r := &records{payTo: shop}
+	r := &records{payTo: shop, treasury: bank}
 	r.orders = []orderRow{
 		{"ord_a", "card_issue", "fulfilled", alice, "key-a", 2500, 4, ""},
 		{"ord_b", "card_issue", "payment_required", bob, "key-b", 2500, 2, ""},
 		{"ord_c", "card_issue", "operator_review", carol, "key-c", 2500, 4, ""},
+		{"ord_d", "card_issue", "refunded", dora, "key-d", 2500, 5, ""},
 	}
 	r.moves = []moveRow{
 		{"ord_a", 1, "payment_required", "settling", "buyer"}, {"ord_a", 2, "settling", "settled", "worker"},
@@ -35,23 +39,31 @@ func good() *records {
 		{"ord_b", 1, "payment_required", "settling", "buyer"}, {"ord_b", 2, "settling", "payment_required", "worker"},
 		{"ord_c", 1, "payment_required", "settling", "buyer"}, {"ord_c", 2, "settling", "settled", "worker"},
 		{"ord_c", 3, "settled", "provisioning", "worker"}, {"ord_c", 4, "provisioning", "operator_review", "worker"},
+		{"ord_d", 1, "payment_required", "settling", "buyer"}, {"ord_d", 2, "settling", "settled", "worker"},
+		{"ord_d", 3, "settled", "provisioning", "worker"}, {"ord_d", 4, "provisioning", "refund_pending", "worker"},
+		{"ord_d", 5, "refund_pending", "refunded", "worker"},
 	}
 	r.payments = []paymentRow{
 		{"pay_a", "ord_a", "paid", usdc, alice, shop, 25_000_000, "0x0a", &paidA, &at, noon},
 		{"pay_b", "ord_b", "dead", usdc, bob, shop, 25_000_000, "0x0b", nil, nil, noon},
 		{"pay_c", "ord_c", "paid", usdc, carol, shop, 25_000_000, "0x0c", &paidC, &at, noon},
+		{"pay_d", "ord_d", "paid", usdc, dora, shop, 25_000_000, "0x0d", &paidD, &at, noon},
 	}
+	r.refunds = []refundRow{{"ref_d", "ord_d", "paid", usdc, bank, dora, 25_000_000, "0x2d", &backD, &at}}
 	r.attempts = []attemptRow{
 		{"att_a", "pay_a", relay, 0, "closed", []string{"0xaa"}, noon},
 		{"att_b", "pay_b", relay, 1, "reverted", []string{"0xb1", "0xb2"}, noon},
 		{"att_c", "pay_c", relay, 2, "open", []string{"0xcc"}, noon},
+		{"att_d", "pay_d", relay, 3, "closed", []string{"0xd1"}, noon}, {"att_e", "ref_d", relay, 4, "closed", []string{"0xd2"}, noon},
 	}
 	r.cards = []cardRow{
 		{"card_a", "ord_a", alice, "ACTIVE", "ref-a", "crd_1"},
 		{"card_c", "ord_c", carol, "FAILED", "ref-c", ""},
+		{"card_d", "ord_d", dora, "FAILED", "ref-d", ""},
 	}
 	r.holds = []holdRow{
 		{"ord_a", "float/card", 2500, true}, {"ord_b", "float/card", 2500, true}, {"ord_c", "float/card", 2500, false},
+		{"ord_d", "float/card", 2500, true},
 	}
 	r.jobs = []jobRow{
 		{"job_a", carryJob, "pay_a", "ord_a", "succeeded", 1, 1, false},
@@ -61,19 +73,23 @@ func good() *records {
 		{"job_kc", confirmJob, "pay_c", "ord_c", "queued", 1, 1, false},
 		{"job_f", feeJob, "card_a", "ord_a", "succeeded", 2, 1, false},
 		{"job_t", "relayer_tend", "1", "", "processing", 1, 1, true},
+		{"job_d", carryJob, "pay_d", "ord_d", "succeeded", 1, 1, false},
+		{"job_kd", confirmJob, "pay_d", "ord_d", "succeeded", 1, 1, false},
+		{"job_rd", refundConfirmJob, "ref_d", "ord_d", "queued", 1, 1, false},
 	}
 	r.challenges = []challengeRow{{"ch_1", "reveal", noon, noon.Add(5 * time.Minute), &used}}
 	r.audit = []auditRow{{"ann", "fee_job.retry", "job_f", "the issuer was down", "k1"}}
 	r.chain = chainBook{
-		credits:  []transfer{{"0xaa", 7, alice, 25_000_000}, {"0xcc", 7, carol, 25_000_000}},
-		used:     []use{{"0xaa", 6, alice, "0x0a"}, {"0xcc", 6, carol, "0x0c"}},
-		included: map[string]inclusion{"0xaa": {relay, 0}, "0xb2": {relay, 1}, "0xcc": {relay, 2}},
-		sent:     map[string]int64{relay: 3},
+		credits:  []transfer{{"0xaa", 7, alice, 25_000_000}, {"0xcc", 7, carol, 25_000_000}, {"0xd1", 7, dora, 25_000_000}},
+		payouts:  []payout{{"0xd2", 7, bank, dora, 25_000_000}},
+		used:     []use{{"0xaa", 6, alice, "0x0a"}, {"0xcc", 6, carol, "0x0c"}, {"0xd1", 6, dora, "0x0d"}, {"0xd2", 6, bank, "0x2d"}},
+		included: map[string]inclusion{"0xaa": {relay, 0}, "0xb2": {relay, 1}, "0xcc": {relay, 2}, "0xd1": {relay, 3}, "0xd2": {relay, 4}},
+		sent:     map[string]int64{relay: 5},
 		fresh:    []string{relay},
 	}
 	r.issuer = issuerBook{
 		FloatCents: 1000,
-		Cards:      []issuerCard{{"crd_1", "ref-a", "live", 2500, 1500, ""}, {"crd_2", "ref-c", "declined", 2500, 0, "002"}},
+		Cards:      []issuerCard{{"crd_1", "ref-a", "live", 2500, 1500, ""}, {"crd_2", "ref-c", "declined", 2500, 0, "002"}, {"crd_3", "ref-d", "declined", 2500, 0, "002"}},
 		Movements:  []issuerMove{{"mov_1", "ref-f", "crd_1", "out", 1000, "done"}},
 		Executed:   map[string]int{"ref-a": 1, "ref-c": 1, "ref-f": 1},
 	}
@@ -89,6 +105,8 @@ func good() *records {
 		{"fee_withdrawn/ord_a", "holder:card_a", 10_000_000}, {"fee_withdrawn/ord_a", "revenue:issue_fee", -10_000_000},
 		{"settled/ord_c", "treasury:usdc", 25_000_000}, {"settled/ord_c", "customer:ord_c", -25_000_000},
 	}
+	r.posted("settled", "ord_d", entryRow{"", "treasury:usdc", 25_000_000}, entryRow{"", "customer:ord_d", -25_000_000})
+	r.posted("refunded", "ord_d", entryRow{"", "treasury:usdc", -25_000_000}, entryRow{"", "customer:ord_d", 25_000_000})
 	r.answers = []Answer{
 		{alice, "key-a", false, http.StatusPaymentRequired, "", "", "", noon.Add(-time.Second)},
 		{alice, "key-a", true, http.StatusServiceUnavailable, "", "", "", noon.Add(time.Second)},
@@ -133,7 +151,7 @@ func TestEveryCheckFires(t *testing.T) {
 		}, []string{"I2", "I14", "I18"}},
 		"two authorizations on their way": {func(r *records) {
 			r.payments = append(r.payments, paymentRow{"pay_x", "ord_a", "claimed", usdc, alice, shop, 25_000_000, "0x1a", nil, nil, noon})
-			r.attempts = append(r.attempts, attemptRow{"att_x", "pay_x", relay, 3, "open", []string{"0xee"}, noon})
+			r.attempts = append(r.attempts, attemptRow{"att_x", "pay_x", relay, 5, "open", []string{"0xee"}, noon})
 		}, []string{"I3", "I8"}},
 		"two orders for one purchase": {func(r *records) {
 			o := r.orders[1]
@@ -170,7 +188,42 @@ func TestEveryCheckFires(t *testing.T) {
 		"fulfilled and refunded": {func(r *records) {
 			r.orders[0].Status, r.orders[0].Version = "refunded", 5
 			r.moves = append(r.moves, moveRow{"ord_a", 5, "fulfilled", "refunded", "worker"})
-		}, []string{"I9", "I10", "I14"}},
+		}, []string{"I4", "I9", "I10", "I14"}},
+		"a refund nobody recorded": {func(r *records) {
+			r.chain.payouts = append(r.chain.payouts, payout{"0xd3", 1, bank, dora, 25_000_000})
+		}, []string{"I9"}},
+		"a refund that never moved": {func(r *records) {
+			r.chain.payouts, r.chain.used = nil, r.chain.used[:3]
+		}, []string{"I9"}},
+		"a refund of another amount": {func(r *records) { r.chain.payouts[0].Value-- }, []string{"I9"}},
+		"a refund to somebody else":  {func(r *records) { r.chain.payouts[0].To = bob }, []string{"I9"}},
+		"more refunded than paid": {func(r *records) {
+			r.refunds[0].Value, r.chain.payouts[0].Value = 26_000_000, 26_000_000
+		}, []string{"I9"}},
+		"a refund for who did not pay": {func(r *records) {
+			r.refunds[0].Recipient, r.chain.payouts[0].To = bob, bob
+		}, []string{"I9"}},
+		"two refunds of one order": {func(r *records) {
+			b := r.refunds[0]
+			b.ID, b.Nonce, b.Status, b.Transaction, b.LogIndex = "ref_x", "0x2e", "dead", nil, nil
+			r.refunds = append([]refundRow{b}, r.refunds...)
+		}, []string{"I9"}},
+		"a dead refund that moved": {func(r *records) {
+			r.refunds[0].Status, r.refunds[0].Transaction, r.refunds[0].LogIndex = "dead", nil, nil
+		}, []string{"I9"}},
+		"a refund of an order that waits": {func(r *records) {
+			tx, at := "0xd4", int64(7)
+			r.refunds = append(r.refunds, refundRow{"ref_c", "ord_c", "paid", usdc, bank, carol, 25_000_000, "0x2c", &tx, &at})
+			r.chain.payouts = append(r.chain.payouts, payout{"0xd4", 7, bank, carol, 25_000_000})
+			r.chain.used = append(r.chain.used, use{"0xd4", 6, bank, "0x2c"})
+		}, []string{"I9"}},
+		"refunded and at the issuer all the same": {func(r *records) { r.issuer.Cards[2].Status = "live" }, []string{"I9"}},
+		"a refund nobody follows":                 {func(r *records) { r.jobs = r.jobs[:len(r.jobs)-1] }, []string{"I4"}},
+		"a refunded top-up that was loaded": {func(r *records) {
+			r.orders[3].Kind = "card_topup"
+			r.cards[2] = cardRow{"card_d", "ord_d", dora, "FAILED", "ref-d", "crd_3"}
+			r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-l", "crd_3", "in", 2450, "done"})
+		}, []string{"I10"}},
 		"a load of another amount": {func(r *records) { r.issuer.Cards[0].LoadCents = 5000 }, []string{"I10"}},
 		"a fee of another amount":  {func(r *records) { r.issuer.Movements[0].AmountCents = 1500 }, []string{"I10"}},
 		"a payment of another amount": {func(r *records) {
@@ -214,15 +267,12 @@ func TestEveryCheckFires(t *testing.T) {
 			r.chain.included["0xcc"] = inclusion{relay, 1}
 			r.chain.sent[relay] = 2
 		}, []string{"I21"}},
-		"a transaction nobody recorded": {func(r *records) { r.chain.sent[relay] = 4 }, []string{"I21"}},
+		"a transaction nobody recorded": {func(r *records) { r.chain.sent[relay] = 6 }, []string{"I21"}},
 		"a transaction nobody stored":   {func(r *records) { r.attempts = r.attempts[1:] }, []string{"I21"}},
 		"both variants in blocks":       {func(r *records) { r.chain.included["0xb1"] = inclusion{relay, 1} }, []string{"I21"}},
 		"an operator's act unaudited": {func(r *records) {
-			r.orders[2].Status, r.orders[2].Version = "provisioning", 5
-			r.orders[2].Status = "refund_pending"
-			r.moves = append(r.moves, moveRow{"ord_c", 5, "operator_review", "refund_pending", "operator:ann"}, moveRow{"ord_c", 6, "refund_pending", "refunded", "worker"})
-			r.orders[2].Status, r.orders[2].Version, r.holds[2].Released = "refunded", 6, true
-			r.posted("refunded", "ord_c", entryRow{"", "treasury:usdc", -25_000_000}, entryRow{"", "customer:ord_c", 25_000_000})
+			r.orders[2].Status, r.orders[2].Version, r.holds[2].Released = "fulfilled", 5, true
+			r.moves = append(r.moves, moveRow{"ord_c", 5, "operator_review", "fulfilled", "operator:ann"})
 		}, []string{"I22"}},
 		"an audit row without a reason": {func(r *records) { r.audit[0].Reason = "" }, []string{"I22"}},
 		"a retry unaudited":             {func(r *records) { r.audit = nil }, []string{"I22"}},

@@ -5,10 +5,6 @@ import "slices"
 // creditsAreThePayments compares the transfers to the payee with the recorded payments, one by one.
 func creditsAreThePayments(r *records) []string {
 	var f findings
-	type place struct {
-		tx    string
-		index int64
-	}
 	paid := map[place]paymentRow{}
 	var recorded, moved, unmatched int64
 	for _, p := range r.paidPayments() {
@@ -40,11 +36,7 @@ func creditsAreThePayments(r *records) []string {
 func onePaymentOneOrder(r *records) []string {
 	var f findings
 	orders := r.ordersByID()
-	used := map[[2]string][]use{}
-	for _, u := range r.chain.used {
-		k := [2]string{lower(u.Payer), lower(u.Nonce)}
-		used[k] = append(used[k], u)
-	}
+	used := r.usesByNonce()
 	claimed := map[[3]string]int{}
 	for _, p := range r.payments {
 		k := [2]string{lower(p.Payer), lower(p.Nonce)}
@@ -191,7 +183,7 @@ func loadsAreTheTopups(r *records) []string {
 	var f findings
 	paid, fulfilled := map[string][]int64{}, map[string][]int64{}
 	for _, o := range r.orders {
-		if o.Kind != "card_topup" || !o.paid() {
+		if o.Kind != "card_topup" || !o.paid() || o.Status == "refunded" {
 			continue
 		}
 		owner := lower(o.Owner)

@@ -10,8 +10,8 @@ import (
 
 // Tally is what one payer's purchases came to.
 type Tally struct {
-	// Orders that are paid, in the database; Transfers to the payee, on chain.
-	Orders, Transfers int
+	// Orders that are paid, in the database; Transfers to the payee and Refunds from the treasury, on chain.
+	Orders, Transfers, Refunds int
 	// Cards, Withdrawals and Loads at the issuer, carried out.
 	Cards, Withdrawals, Loads int
 }
@@ -31,6 +31,11 @@ func Tell(ctx context.Context, b Books, payer string) (Tally, error) {
 	for _, c := range r.chain.credits {
 		if same(c.From, payer) {
 			t.Transfers++
+		}
+	}
+	for _, p := range r.chain.payouts {
+		if same(p.To, payer) {
+			t.Refunds++
 		}
 	}
 	cards := r.cardsByReference()
@@ -67,7 +72,7 @@ func Digest(ctx context.Context, b Books) (string, error) {
 		}
 	}
 	text, err := json.Marshal([]any{
-		r.orders, r.moves, r.payments, r.cards, r.holds, jobs, r.audit, r.postings, r.entries, r.chain.credits, r.chain.used, r.issuer,
+		r.orders, r.moves, r.payments, r.refunds, r.cards, r.holds, jobs, r.audit, r.postings, r.entries, r.chain.credits, r.chain.payouts, r.chain.used, r.issuer,
 	})
 	if err != nil {
 		return "", fmt.Errorf("write the books down: %w", err)

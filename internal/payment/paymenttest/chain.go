@@ -130,6 +130,19 @@ func (c *Chain) Settle(a x402.Authorization) {
 	c.include(a, "foreign")
 }
 
+// Undo is a reorganisation that takes a transfer out of the chain: its authorization is unused again.
+func (c *Chain) Undo(payer x402.Address, nonce x402.Hash) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u, ok := c.used[key{payer, nonce}]
+	if !ok || u.receipt == nil {
+		return
+	}
+	c.balances[payer] += u.receipt.Amount
+	c.balances[u.to] -= u.receipt.Amount
+	delete(c.used, key{payer, nonce})
+}
+
 // Cancel is the payer cancelling a nonce.
 func (c *Chain) Cancel(payer x402.Address, nonce x402.Hash) {
 	c.mu.Lock()

@@ -1,0 +1,208 @@
+package checkout_test
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+func moneyOf(atomic int64) money.USDC { return money.USDC(atomic) }
+
+// decide carries a decision out, under a key made of its reason.
+func (s *shop) decide(t *testing.T, id order.ID, d checkout.Decision, reason string) checkout.Queued {
+	t.Helper()
+	q, err := s.desk.Decide(t.Context(), id, d, order.Act{Operator: "ada", Key: reason, Reason: reason})
+	if err != nil {
+		t.Fatalf("decide %s: %v", d, err)
+	}
+	return q
+}
+
+// moved counts the moves of an order to a status.
+func (s *shop) moved(t *testing.T, id order.ID, to order.Status) (n int) {
+	t.Helper()
+	life, err := s.desk.Inspect(t.Context(), id, order.Act{Operator: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range life.Timeline {
+		if e.To == to {
+			n++
+		}
+	}
+	return n
+}
+
+func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
+	s := open(t, options{})
+	b := s.newBuyer(t)
+	p := s.paid(t, b, "k")
+	s.issuer.Fault(cardtest.Open, cardtest.Rejected)
+	sold := s.mustBuy(t, p)
+	s.reaches(t, sold.Order.ID, order.OperatorReview)
+	s.decide(t, sold.Order.ID, checkout.DecideRetry, "the issuer is well again")
+	s.reaches(t, sold.Order.ID, order.Fulfilled)
+	life, err := s.desk.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
+	if err != nil || len(life.References) != 2 || life.References[0].Reference == life.References[1].Reference {
+		t.Fatalf("references %+v, %v", life.References, err)
+	}
+	c, err := s.cards.Ensure(t.Context(), b.address)
+	if err != nil || c.Status != card.Active || c.Ref.String() != life.References[1].Reference || s.issuer.Executed(c.Ref) != 1 {
+		t.Errorf("card %+v, %v", c, err)
+	}
+	if s.spent(b) != price {
+		t.Errorf("spent %d", s.spent(b))
+	}
+}
+
+func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
+	s := open(t, options{})
+	b := s.newBuyer(t)
+	s.reaches(t, s.mustBuy(t, s.paid(t, b, "k")).Order.ID, order.Fulfilled)
+	c, err := s.cards.Ensure(t.Context(), b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.feeJob(t, c)
+	p := topUp("t", 2500)
+	p.Payment = b.pay(t, s.challenge(t, p))
+	s.issuer.Fault(cardtest.Move, cardtest.Rejected)
+	sold := s.mustBuy(t, p)
+	s.reaches(t, sold.Order.ID, order.OperatorReview)
+	s.decide(t, sold.Order.ID, checkout.DecideRetry, "once more")
+	s.reaches(t, sold.Order.ID, order.Fulfilled)
+	if bal, err := s.cards.Balance(t.Context(), c.ID, b.address); err != nil || bal.Available != 1500+2450 {
+		t.Errorf("balance %v, %v", bal.Available, err)
+	}
+}
+
+func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
+	s := open(t, options{habits: card.Traits{Horizon: time.Millisecond}})
+	b := s.newBuyer(t)
+	p := s.paid(t, b, "k")
+	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	sold := s.mustBuy(t, p)
+	s.reaches(t, sold.Order.ID, order.OperatorReview)
+	reads := s.issuer.Calls(cardtest.Account)
+	s.decide(t, sold.Order.ID, checkout.DecideRetry, "look again")
+	until(t, "the order is in review again", func() bool { return s.moved(t, sold.Order.ID, order.OperatorReview) == 2 })
+	if n := s.issuer.Calls(cardtest.Open); n != 1 {
+		t.Errorf("sent %d times", n)
+	}
+	if s.issuer.Calls(cardtest.Account) == reads {
+		t.Error("nothing was read")
+	}
+	s.decide(t, sold.Order.ID, checkout.DecideFulfilled, "the issuer opened it by hand")
+	s.reaches(t, sold.Order.ID, order.Fulfilled)
+	if held, err := s.store.Cards().Held(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
+		t.Errorf("float still held: %d, %v", held, err)
+	}
+}
+
+func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
+	s := open(t, options{})
+	b := s.newBuyer(t)
+	p := s.paid(t, b, "k~002")
+	sold := s.mustBuy(t, p)
+	id := sold.Order.ID
+	s.reaches(t, id, order.OperatorReview)
+	act := order.Act{Operator: "ada", Key: "1", Reason: "delivered at the counter"}
+	for range 3 {
+		q, err := s.desk.Decide(t.Context(), id, checkout.DecideFulfilled, act)
+		if err != nil || q.Order.Status != order.Fulfilled || q.Reason != act.Reason {
+			t.Errorf("decided %+v, %v", q, err)
+		}
+	}
+	for name, c := range map[string]struct {
+		id       order.ID
+		decision checkout.Decision
+		act      order.Act
+		want     fault.Code
+	}{
+		"another decision": {id, checkout.DecideRetry, act, fault.IdempotencyKeyReused},
+		"another reason":   {id, checkout.DecideFulfilled, order.Act{Operator: "ada", Key: "1", Reason: "other"}, fault.IdempotencyKeyReused},
+		"another key":      {id, checkout.DecideFulfilled, order.Act{Operator: "ada", Key: "2", Reason: act.Reason}, fault.OrderNotInReview},
+		"another operator": {id, checkout.DecideRetry, order.Act{Operator: "bob", Key: "1", Reason: act.Reason}, fault.OrderNotInReview},
+		"no such order":    {"ord_none", checkout.DecideRetry, act, fault.OrderNotFound},
+	} {
+		_, err := s.desk.Decide(t.Context(), c.id, c.decision, c.act)
+		if f, ok := fault.As(err); !ok || f.Code != c.want {
+			t.Errorf("%s: %v, want %s", name, err, c.want)
+		}
+	}
+	if n := s.moved(t, id, order.Fulfilled); n != 1 {
+		t.Errorf("fulfilled %d times", n)
+	}
+}
+
+func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
+	s, _ := openWithTreasury(t, options{habits: card.Traits{Horizon: time.Millisecond}}, 100_000_000)
+	b := s.newBuyer(t)
+	p := s.paid(t, b, "k")
+	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	sold := s.mustBuy(t, p)
+	s.reaches(t, sold.Order.ID, order.OperatorReview)
+	var all sync.WaitGroup
+	errs := make([]error, 8)
+	for i := range errs {
+		all.Go(func() {
+			decision := []checkout.Decision{checkout.DecideRefund, checkout.DecideFulfilled}[i%2]
+			_, errs[i] = s.desk.Decide(t.Context(), sold.Order.ID, decision, order.Act{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
+		})
+	}
+	all.Wait()
+	won := 0
+	for _, err := range errs {
+		if err == nil {
+			won++
+		} else if fault.Of(err) != fault.OrderNotInReview {
+			t.Error(err)
+		}
+	}
+	if won != 1 {
+		t.Errorf("%d decisions held", won)
+	}
+	until(t, "the order has ended", func() bool {
+		o, err := s.store.Orders().Find(t.Context(), sold.Order.ID)
+		return err == nil && o.Status.Final()
+	})
+	if refunded, fulfilled := s.moved(t, sold.Order.ID, order.Refunded), s.moved(t, sold.Order.ID, order.Fulfilled); refunded+fulfilled != 1 {
+		t.Errorf("refunded %d times, fulfilled %d times", refunded, fulfilled)
+	}
+}
+
+func TestTheQueueHoldsWhatWaits(t *testing.T) {
+	s := open(t, options{})
+	b := s.newBuyer(t)
+	var ids []order.ID
+	for i := range 3 {
+		if i > 0 {
+			b = s.newBuyer(t)
+		}
+		sold := s.mustBuy(t, s.paid(t, b, fmt.Sprintf("k%d~002", i)))
+		s.reaches(t, sold.Order.ID, order.OperatorReview)
+		ids = append(ids, sold.Order.ID)
+	}
+	q := checkout.QueueQuery{Status: order.OperatorReview, Limit: 2}
+	first, next, err := s.desk.Queue(t.Context(), q, order.Act{Operator: "ada"})
+	if err != nil || len(first) != 2 || first[0].Order.ID != ids[2] || next != ids[1] || first[0].Reason != card.RefusedHolder {
+		t.Fatalf("first page %+v, next %s, %v", first, next, err)
+	}
+	q.Before = next
+	rest, next, err := s.desk.Queue(t.Context(), q, order.Act{Operator: "ada"})
+	if err != nil || len(rest) != 1 || rest[0].Order.ID != ids[0] || next != "" {
+		t.Fatalf("second page %+v, next %s, %v", rest, next, err)
+	}
+	q = checkout.QueueQuery{Status: order.RefundPending, Limit: 2}
+	if none, _, err := s.desk.Queue(t.Context(), q, order.Act{Operator: "ada"}); err != nil || len(none) != 0 {
+		t.Errorf("refunds %+v, %v", none, err)
+	}
+}

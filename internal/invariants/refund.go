@@ -1,0 +1,106 @@
+package invariants
+
+import "strings"
+
+// refundsAreProven follows every refund from its row to the chain and to the order, and back.
+func refundsAreProven(r *records) []string {
+	var f findings
+	orders, uses := r.ordersByID(), r.usesByNonce()
+	payouts := map[place]payout{}
+	for _, p := range r.chain.payouts {
+		payouts[place{lower(p.Transaction), p.LogIndex}] = p
+	}
+	refunds, nonces := map[string]refundRow{}, map[[2]string]string{}
+	for _, b := range r.refunds {
+		if _, twice := refunds[b.Order]; twice {
+			f.add("order %s has two refunds", b.Order)
+		}
+		refunds[b.Order] = b
+		nonce := [2]string{lower(b.Treasury), lower(b.Nonce)}
+		if other, taken := nonces[nonce]; taken {
+			f.add("refunds %s and %s share a nonce", other, b.ID)
+		}
+		nonces[nonce] = b.ID
+		proof := uses[nonce]
+		at, proven := b.place()
+		switch out, there := payouts[at]; {
+		case b.Status == "paid" && len(proof) != 1:
+			f.add("refund %s is paid, its authorization is used %d times on chain", b.ID, len(proof))
+		case b.Status == "paid" && (!proven || !there || !same(proof[0].Transaction, out.Transaction)):
+			f.add("refund %s is paid, and the chain shows no transfer where it says", b.ID)
+		case b.Status == "paid" && (out.Value != b.Value || !same(out.To, b.Recipient) || !same(out.From, b.Treasury)):
+			f.add("refund %s is of %d to %s, the chain shows %d to %s", b.ID, b.Value, b.Recipient, out.Value, out.To)
+		case b.Status != "paid" && len(proof) > 0:
+			f.add("refund %s is %s, but the chain moved its money in %s", b.ID, b.Status, proof[0].Transaction)
+		}
+		delete(payouts, at)
+	}
+	for _, p := range payouts {
+		if same(p.From, r.treasury) {
+			f.add("the treasury paid %d to %s in %s, which no refund records", p.Value, p.To, p.Transaction)
+		}
+	}
+	for _, o := range orders {
+		if b, ok := refunds[o.ID]; (ok && b.Status == "paid") != (o.Status == "refunded") {
+			f.add("order %s is %s, its refund is %q", o.ID, o.Status, b.Status)
+		}
+	}
+	return f
+}
+
+// refundsMatchPayments: no more comes back than was paid, and to nobody else.
+func refundsMatchPayments(r *records) []string {
+	var f findings
+	paid := group(r.paidPayments(), func(p paymentRow) string { return p.Order })
+	for _, b := range r.refunds {
+		payments := paid[b.Order]
+		switch {
+		case len(payments) != 1:
+			f.add("refund %s is of order %s, which has %d proven payments", b.ID, b.Order, len(payments))
+		case b.Value > payments[0].Value:
+			f.add("refund %s is of %d, %d was paid", b.ID, b.Value, payments[0].Value)
+		case !same(b.Recipient, payments[0].Payer) || !same(b.Asset, payments[0].Asset):
+			f.add("refund %s goes to %s, %s paid", b.ID, b.Recipient, payments[0].Payer)
+		}
+	}
+	return f
+}
+
+// refundedIsNotDelivered looks into the issuer's books: what is refunded is not there, unless an operator
+// decided so. Loads of refunded top-ups are the tenth rule's to find.
+func refundedIsNotDelivered(r *records) []string {
+	var f findings
+	orders, decided := r.ordersByID(), map[string]bool{}
+	for _, m := range r.moves {
+		if m.To == "refund_pending" && strings.HasPrefix(m.Actor, "operator:") {
+			decided[m.Order] = true
+		}
+	}
+	cards := r.cardsByReference()
+	for _, a := range r.issuer.Cards {
+		c, ours := cards[lower(a.Reference)]
+		if ours && a.live() && orders[c.Order].Status == "refunded" && !decided[c.Order] {
+			f.add("order %s is refunded, and the issuer has its card %s", c.Order, a.ID)
+		}
+	}
+	return f
+}
+
+// place is where an event stands.
+type place struct {
+	tx    string
+	index int64
+}
+
+// place is where the refund says that its transfer stands.
+func (b refundRow) place() (place, bool) {
+	if b.Transaction == nil || b.LogIndex == nil {
+		return place{}, false
+	}
+	return place{lower(*b.Transaction), *b.LogIndex}, true
+}
+
+// usesByNonce sorts the used authorizations by payer and nonce.
+func (r *records) usesByNonce() map[[2]string][]use {
+	return group(r.chain.used, func(u use) [2]string { return [2]string{lower(u.Payer), lower(u.Nonce)} })
+}
