@@ -93,8 +93,12 @@ func (w *world) entries() []entry {
 func (w *world) books() invariants.Books {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	treasury := ""
+	if !w.treasury.IsZero() {
+		treasury = w.treasury.String()
+	}
 	return invariants.Books{
-		DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(), SandboxURL: w.issuer.url,
+		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(), SandboxURL: w.issuer.url,
 		FromBlock: w.from, Answers: slices.Clone(w.told),
 	}
 }

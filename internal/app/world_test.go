@@ -45,6 +45,8 @@ type world struct {
 	node    *rpc.Client
 	payTo   x402.Address
 	relayer x402.Address
+	// treasury is zero in a world without one.
+	treasury x402.Address
 	// from is the block at which the world begins.
 	from      uint64
 	issuer    *issuer
