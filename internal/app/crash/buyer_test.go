@@ -33,6 +33,8 @@ type buyer struct {
 	// later makes it open an order first and pay that; payable is where, once the order is known.
 	later   bool
 	payable string
+	// refused makes the issuer refuse what it buys, for good: the money has to come back.
+	refused bool
 	// offer is the challenge's; the same at every signing.
 	offer    x402.Requirements
 	resource x402.Resource
@@ -53,6 +55,11 @@ func (w *world) buyer(t testing.TB) *buyer {
 func (b *buyer) turnToTopup() {
 	b.purchase, b.toppingUp = uuid.NewString(), true
 	b.offer = x402.Requirements{}
+}
+
+// turnToRefusal makes the issuer refuse the purchase, which the sandbox reads in the key.
+func (b *buyer) turnToRefusal() {
+	b.purchase, b.refused = b.purchase+"~002", true
 }
 
 // bought is what a 200 tells.

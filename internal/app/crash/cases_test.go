@@ -47,9 +47,11 @@ const (
 
 // The flows.
 const (
-	issue = "card issue"
-	topup = "card top-up"
-	later = "card order paid later"
+	issue       = "card issue"
+	topup       = "card top-up"
+	refund      = "refund of a card"
+	topupRefund = "refund of a top-up"
+	later       = "card order paid later"
 )
 
 // passes are how often an ordinary purchase comes by a point; each pass is a case.
@@ -58,6 +60,14 @@ func passes(flow, settler, point string) int {
 	switch {
 	case area == "bury", area == "expire", area == "open" && flow != later:
 		return 0
+	case flow != refund && area == "refund":
+		return 0
+	case flow == refund && (area == "fee" || point == "card.before_commit" || point == "card.activated"):
+		return 0
+	case flow == refund && area == "attempt" && settler != relayer: // the refund is the relayer's all the same
+		return 1
+	case flow == refund && area == "attempt":
+		return 2
 	case area == "attempt" && settler != relayer: // of both, the second has nothing to do
 		return 0
 	case area == "facilitator" && settler == relayer:
@@ -66,7 +76,7 @@ func passes(flow, settler, point string) int {
 		return 0
 	case flow == topup && (area == "card" || area == "issuer" || area == "fee"):
 		return 0
-	case area == "move", flow != topup && area == "submit":
+	case area == "move", flow != topup && flow != refund && area == "submit":
 		return 2
 	}
 	return 1
@@ -160,6 +170,37 @@ func whileAnOrderIsPaidLater() []crash {
 	)
 }
 
+// whileMoneyGoesBack takes the points of a refund, and those before it at which the refusal is in the
+// world and not yet in the books.
+func whileMoneyGoesBack() []crash {
+	cases := []crash{
+		{first: "issuer.after_open"},
+		{first: "move.before_commit@2"},
+		{first: "move.committed@2"},
+		{first: "attempt.before_commit@2"},
+		{first: "attempt.stored@2"},
+		{first: "attempt.sent@2"},
+		{first: "carry.done"},
+		{first: "refund.stored", second: "refund.before_send"},
+		{first: "refund.before_send", second: "refund.sent"},
+		{first: "attempt.stored@2", second: "refund.seen"},
+		{first: "attempt.sent@2", second: "refund.before_commit"},
+		{first: "refund.sent", second: "refund.before_commit", signs: true},
+		{first: "refund.before_commit", second: "refund.before_commit"},
+		{first: "refund.committed", second: "carry.done", signs: true},
+		{settler: facilitator, first: "refund.sent"},
+	}
+	for _, p := range points(refund, relayer) {
+		if strings.HasPrefix(p, "refund.") {
+			cases = append(cases, crash{first: p})
+		}
+	}
+	for i := range cases {
+		cases[i].flow = refund
+	}
+	return append(cases, crash{flow: topupRefund, first: "load.after_send"}, crash{flow: topupRefund, first: "refund.sent"})
+}
+
 // andTheBuyerSignsAnew: clients sign a new authorization whenever they ask again. One that is not needed
 // is never sent.
 func andTheBuyerSignsAnew() []crash {
@@ -181,6 +222,9 @@ func again(flow, settler, first, second string) bool {
 	if strings.HasPrefix(first, "move.") && strings.HasSuffix(first, "@2") {
 		i = slices.Index(all, "carry.done") - 1
 	}
+	if strings.HasPrefix(first, "attempt.") && strings.HasSuffix(first, "@2") {
+		i = slices.Index(all, "refund.before_send")
+	}
 	name, _, passed := strings.Cut(second, "@")
 	switch {
 	case passed:
@@ -196,7 +240,8 @@ func again(flow, settler, first, second string) bool {
 	case name == "move.before_commit" || name == "move.committed":
 		return i <= slices.Index(all, "carry.done")-1
 	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "attempt.sent", name == "issuer.after_open",
-		name == "card.activated", name == "fee.after_withdraw", name == "load.after_send":
+		name == "card.activated", name == "fee.after_withdraw", name == "load.after_send",
+		name == "refund.stored", name == "refund.sent":
 		return i < j // done once
 	}
 	return i <= j

@@ -35,6 +35,7 @@ func TestKilled(t *testing.T) {
 		"while a facilitator settles":  whileAFacilitatorSettles(),
 		"while a card is topped up":    whileACardIsToppedUp(),
 		"while an order is paid later": whileAnOrderIsPaidLater(),
+		"while money goes back":        whileMoneyGoesBack(),
 		"and the buyer signs anew":     andTheBuyerSignsAnew(),
 	} {
 		t.Run(name, func(t *testing.T) { run(t, worlds, cases) })
@@ -73,10 +74,13 @@ func (w *world) survive(t *testing.T, c crash) {
 	note := record{Flow: c.flow, Settler: c.settler, Mode: "kill", First: c.first, Second: c.second, Signs: c.signs, Failed: true}
 	defer func() { note.write(t) }()
 	b := w.buyer(t)
-	if c.flow == topup {
+	if c.flow == topup || c.flow == topupRefund {
 		w.ownsACard(t, b)
 	}
 	b.later = c.flow == later
+	if c.flow == refund || c.flow == topupRefund {
+		b.turnToRefusal()
+	}
 	p := w.start(t, c.settler, fault(c.first, "kill"))
 	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" && !strings.HasPrefix(c.first, "open.") {
 		t.Fatalf("ask for the terms: %v", err)
@@ -155,6 +159,10 @@ func (b *buyer) press(t *testing.T, p *process, header string, content bool) str
 // ends checks that the purchase comes to its good end in time, and that asking again changes nothing.
 func (w *world) ends(t *testing.T, b *buyer, header string, began time.Time) {
 	t.Helper()
+	end := "fulfilled"
+	if b.refused {
+		end = "refunded"
+	}
 	first := b.insist(t, header, recovery)
 	ctx, cancel := context.WithDeadline(t.Context(), began.Add(recovery))
 	defer cancel()
@@ -166,7 +174,7 @@ func (w *world) ends(t *testing.T, b *buyer, header string, began time.Time) {
 		switch {
 		case !again.Order.Replayed || again.Order.OrderID != first.Order.OrderID || again.Order.Payment != first.Order.Payment:
 			t.Errorf("asked again: %+v, at first %+v", again.Order, first.Order)
-		case again.Order.Status != "fulfilled":
+		case again.Order.Status != end:
 			t.Errorf("the order ended as %s", again.Order.Status)
 		}
 	}
@@ -183,6 +191,14 @@ func (w *world) counts(t *testing.T, b *buyer) {
 	want := invariants.Tally{Orders: 1, Transfers: 1, Cards: 1, Withdrawals: 1}
 	if b.toppingUp {
 		want.Orders, want.Transfers, want.Loads = 2, 2, 1
+	}
+	if b.refused {
+		want.Refunds = 1
+		if b.toppingUp {
+			want.Loads = 0
+		} else {
+			want.Withdrawals = 0 // the card in the issuer's books is the one it declined
+		}
 	}
 	if got != want {
 		t.Errorf("the purchase came to %+v, want %+v", got, want)
