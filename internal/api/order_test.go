@@ -50,6 +50,34 @@ func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
 	}
 }
 
+func TestAnOrderShowsItsRefund(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0).UTC()
+	paid := payment.Payment{Authorization: x402.Authorization{From: x402.Address{19: 1}, Value: 25_000_000}}
+	back := &payment.Refund{Status: payment.RefundPaid, Receipt: &payment.Receipt{Transaction: x402.Hash{7}, SettledAt: at}}
+	dead := &payment.Refund{Status: payment.RefundDead}
+	for _, tt := range []struct {
+		name, want string
+		sold       checkout.Sold
+	}{
+		{"promised and not signed", "pending", checkout.Sold{Order: order.Order{Status: order.RefundPending}}},
+		{"done", "refunded", checkout.Sold{Order: order.Order{Status: order.Refunded}, Refund: back}},
+		{"given up", "", checkout.Sold{Order: order.Order{Status: order.OperatorReview}, Refund: dead}},
+		{"delivered", "", checkout.Sold{Order: order.Order{Status: order.Fulfilled}}},
+	} {
+		tt.sold.Payment = paid
+		got := orderMessage(tt.sold).GetRefund()
+		if got.GetStatus() != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+		if got != nil && (got.GetAmount() != "25000000" || got.GetTo() != paid.Authorization.From.String()) {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+		if done := tt.want == "refunded"; (got.GetTransaction() == back.Receipt.Transaction.String()) != done || (got.GetRefundedAt() != nil) != done {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
 func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 	store := cardtest.NewStore(nil)
 	c := Config{Issued: store}
@@ -63,6 +91,8 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 		{"at the issuer", order.Provisioning, card.Pending, "pending"},
 		{"there", order.Fulfilled, card.Active, "active"},
 		{"refused", order.OperatorReview, card.Failed, "review"},
+		{"paid back soon", order.RefundPending, card.Failed, "refused"},
+		{"paid back", order.Refunded, card.Failed, "refused"},
 		{"doubtful", order.OperatorReview, card.Pending, "review"},
 		{"doubtful before it began", order.OperatorReview, "", "review"},
 	} {

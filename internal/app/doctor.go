@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // ErrNotReady says that a check of the doctor fails.
@@ -134,7 +135,23 @@ func examineChain(ctx context.Context, cfg Config) []finding {
 	if cfg.settlesBy(settlerRelayer) {
 		out = append(out, examineRelayer(ctx, cfg, ch))
 	}
+	if !cfg.TreasuryKey.IsZero() {
+		out = append(out, examineTreasury(ctx, cfg, ch))
+	}
 	return out
+}
+
+func examineTreasury(ctx context.Context, cfg Config, on *chain.Chain) finding {
+	key, err := chain.ParseKey(cfg.TreasuryKey.Reveal())
+	if err != nil {
+		return judge("treasury", "", err, "set treasury.key to a private key in hex")
+	}
+	address := x402.AddressOf(key)
+	holds, err := on.Balance(ctx, address)
+	if err == nil && len(cfg.RelayerKeys) == 0 {
+		err = errors.New("there is no relayer to send refunds")
+	}
+	return judge("treasury", fmt.Sprintf("%s holds %s USDC", address, holds.Dollars()), err, "set relayer.keys too; a facilitator is not asked to refund")
 }
 
 func examineRelayer(ctx context.Context, cfg Config, on *chain.Chain) finding {

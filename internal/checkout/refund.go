@@ -90,20 +90,21 @@ func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (tim
 		return 0, c.giveUp(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason)
 	case payment.Unknown, payment.Unused:
 	}
-	c.Log.WarnContext(ctx, "refund waits", slog.String("order", string(o.ID)), slog.String("treasury", r.Authorization.From.String()),
-		slog.Int64("atomic", int64(r.Authorization.Value)), slog.Duration("for", c.Now().Sub(o.UpdatedAt)))
-	return min(max(refundAgain, c.Now().Sub(o.UpdatedAt)/20), time.Minute), nil
+	return c.refundLater(o), nil
 }
 
-// refundAgain is how long an undecided refund rests at least.
-const refundAgain = 500 * time.Millisecond
+// refundLater is how long an undecided refund rests: a twentieth of the time gone by.
+func (c *Checkout) refundLater(o order.Order) time.Duration {
+	const least, most = 500 * time.Millisecond, 10 * time.Second
+	return min(max(least, c.Now().Sub(o.UpdatedAt)/20), most)
+}
 
 func (c *Checkout) impatient(o order.Order) bool {
 	return c.Now().Sub(o.UpdatedAt) > c.Refunds.Patience
 }
 
 // sign stores the refund's authorization, with which the next step begins. Nothing of an earlier one can
-// move money any more.
+// move money any more, and what is given back is there.
 func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlier *payment.Refund) (time.Duration, error) {
 	if why := c.Refunds.Unavailable(); why != "" {
 		return 0, c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why})
@@ -111,6 +112,16 @@ func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlie
 	pay, err := c.payment(ctx, o.ID)
 	if err != nil {
 		return 0, fmt.Errorf("read the payment: %w", err)
+	}
+	switch arrived, err := c.Chain.Judge(ctx, pay.Authorization, pay.Since()); {
+	case err != nil:
+		return 0, fmt.Errorf("look for the payment: %w", err)
+	case arrived.State == payment.Gone:
+		return 0, c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason})
+	case arrived.State == payment.Unused, arrived.State == payment.Unknown && c.Now().Sub(pay.CreatedAt) < confirmPatience:
+		// A reorganisation took the payment out; who follows it brings it back. One that is older than that
+		// is out of the chain's reach, and final long since.
+		return c.refundLater(o), nil
 	}
 	r, err := c.Refunds.Treasury.Refund(pay, earlier, c.Now())
 	if err != nil {
@@ -126,14 +137,21 @@ func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlie
 // bringBack brings a signed refund to a verdict of the chain. Where nobody sends any more, it only looks:
 // somebody else still may.
 func (c *Checkout) bringBack(ctx context.Context, r payment.Refund) (payment.Verdict, error) {
-	if c.Refunds.Collect != nil {
-		return c.Refunds.Collect.Collect(ctx, r.Payment()), nil
-	}
 	v, err := c.Chain.Judge(ctx, r.Authorization, r.Since())
 	if err != nil {
 		return payment.Verdict{}, fmt.Errorf("look for the refund: %w", err)
 	}
-	return v, nil
+	if v.State != payment.Unused || c.Refunds.Collect == nil {
+		return v, nil
+	}
+	// Many refunds that cannot be made now, because the treasury is short, must not keep the workers from
+	// everything else by waiting for the chain.
+	if err := c.Chain.Simulate(ctx, r.Authorization, r.Signature); err != nil {
+		c.Log.WarnContext(ctx, "refund waits", slog.String("order", string(r.Order)), slog.String("treasury", r.Authorization.From.String()),
+			slog.Int64("atomic", int64(r.Authorization.Value)), slog.Any("cause", err))
+		return v, nil
+	}
+	return c.Refunds.Collect.Collect(ctx, r.Payment()), nil
 }
 
 func (c *Checkout) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt) error {

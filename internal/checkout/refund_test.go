@@ -228,3 +228,23 @@ func (u undoing) Judge(ctx context.Context, a x402.Authorization, since time.Tim
 	}
 	return u.Chain.Judge(ctx, a, since)
 }
+
+func TestAPaymentThatWasUndoneIsNotRefunded(t *testing.T) {
+	s, bank := openWithTreasury(t, options{habits: card.Traits{Horizon: time.Millisecond}}, 100_000_000)
+	b := s.newBuyer(t)
+	p := s.paid(t, b, "k")
+	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+	sold := s.mustBuy(t, p)
+	s.reaches(t, sold.Order.ID, order.OperatorReview)
+	a := sold.Payment.Authorization
+	s.chain.Undo(a.From, a.Nonce)
+	s.chain.Cancel(a.From, a.Nonce)
+	s.decide(t, sold.Order.ID, "refund", "as the buyer asked")
+	until(t, "the order is in review again", func() bool { return s.moved(t, sold.Order.ID, order.OperatorReview) == 2 })
+	if s.chain.Balance(bank) != 100_000_000 {
+		t.Errorf("the treasury holds %d", s.chain.Balance(bank))
+	}
+	if found, err := s.store.Orders().Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
+		t.Errorf("refunds %v, %v", found, err)
+	}
+}
