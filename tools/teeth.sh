@@ -21,6 +21,11 @@ transfer_of_another     chain     OneTransfer
 expiry_at_head          chain     AnUnusedAuthorization
 sent_before_stored      chain     NotStored
 in_flight_is_failed     chain     InFlight
+refund_nonce_fresh      checkout  SignedAgainWithItsNonce
+undone_refunded         checkout  UndoneIsNotRefunded
+decided_over_refund     store     NothingIsDecided
+retry_same_reference    checkout  RetryAfterARefusal
+switch_ignored          card      StoppedByAnOperator
 purchase_key_not_unique store     OneKeyIsOneOrder
 authorization_not_unique store    OneAuthorization
 job_forgotten           store     PlacedWithItsJob

@@ -17,6 +17,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -106,7 +107,7 @@ func reference(step string, id order.ID, attempt int) Ref {
 
 // numbered is a name, with the number of the attempt from the second on.
 func numbered(name string, attempt int) string {
-	if attempt <= 1 {
+	if attempt <= 1 || mutant.RetrySameReference {
 		return name
 	}
 	return fmt.Sprintf("%s/%d", name, attempt)

@@ -40,6 +40,20 @@ const (
 	InFlightIsFailed = planted == "in_flight_is_failed"
 )
 
+// Refunding and deciding.
+const (
+	// RefundNonceFresh signs a refund again with a nonce of its own, so that the token takes both.
+	RefundNonceFresh = planted == "refund_nonce_fresh"
+	// UndoneRefunded gives a payment back that a reorganisation took out.
+	UndoneRefunded = planted == "undone_refunded"
+	// DecidedOverRefund decides an order while its refund may still move money.
+	DecidedOverRefund = planted == "decided_over_refund"
+	// RetrySameReference asks the issuer once more what it has refused for good.
+	RetrySameReference = planted == "retry_same_reference"
+	// SwitchIgnored sells what operators have closed.
+	SwitchIgnored = planted == "switch_ignored"
+)
+
 // Keeping.
 const (
 	// PurchaseKeyNotUnique drops the index that makes (kind, payer, key) one order.

@@ -3,6 +3,7 @@ package payment
 import (
 	"context"
 	"crypto/ecdsa"
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -90,6 +92,9 @@ func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, er
 	r.Authorization = x402.Authorization{
 		From: t.address, To: p.Authorization.From, Value: p.Authorization.Value,
 		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Order),
+	}
+	if mutant.RefundNonceFresh {
+		_, _ = rand.Read(r.Authorization.Nonce[:])
 	}
 	var err error
 	if r.Signature, err = t.domain.Sign(r.Authorization, t.key); err != nil {

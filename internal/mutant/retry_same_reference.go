@@ -1,0 +1,5 @@
+//go:build mutant_retry_same_reference
+
+package mutant
+
+const planted = "retry_same_reference"

@@ -1,0 +1,5 @@
+//go:build mutant_undone_refunded
+
+package mutant
+
+const planted = "undone_refunded"
