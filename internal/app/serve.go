@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"gopkg.in/yaml.v3"
@@ -63,17 +64,22 @@ func (c Config) refusePublicKeys() error {
 	}
 	public := map[string]bool{}
 	for _, w := range devnet.Wallets() {
-		public[w.PrivateKey] = true
+		public[plainKey(w.PrivateKey)] = true
 	}
 	for i, key := range c.RelayerKeys {
-		if public[key.Reveal()] || public["0x"+key.Reveal()] {
+		if public[plainKey(key.Reveal())] {
 			return fmt.Errorf("relayer.keys, number %d: this is a public development key", i+1)
 		}
 	}
-	if key := c.TreasuryKey.Reveal(); public[key] || public["0x"+key] {
+	if public[plainKey(c.TreasuryKey.Reveal())] {
 		return errors.New("treasury.key: this is a public development key")
 	}
 	return nil
+}
+
+// plainKey is a key as all its spellings have it.
+func plainKey(text string) string {
+	return strings.TrimPrefix(strings.ToLower(strings.TrimSpace(text)), "0x")
 }
 
 // LoadFile reads the configuration from a YAML file and the environment.
