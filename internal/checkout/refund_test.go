@@ -43,7 +43,17 @@ func openWithTreasury(t *testing.T, o options, holds int64) (*shop, x402.Address
 	return s, address
 }
 
-// refunded reads an order's refund.
+// signed waits until an order's refund is signed.
+func (s *shop) signed(t *testing.T, id order.ID) payment.Refund {
+	t.Helper()
+	until(t, "the refund is signed", func() bool {
+		found, err := s.store.Orders().Refunds(t.Context(), id)
+		return err == nil && len(found) == 1
+	})
+	return s.refund(t, id)
+}
+
+// refund reads an order's refund.
 func (s *shop) refund(t *testing.T, id order.ID) payment.Refund {
 	t.Helper()
 	found, err := s.store.Orders().Refunds(t.Context(), id)
@@ -130,12 +140,7 @@ func TestARefundWaitsForTheTreasuryAndIsSignedAgainWithItsNonce(t *testing.T) {
 	s, bank := openWithTreasury(t, options{}, 0)
 	b := s.newBuyer(t)
 	sold := s.mustBuy(t, s.paid(t, b, "k~002"))
-	s.reaches(t, sold.Order.ID, order.RefundPending)
-	until(t, "the refund is signed", func() bool {
-		found, err := s.store.Orders().Refunds(t.Context(), sold.Order.ID)
-		return err == nil && len(found) == 1
-	})
-	first := s.refund(t, sold.Order.ID)
+	first := s.signed(t, sold.Order.ID)
 	s.now.Store(int64(refundWindow + time.Minute))
 	until(t, "the refund is signed again", func() bool {
 		return s.refund(t, sold.Order.ID).Authorization.ValidBefore > first.Authorization.ValidBefore
@@ -154,7 +159,7 @@ func TestARefundThatTakesTooLongGoesToAnOperatorOnceItIsDead(t *testing.T) {
 	s, bank := openWithTreasury(t, options{}, 0)
 	b := s.newBuyer(t)
 	sold := s.mustBuy(t, s.paid(t, b, "k~002"))
-	s.reaches(t, sold.Order.ID, order.RefundPending)
+	s.signed(t, sold.Order.ID)
 	s.now.Store(int64(refundPatience + time.Minute))
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	if r := s.refund(t, sold.Order.ID); r.Status != payment.RefundDead {
