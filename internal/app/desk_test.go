@@ -152,6 +152,25 @@ func TestOperatorsDecideWhatWaits(t *testing.T) {
 		t.Errorf("%d acts and %d looks are audited, %v", acts, looks, err)
 	}
 	w.reconcile()
+	w.wantCodes("a card after two refusals")
+}
+
+// TestARefusedTopUpIsDecided: a retry loads under a reference of its own, and one that was delivered by hand
+// leaves the books at peace, though the issuer has no load of ours for it.
+func TestARefusedTopUpIsDecided(t *testing.T) {
+	t.Parallel()
+	w := newDeskWorld(t, -1, plan{})
+	b := w.buyer()
+	b.bought("card")
+	for _, action := range []string{"retry", "fulfilled"} {
+		w.issuer.fault("move", "refused", 1, 0)
+		var o given
+		b.topUp(action, 3333).into(t, 200, &o)
+		b.becomes(o.OrderID, "operator_review")
+		w.ann("POST", "/api/admin/orders/"+o.OrderID+"/decide", `{"action":"`+action+`","reason":"decided"}`, action).into(t, 200, nil)
+		b.becomes(o.OrderID, "fulfilled")
+		w.wantCodes(action)
+	}
 }
 
 // TestOperatorRoutesRefuseWhatIsWrong changes nothing by any of it.

@@ -20,8 +20,6 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const operatorToken = "rco_the-operator-of-the-tests"
-
 // newDeskWorld is a world with the operator ann; holds is what its treasury has, and less than zero means
 // that there is none.
 func newDeskWorld(t *testing.T, holds money.USDC, p plan) *world {
@@ -141,6 +139,7 @@ func TestARefusedCardIsPaidBack(t *testing.T) {
 		t.Errorf("the treasury paid in %v", got)
 	}
 	w.reconcile()
+	w.wantCodes("a refund")
 }
 
 func TestARefusedTopUpIsPaidBack(t *testing.T) {
@@ -163,6 +162,7 @@ func TestARefusedTopUpIsPaidBack(t *testing.T) {
 		t.Errorf("the buyer has %s, had %s", now, was)
 	}
 	w.reconcile()
+	w.wantCodes("a refunded top-up")
 }
 
 // TestManyRefundsOfManyBuyers: two processes bring back what a dozen orders paid, each once.

@@ -13,6 +13,8 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/store"
@@ -134,6 +136,9 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	o, err := s.Orders().Find(t.Context(), p.Order.ID)
 	if err != nil || o.Status != order.Refunded || o.Delivery != 2 {
 		t.Errorf("order %+v, %v", o, err)
+	}
+	if records, err := treasury(s).Records(t.Context()); err != nil || balanceOf(records.Postings, ledger.Customer(string(p.Order.ID))) != 0 {
+		t.Errorf("the ledger owes the customer of a refunded order: %+v, %v", records.Postings, err)
 	}
 	if held, err := s.Cards().Held(t.Context(), "float/k", time.Now().Add(time.Minute)); err != nil || held != 0 {
 		t.Errorf("holds %d, %v", held, err)
@@ -281,6 +286,14 @@ func TestAnOrdersRetryHasACardOfItsOwn(t *testing.T) {
 	if err != nil || issued[p.Order.ID].ID != second.ID {
 		t.Errorf("issued %+v, %v", issued, err)
 	}
+}
+
+func balanceOf(postings []ledger.Posting, account ledger.Account) money.USDC {
+	sum, posted := ledger.Balances(postings)[account]
+	if !posted {
+		return -1
+	}
+	return sum
 }
 
 func newCard(p checkout.Placement) card.Card {

@@ -95,7 +95,7 @@ func TestRecordsAreWhatWasStored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Orders) != 1 || r.Orders[0] != (reconcile.Order{ID: c.Order, Kind: order.CardIssue, Status: order.Settling, Price: 2500}) {
+	if len(r.Orders) != 1 || r.Orders[0] != (reconcile.Order{ID: c.Order, Kind: order.CardIssue, Status: order.Settling, Price: 2500, Delivery: 1}) {
 		t.Errorf("orders %+v", r.Orders)
 	}
 	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != payer || r.Payments[0].Value != 25_000_000 {
