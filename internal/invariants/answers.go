@@ -73,3 +73,28 @@ func (r *records) onChain(transaction string) bool {
 	}
 	return false
 }
+
+// downMeansClosed leaves out what was claimed before: that goes on, and is answered as ever. A request
+// that was refused for its own sake, with 4xx other than a challenge, was not taken either.
+func downMeansClosed(r *records) []string {
+	var f findings
+	orders := r.ordersByID()
+	for _, span := range r.down {
+		claimed := map[[2]string]bool{}
+		for _, p := range r.payments {
+			if p.CreatedAt.Before(span.From) {
+				claimed[[2]string{lower(p.Payer), orders[p.Order].Key}] = true
+			}
+			if span.holds(p.CreatedAt) {
+				f.add("payment %s of order %s was claimed while a sale could not be carried out", p.ID, p.Order)
+			}
+		}
+		for _, a := range r.answers {
+			open := a.Status == http.StatusOK || a.Status == http.StatusPaymentRequired
+			if open && span.holds(a.At) && !claimed[[2]string{lower(a.Payer), a.Key}] {
+				f.add("%s asked for a new purchase with key %s while a sale could not be carried out, and got %d", a.Payer, a.Key, a.Status)
+			}
+		}
+	}
+	return f
+}

@@ -30,7 +30,14 @@ type Books struct {
 	Stray int64
 	// Answers are what buyers were told, in any order.
 	Answers []Answer
+	// Down are the times in which something that a sale needs was known to be down.
+	Down []Span
 }
+
+// Span is a stretch of time.
+type Span struct{ From, To time.Time }
+
+func (s Span) holds(at time.Time) bool { return !at.Before(s.From) && at.Before(s.To) }
 
 // Answer is one answer to a purchase, as a buyer saw it.
 type Answer struct {
@@ -54,7 +61,8 @@ type Violation struct {
 func (v Violation) String() string { return fmt.Sprintf("%s (%s): %s", v.ID, v.Rule, v.Message) }
 
 // Check reads the books and reports what does not hold. It is for a system at rest: while an order is on
-// its way, the books may differ. An error means that a book could not be read.
+// its way, the books may differ. An error means that a book could not be read. Two rules need more than
+// the books: Unchanged checks I20, and Leaks I23.
 func Check(ctx context.Context, b Books) ([]Violation, error) {
 	r, err := read(ctx, b)
 	if err != nil {
@@ -96,6 +104,7 @@ type records struct {
 	stray    int64
 
 	answers []Answer
+	down    []Span
 }
 
 // invariant is one rule and what it finds broken.
@@ -134,6 +143,7 @@ func invariants() []invariant {
 		{"I20", "money of nobody's is posted once, and each posting says what it records", strayMoneyIsPostedOnce},
 		{"I21", "the relayer's nonces have no gap and no second use", noncesAreContiguous},
 		{"I22", "an operator's act has one audit row", operatorActsAreAudited},
+		{"I24", "while something that a sale needs is down, a new purchase gets 503 and claims nothing", downMeansClosed},
 	}
 }
 

@@ -1,8 +1,13 @@
 package invariants
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -296,6 +301,17 @@ func TestEveryCheckFires(t *testing.T) {
 				entryRow{"", "customer:ord_t", 49_000_000}, entryRow{"", "holder:card_a", -49_000_000})
 			r.posted("load_fee", "ord_t", entryRow{"", "customer:ord_t", 1_000_000}, entryRow{"", "revenue:load_fee", -1_000_000})
 		}, []string{"I10"}},
+		"a sale while the issuer was down": {func(r *records) {
+			r.down = []Span{{noon.Add(-time.Minute), noon.Add(time.Second)}}
+			r.answers = r.answers[1:]
+		}, []string{"I24"}},
+		"a challenge while the issuer was down": {func(r *records) {
+			r.down = []Span{{noon.Add(-2 * time.Second), noon}}
+		}, []string{"I24"}},
+		"a new purchase answered while the issuer was down": {func(r *records) {
+			r.down = []Span{{noon.Add(time.Hour), noon.Add(2 * time.Hour)}}
+			r.answers = append(r.answers, Answer{carol, "key-new", true, http.StatusPaymentRequired, "", "", "", noon.Add(90 * time.Minute)})
+		}, []string{"I24"}},
 		"a paid order without its posting": {func(r *records) {
 			r.postings, r.entries = r.postings[:3], r.entries[:10]
 		}, []string{"I4", "I10"}},
@@ -372,5 +388,109 @@ func (r *records) posted(kind, order string, entries ...entryRow) {
 	for _, e := range entries {
 		e.Posting = id
 		r.entries = append(r.entries, e)
+	}
+}
+
+func TestWhatIsClaimedGoesOnWhileSomethingIsDown(t *testing.T) {
+	r := good()
+	r.down = []Span{{noon.Add(time.Second), noon.Add(time.Hour)}}
+	r.answers = append(r.answers,
+		Answer{carol, "key-new", true, http.StatusServiceUnavailable, "", "", "", noon.Add(time.Minute)},
+		Answer{carol, "key-bad", true, http.StatusBadRequest, "", "", "", noon.Add(time.Minute)})
+	for _, v := range r.judge() {
+		t.Error(v)
+	}
+}
+
+// TestEveryInvariantHasItsCheck: the rules are numbered from I1 to I24, without a gap.
+func TestEveryInvariantHasItsCheck(t *testing.T) {
+	named := map[string]bool{unchangedID: true, leaksID: true}
+	for _, inv := range invariants() {
+		named[inv.id] = true
+		if inv.rule == "" {
+			t.Errorf("%s has no words", inv.id)
+		}
+	}
+	for n := 1; n <= 24; n++ {
+		if id := fmt.Sprint("I", n); !named[id] {
+			t.Errorf("%s has no check", id)
+		}
+	}
+}
+
+// TestAFingerprintSeesEveryBook changes each book a little, and housekeeping.
+func TestAFingerprintSeesEveryBook(t *testing.T) {
+	take := func(r *records) fingerprint {
+		f, err := r.fingerprint()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	before := take(good())
+	for want, change := range map[string]func(*records){
+		"":                   func(r *records) { r.jobs[6].Attempt++; r.attempts[2].Status = "closed" },
+		"the orders changed": func(r *records) { r.orders[2].Status = "refund_pending" },
+		"the timeline changed": func(r *records) {
+			r.moves = append(r.moves, moveRow{"ord_b", 3, "payment_required", "expired", "worker"})
+		},
+		"the payments changed":                          func(r *records) { r.payments[1].Status = "claimed" },
+		"the settlement transactions changed":           func(r *records) { r.attempts[0].Hashes = append(r.attempts[0].Hashes, "0xab") },
+		"the cards changed":                             func(r *records) { r.cards[1].Status = "PENDING" },
+		"the holds changed":                             func(r *records) { r.holds[2].Released = true },
+		"the jobs changed":                              func(r *records) { r.jobs[5].Attempt++ },
+		"the audit changed":                             func(r *records) { r.audit = nil },
+		"the ledger's postings changed":                 func(r *records) { r.postings[0].Kind = "other" },
+		"the ledger's entries changed":                  func(r *records) { r.entries[0].Amount++ },
+		"the chain's transfers changed":                 func(r *records) { r.chain.credits = r.chain.credits[1:] },
+		"the issuer's movements changed":                func(r *records) { r.issuer.Movements = nil },
+		"the issuer's references changed":               func(r *records) { r.issuer.Executed["ref-f"]++ },
+		"the chain's count of our transactions changed": func(r *records) { r.chain.sent[relay]++ },
+	} {
+		r := good()
+		change(r)
+		found := before.compare(take(r))
+		if want == "" && len(found) != 0 || want != "" && (len(found) != 1 || found[0].Message != want || found[0].ID != "I20") {
+			t.Errorf("%v, want %q", found, want)
+		}
+	}
+}
+
+// TestASecretIsFoundHoweverItIsWritten hides one in every form among other text.
+func TestASecretIsFoundHoweverItIsWritten(t *testing.T) {
+	const secret = "rcs_a\"quoted\\s3cret"
+	const key = "0xA1b2c3d4e5f60718293a4b5c6d7e8f90"
+	raw, err := hex.DecodeString(key[2:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	escaped, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{
+		"plain": "token " + secret + " seen", "small hex": hex.EncodeToString([]byte("x" + secret)), "capital hex": strings.ToUpper(hex.EncodeToString([]byte(secret))),
+		"JSON": `{"a":` + string(escaped) + `}`, "the key": key, "the key in small letters": strings.ToLower(key), "the key without 0x": key[2:],
+		"the key's bytes": base64.StdEncoding.EncodeToString(raw),
+	}
+	for pad := range 3 {
+		for name, encoding := range map[string]*base64.Encoding{"standard": base64.StdEncoding, "URL": base64.RawURLEncoding} {
+			texts[fmt.Sprint(name, " base64 after ", pad)] = encoding.EncodeToString([]byte(strings.Repeat("?", pad) + secret + "??"))
+		}
+	}
+	for place, text := range texts {
+		found := Leaks(map[string]string{place: text}, map[string]string{"the token": secret, "the key": key})
+		if len(found) == 0 || found[0].ID != "I23" {
+			t.Errorf("%s: %v", place, found)
+		}
+		for _, v := range found {
+			if strings.Contains(v.String(), secret) || strings.Contains(v.String(), key) {
+				t.Errorf("%s: the message tells the secret", place)
+			}
+		}
+	}
+	harmless := map[string]string{"a log": `{"msg":"order fulfilled","order":"ord_1"}`, "nothing": ""}
+	if found := Leaks(harmless, map[string]string{"the token": secret, "the key": key}); len(found) != 0 {
+		t.Errorf("found in harmless texts: %v", found)
 	}
 }

@@ -62,7 +62,7 @@ func readIssuer(ctx context.Context, url string) (b issuerBook, err error) {
 
 // read reads the three books, the database first: what it has recorded, the others must have.
 func read(ctx context.Context, b Books) (*records, error) {
-	r := &records{payTo: b.PayTo, treasury: b.Treasury, stray: b.Stray, answers: b.Answers}
+	r := &records{payTo: b.PayTo, treasury: b.Treasury, stray: b.Stray, answers: b.Answers, down: b.Down}
 	var err error
 	if r.database, err = readDatabase(ctx, b.DatabaseURL); err != nil {
 		return nil, err

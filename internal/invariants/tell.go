@@ -1,12 +1,6 @@
 package invariants
 
-import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-)
+import "context"
 
 // Tally is what one payer's purchases came to.
 type Tally struct {
@@ -56,27 +50,4 @@ func Tell(ctx context.Context, b Books, payer string) (Tally, error) {
 		}
 	}
 	return t, nil
-}
-
-// Digest is a fingerprint of everything that buyers and bookkeeping rely on. Housekeeping, such as the
-// jobs that tend the relayer, is left out.
-func Digest(ctx context.Context, b Books) (string, error) {
-	r, err := read(ctx, b)
-	if err != nil {
-		return "", err
-	}
-	var jobs []jobRow
-	for _, j := range r.jobs {
-		if j.Kind == carryJob || j.Kind == feeJob {
-			jobs = append(jobs, j)
-		}
-	}
-	text, err := json.Marshal([]any{
-		r.orders, r.moves, r.payments, r.refunds, r.cards, r.holds, jobs, r.audit, r.postings, r.entries, r.chain.credits, r.chain.payouts, r.chain.used, r.issuer,
-	})
-	if err != nil {
-		return "", fmt.Errorf("write the books down: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
 }
