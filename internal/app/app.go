@@ -89,12 +89,6 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	return a, a.wire(o.Listener)
 }
 
-const (
-	issuerBudget = 5 * time.Second
-	// issuerHorizon is how long after a send the issuer may still take it up.
-	issuerHorizon = 10 * time.Second
-)
-
 func (a *App) openStore(ctx context.Context) (err error) {
 	a.store, err = store.Open(ctx, store.Config{URL: a.config.DatabaseURL.Reveal(), MaxConns: 16, Log: a.log, Now: time.Now})
 	if err != nil {
@@ -126,7 +120,7 @@ func (a *App) dialChain(ctx context.Context) error {
 
 func (a *App) dialIssuer() (err error) {
 	a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
-		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: issuerBudget, Horizon: issuerHorizon,
+		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerBudget, Horizon: a.config.IssuerHorizon,
 	})
 	if err != nil {
 		return fmt.Errorf("dial the issuer: %w", err)
@@ -151,7 +145,7 @@ func (a *App) wire(listener net.Listener) error {
 	closed := &switches{kept: a.store.Desk(), now: time.Now}
 	cards := card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
-		Paused: c.IssuePaused, Stopped: closed.stopped, Workers: workers.alive, Poll: c.IssuerPoll, Budget: issuerBudget, Patience: c.IssuerPatience,
+		Paused: c.IssuePaused, Stopped: closed.stopped, Workers: workers.alive, Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
 	})
 	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
 	if err != nil {
@@ -193,7 +187,7 @@ func (a *App) wire(listener net.Listener) error {
 	}
 	return a.face(listener, api.Config{
 		Checkout: sells, Cards: cards, Issued: a.store.Cards(),
-		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: issuerBudget},
+		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
 		Desk: checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: refunds, Products: products}, Treasury: treasury, Auth: who, Terms: terms, BaseURL: c.BaseURL,
 		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks, Now: time.Now,
 	})

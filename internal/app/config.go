@@ -63,6 +63,9 @@ type Config struct {
 	Contact string
 	// MCPOrigins are pages of other origins that may call the MCP endpoint.
 	MCPOrigins []string
+	// IssuerBudget bounds one call to the issuer; IssuerHorizon is how long after that the issuer may still
+	// take it up.
+	IssuerBudget, IssuerHorizon time.Duration
 	// NoWorker serves alone; NoServer works alone.
 	NoWorker, NoServer bool
 }
@@ -105,6 +108,8 @@ func settings() []setting {
 		{key: "issuer.key", help: "the card issuer's API key", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &c.IssuerKey })},
 		{key: "issuer.poll", help: "how often a pending card is looked at", standard: "2s", set: duration(func(c *Config) *time.Duration { return &c.IssuerPoll })},
 		{key: "issuer.patience", help: "how long the issuer may leave a card pending before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerPatience })},
+		{key: "issuer.budget", help: "how long one call to the issuer may take", standard: issuerBudget.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerBudget })},
+		{key: "issuer.horizon", help: "how long after that the issuer may still take a call up that it did not answer", standard: issuerHorizon.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerHorizon })},
 		{key: "card.issue_paused", help: "closes the sale of cards", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
 		{key: "card.topup_paused", help: "closes the sale of top-ups", standard: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
 		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", standard: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
@@ -125,6 +130,12 @@ func settings() []setting {
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
 	}
 }
+
+// The standards of what the issuer is given, also in development.
+const (
+	issuerBudget  = 5 * time.Second
+	issuerHorizon = 10 * time.Second
+)
 
 // none is the standard of a setting that may stay empty; "" means that it must be set.
 const none = "-"

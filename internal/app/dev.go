@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -37,7 +38,9 @@ type DevConfig struct {
 	FacilitatorURL string
 	// Settlement is the setting settlement.order; empty is the relayer.
 	Settlement string
-	Log        *slog.Logger
+	// IssuerBudget and IssuerHorizon are the settings of these names; zero takes the standards.
+	IssuerBudget, IssuerHorizon time.Duration
+	Log                         *slog.Logger
 	// Out gets the banner; it may be nil.
 	Out io.Writer
 	// OnReady, when set, hears what the ready file tells.
@@ -128,6 +131,7 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 // start brings up the children that do not run elsewhere, and the configuration that uses them.
 func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, error) {
 	cfg := devDefaults()
+	cfg.IssuerBudget, cfg.IssuerHorizon = cmp.Or(c.IssuerBudget, issuerBudget), cmp.Or(c.IssuerHorizon, issuerHorizon)
 	if err := c.settle(&cfg); err != nil {
 		return cfg, Ready{}, err
 	}

@@ -176,7 +176,7 @@ func examineFacilitator(ctx context.Context, cfg Config) finding {
 }
 
 func examineIssuer(ctx context.Context, cfg Config) finding {
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: issuerBudget, Horizon: issuerHorizon})
+	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: cfg.IssuerBudget, Horizon: cfg.IssuerHorizon})
 	if err != nil {
 		return judge("issuer", "", err, "check issuer.url")
 	}

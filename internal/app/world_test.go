@@ -98,6 +98,8 @@ func newWorld(t *testing.T, p plan) *world {
 		RelayerKeys:    []telemetry.Secret{telemetry.NewSecret(hexutil.Encode(crypto.FromECDSA(relayer)))},
 		IssuerProvider: "sandbox", IssuerURL: w.issuer.url, IssuerKey: telemetry.NewSecret(sandbox.DevKey),
 		IssuerPoll: 50 * time.Millisecond, IssuerPatience: time.Hour,
+		// Longer than the sandbox takes to carry anything out, and than it is told to be late.
+		IssuerBudget: 2 * time.Second, IssuerHorizon: 3 * time.Second,
 		QuoteKey: telemetry.NewSecret(strings.Repeat("5a", 32)),
 		Slots:    8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
 	}

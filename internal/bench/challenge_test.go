@@ -113,7 +113,7 @@ func newProgram(b *testing.B) *program {
 		BaseURL: "https://cards.example", Environment: app.Sandbox, DatabaseURL: telemetry.NewSecret(db.URL()),
 		RPCURLs: []string{proxy.URL}, PaidAt: "latest", DeadAt: "safe", PayTo: payee, Asset: usdc(), AssetName: "USD Coin",
 		RelayerKeys: []telemetry.Secret{telemetry.NewSecret(relayer.PrivateKey)}, IssuerProvider: "sandbox", IssuerURL: issuer.URL,
-		IssuerKey: telemetry.NewSecret(sandbox.DevKey), IssuerPoll: time.Second, IssuerPatience: time.Hour,
+		IssuerKey: telemetry.NewSecret(sandbox.DevKey), IssuerPoll: time.Second, IssuerPatience: time.Hour, IssuerBudget: 5 * time.Second, IssuerHorizon: 10 * time.Second,
 		QuoteKey: telemetry.NewSecret(strings.Repeat("5a", 32)), Slots: 8, LeaseTTL: 20 * time.Second, Wait: 20 * time.Second, NoWorker: true,
 	}
 	return p
