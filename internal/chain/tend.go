@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -139,6 +140,7 @@ func (r *Relayer) bump(ctx context.Context, by account, a payment.Attempt) (paym
 		return a, fmt.Errorf("bump fee: %w", err)
 	}
 	a.Variants = append(a.Variants, variant)
+	faultpoint.Reach("bump.stored")
 	return a, nil
 }
 

@@ -26,6 +26,7 @@ func Points() []Point {
 		{"attempt.before_commit", true, "the settlement transaction is signed and written; its database transaction is open"},
 		{"attempt.stored", false, "the signed transaction is stored; it is not sent"},
 		{"attempt.sent", false, "the signed transaction is sent; its acceptance is not noted"},
+		{"bump.stored", false, "a transaction that waited too long is signed again with a higher fee and stored; it is not sent"},
 		{"facilitator.before_settle", false, "the facilitator is about to be asked to settle"},
 		{"facilitator.after_settle", false, "the facilitator has answered or the call has failed; nothing is noted"},
 		{"settle.seen", false, "the chain shows the transfer; it is not recorded"},

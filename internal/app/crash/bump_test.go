@@ -1,0 +1,92 @@
+package crash_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// TestKilledBetweenAHigherFeeAndItsSending: the chain makes no block, so the fee is raised; the program dies
+// with the replacement stored and not sent. The next one sends those bytes, for the same nonce.
+func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("waits until a fee is raised")
+	}
+	note := record{Flow: issue + ", while no block is made", Settler: relayer, Mode: "kill", First: "bump.stored", Failed: true}
+	defer func() { note.write(t) }()
+	w := newWorld(t)
+	b := w.buyer(t)
+	p := w.start(t, relayer, fault("bump.stored", "kill"))
+	if err := b.challenge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	header := b.sign(t)
+	w.stopBlocks(t)
+	b.press(t, p, header, false)
+	p.awaitKill(t, recovery)
+	nonces, hashes := w.attempt(t)
+	if len(nonces) != 1 || len(hashes) != 2 {
+		t.Fatalf("attempts with the nonces %v and the transactions %v, want one with two", nonces, hashes)
+	}
+	if w.inPool(t, hashes[1]) {
+		t.Fatal("the replacement is sent before the program died")
+	}
+	p = w.start(t, relayer, "")
+	began := time.Now()
+	until(t, recovery, "the replacement is sent", func() error {
+		if !w.inPool(t, hashes[1]) {
+			return fmt.Errorf("%s is not known to the chain", hashes[1])
+		}
+		return nil
+	})
+	if w.inPool(t, hashes[0]) {
+		t.Error("the replaced transaction still waits beside its replacement")
+	}
+	w.rpc(t, "evm_setIntervalMining", 1)
+	w.ends(t, b, header, began)
+	note.Recovery = time.Since(began).Seconds()
+	p.stop(t)
+	if again, all := w.attempt(t); !slices.Equal(again, nonces) || !slices.Equal(all, hashes) {
+		t.Errorf("attempts with the nonces %v and the transactions %v, before the death %v and %v", again, all, nonces, hashes)
+	}
+	note.Violations = len(w.judge(t))
+	note.Failed = t.Failed()
+}
+
+// stopBlocks ends the making of blocks, for transactions and at intervals.
+func (w *world) stopBlocks(t *testing.T) {
+	t.Helper()
+	w.rpc(t, "evm_setAutomine", false)
+	w.rpc(t, "evm_setIntervalMining", 0)
+}
+
+// attempt is what the database has of settlement transactions: the nonces of all attempts, and all hashes.
+func (w *world) attempt(t *testing.T) (nonces []int64, hashes []string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), w.books.DatabaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	err = conn.QueryRow(t.Context(), `SELECT array_agg(nonce), (SELECT array_agg(v->>'hash') FROM attempts, jsonb_array_elements(variants) v)
+		FROM attempts`).Scan(&nonces, &hashes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return nonces, hashes
+}
+
+// inPool says that the chain knows a transaction.
+func (w *world) inPool(t *testing.T, hash string) bool {
+	t.Helper()
+	var tx *struct{ Hash string }
+	if err := json.Unmarshal(w.rpc(t, "eth_getTransactionByHash", hash), &tx); err != nil {
+		t.Fatal(err)
+	}
+	return tx != nil
+}
