@@ -34,8 +34,9 @@ type nodeFault struct {
 	only string
 	// times is how many calls are left to spoil; 0 spoils until cleared.
 	times int
-	// delay is how long a slow answer takes.
+	// delay is how long a slow answer takes; lag is how many blocks are missing.
 	delay time.Duration
+	lag   uint64
 	// before runs before the call is passed on.
 	before func()
 }
@@ -59,6 +60,12 @@ const (
 	answerJunk  nodeMode = "not JSON"
 	answerSlow  nodeMode = "slow"
 	swallow     nodeMode = "taken and dropped"
+	// behind answers as a node does that has not heard of the newest blocks; lag says of how many.
+	behind nodeMode = "behind"
+	// The next ones are lies.
+	denyUse     nodeMode = "the authorization is unused"
+	inventBlock nodeMode = "a receipt of a block that is none"
+	otherChain  nodeMode = "another chain"
 )
 
 // newNodeProxy makes a proxy before a node.
@@ -112,6 +119,8 @@ func (p *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_, _ = w.Write(answer)
 		case <-r.Context().Done():
 		}
+	case behind:
+		_, _ = w.Write(p.lagging(c, f.lag))
 	default:
 		_, _ = w.Write(p.spoiled(f.mode, c))
 	}
@@ -139,6 +148,12 @@ func (p *nodeProxy) spoiled(mode nodeMode, c nodeCall) []byte {
 		return []byte("<html>maintenance</html>")
 	case swallow:
 		return c.answer(`"result":"0x` + strings.Repeat("00", 32) + `"`)
+	case denyUse:
+		return c.answer(`"result":"0x` + strings.Repeat("00", 32) + `"`)
+	case inventBlock:
+		return c.answer(`"result":{"status":"0x1","blockNumber":"0x1","blockHash":"0x` + strings.Repeat("ab", 32) + `"}`)
+	case otherChain:
+		return c.answer(`"result":"0x1"`)
 	case answerOld:
 		return p.before(c, c.question())
 	case answerOther:

@@ -20,17 +20,26 @@ const (
 	maxPause    = 30 * time.Second
 )
 
-// circuit remembers whether a node keeps failing.
+// circuit remembers whether a node keeps failing, or lags behind.
 type circuit struct {
 	mu       sync.Mutex
 	failures int
 	until    time.Time
+	// behind is until when the node counts as lagging; its answers do not end that.
+	behind time.Time
 }
 
 func (c *circuit) open(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return now.Before(c.until)
+	return now.Before(c.until) || now.Before(c.behind)
+}
+
+// lags puts a node that shows an old head behind the others for a while.
+func (c *circuit) lags(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.behind = now.Add(maxPause)
 }
 
 func (c *circuit) succeeded() {
@@ -54,7 +63,7 @@ var retryableCodes = []int{-32001, -32005, -32007, -32016, -32029, -32097, -3260
 
 // retryableTexts are geth's ways, all under code -32000, to say that a node lacks a block that
 // another one may have.
-var retryableTexts = []string{"header not found", "missing trie node", "unknown block", "block not found"}
+var retryableTexts = []string{"header not found", "missing trie node", "unknown block", "block not found", "beyond current head"}
 
 // isAnswer reports an error that is the chain's own, the same on every node.
 func isAnswer(err error) bool {

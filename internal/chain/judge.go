@@ -2,6 +2,7 @@ package chain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/big"
@@ -15,28 +16,50 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Judge implements payment.Chain. All that it decides from is read at one block, named by hash: two
-// reads of "latest" are two chains.
+// Judge implements payment.Chain. A transfer is proven by the node that shows it. A payment is given up
+// only when no node that answers has another word: the buyer would be asked for a second one.
 func (c *Chain) Judge(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
-	head, err := c.header(ctx, c.config.Finality.Paid)
+	verdict, err := c.judge(ctx, a, since)
 	if err != nil {
 		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
 	}
-	used, err := c.stateAt(ctx, a, head)
-	if err != nil {
-		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
-	}
-	judge := c.judgeUnused
-	if used {
-		judge = func(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
-			return c.judgeUsed(ctx, a, head, since)
-		}
-	}
-	verdict, err := judge(ctx, a, head)
-	if err != nil {
-		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
+	if verdict.State == payment.Gone && len(c.pool.endpoints) > 1 {
+		return c.undisputed(ctx, a, since, verdict), nil
 	}
 	return verdict, nil
+}
+
+// undisputed asks each node alone about a payment that is gone. One that shows the transfer proves it, any
+// other doubt leaves it undecided, and one that does not answer has no say.
+func (c *Chain) undisputed(ctx context.Context, a x402.Authorization, since time.Time, gone payment.Verdict) payment.Verdict {
+	for _, e := range c.pool.endpoints {
+		said, err := c.alone(e).judge(ctx, a, since)
+		switch {
+		case err != nil:
+		case said.State == payment.Moved:
+			return said
+		case said.State != payment.Gone:
+			gone = payment.Verdict{}
+		}
+	}
+	return gone
+}
+
+// judge reads all that it decides from at one block, named by hash: two reads of "latest" are two chains.
+func (c *Chain) judge(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
+	head, err := c.header(ctx, c.config.Finality.Paid)
+	if err != nil {
+		return payment.Verdict{}, err
+	}
+	used, err := c.stateAt(ctx, a, head)
+	switch {
+	case err != nil:
+		return payment.Verdict{}, err
+	case used:
+		return c.judgeUsed(ctx, a, head, since)
+	default:
+		return c.judgeUnused(ctx, a, head)
+	}
 }
 
 // Final is the same chain judged at the block that decides that nothing can come any more: what has moved
@@ -49,7 +72,8 @@ func (c *Chain) Final() payment.Chain {
 
 // judgeUnused decides about a nonce that is free at the head. It is dead only once a block that
 // cannot be reorganised away is past its time and the nonce is free there, too: the block's time
-// follows from its number, so no other chain can bring it back.
+// follows from its number, so no other chain can bring it back. Our own clock must be past it, too: a
+// block from the future is none of this chain.
 func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
 	if head.Time < a.ValidBefore && uint64(c.config.Now().Unix()) < a.ValidBefore {
 		return payment.Verdict{State: payment.Unused}, nil
@@ -61,7 +85,7 @@ func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head head
 	if mutant.ExpiryAtHead {
 		final = head
 	}
-	if final.Time < a.ValidBefore {
+	if final.Time < a.ValidBefore || uint64(c.config.Now().Unix()) < a.ValidBefore {
 		return payment.Verdict{}, nil
 	}
 	used, err := c.stateAt(ctx, a, final)
@@ -189,16 +213,11 @@ func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, 
 	topics := []any{[]string{x402.TopicUsed.String(), x402.TopicCanceled.String()}, a.From.Word().String(), a.Nonce.String()}
 	for from := start; from <= head.Number; from += c.config.LogRange {
 		to := min(from+c.config.LogRange-1, head.Number)
-		found, err := c.logs(ctx, map[string]any{
+		found, err := c.log(ctx, func(l logEntry) bool { return l.takes(a) }, map[string]any{
 			"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics,
 		})
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range found {
-			if l.takes(a) {
-				return &l, nil
-			}
+		if err != nil || found != nil {
+			return found, err
 		}
 	}
 	return nil, nil
@@ -208,34 +227,36 @@ func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, 
 // transaction, or nil. Any other transfer belongs to another authorization, which the same
 // transaction may carry to pass for two.
 func (c *Chain) transferAfter(ctx context.Context, a x402.Authorization, used logEntry) (*logEntry, error) {
-	found, err := c.logs(ctx, map[string]any{
+	directly := func(l logEntry) bool {
+		next := l.LogIndex == used.LogIndex+1 || mutant.TransferOfAnother && l.moves(a)
+		return next && l.TransactionHash == used.TransactionHash
+	}
+	return c.log(ctx, directly, map[string]any{
 		"blockHash": used.BlockHash.Hex(), "topics": []any{x402.TopicTransfer.String(), a.From.Word().String()},
 	})
-	if err != nil {
-		return nil, err
-	}
-	for _, l := range found {
-		directly := l.LogIndex == used.LogIndex+1 || mutant.TransferOfAnother && l.moves(a)
-		if directly && l.TransactionHash == used.TransactionHash {
-			return &l, nil
-		}
-	}
-	return nil, nil
 }
 
-// logs asks for the token's events and drops what a node sends beyond that.
-func (c *Chain) logs(ctx context.Context, filter map[string]any) ([]logEntry, error) {
+// log finds the token's event that is wanted, or nil when no node shows it. It asks one node after the other,
+// because one may lack what another has, and drops what a node sends beyond the question.
+func (c *Chain) log(ctx context.Context, wanted func(logEntry) bool, filter map[string]any) (found *logEntry, err error) {
 	filter["address"] = c.config.Domain.Contract.String()
-	var all, ours []logEntry
-	if err := c.pool.call(ctx, &all, "eth_getLogs", filter); err != nil {
+	err = c.pool.callUntil(ctx, func(raw json.RawMessage) error {
+		var all []logEntry
+		if err := json.Unmarshal(raw, &all); err != nil {
+			return err
+		}
+		for _, l := range all {
+			if !l.Removed && x402.Address(l.Address) == c.config.Domain.Contract && wanted(l) {
+				found = &l
+				return nil
+			}
+		}
+		return errNotFound
+	}, "eth_getLogs", filter)
+	if err != nil && !errors.Is(err, errNotFound) {
 		return nil, fmt.Errorf("read logs: %w", err)
 	}
-	for _, l := range all {
-		if !l.Removed && x402.Address(l.Address) == c.config.Domain.Contract {
-			ours = append(ours, l)
-		}
-	}
-	return ours, nil
+	return found, nil
 }
 
 // blockBefore is the number of a block at or before a time, found in growing steps back from the

@@ -45,7 +45,7 @@ type endpoint struct {
 	client  *rpc.Client
 	limiter *rate.Limiter
 	circuit circuit
-	// checked says that the node once named the right chain.
+	// checked says that the node has named the right chain since it last failed.
 	checked atomic.Bool
 }
 
@@ -79,7 +79,7 @@ func (p *pool) checkChainIDs(ctx context.Context) error {
 	answered := false
 	var silent error
 	for _, e := range p.endpoints {
-		err := p.try(ctx, e, nil, "eth_chainId")
+		err := p.try(ctx, e, into(nil), "eth_chainId")
 		if wrong, ok := errors.AsType[*wrongChainError](err); ok {
 			return wrong
 		}
@@ -98,9 +98,26 @@ func (p *pool) close() {
 	}
 }
 
+// taking reads a node's answer. errNotFound says that another node may have more to show.
+type taking func(json.RawMessage) error
+
+func into(result any) taking {
+	return func(raw json.RawMessage) error {
+		if result == nil {
+			return nil
+		}
+		return json.Unmarshal(raw, result)
+	}
+}
+
 // call asks until one node answers with something. An error that is the chain's own answer, such as
 // a revert, comes back at once; errNotFound says that all of them answered null.
 func (p *pool) call(ctx context.Context, result any, method string, args ...any) error {
+	return p.callUntil(ctx, into(result), method, args...)
+}
+
+// callUntil is call for an answer that can be too little, such as a list of logs without the one looked for.
+func (p *pool) callUntil(ctx context.Context, take taking, method string, args ...any) error {
 	var failures error
 	missing, asked := 0, 0
 	// Nodes with an open circuit come last: a doubtful node is better than none.
@@ -110,7 +127,7 @@ func (p *pool) call(ctx context.Context, result any, method string, args ...any)
 				continue
 			}
 			asked++
-			err := p.try(ctx, e, result, method, args...)
+			err := p.try(ctx, e, take, method, args...)
 			switch {
 			case err == nil, isAnswer(err):
 				return err
@@ -130,13 +147,20 @@ func (p *pool) call(ctx context.Context, result any, method string, args ...any)
 	return failures
 }
 
+// alone is the pool with one of its nodes only.
+func (p *pool) alone(e *endpoint) *pool {
+	one := *p
+	one.endpoints = []*endpoint{e}
+	return &one
+}
+
 // broadcast sends a signed transaction to every node. It fails when none has taken it, which decides
 // nothing: a node that did not answer may have passed it on.
 func (p *pool) broadcast(ctx context.Context, raw []byte) error {
 	errs := make([]error, len(p.endpoints))
 	var group sync.WaitGroup
 	for i, e := range p.endpoints {
-		group.Go(func() { errs[i] = p.try(ctx, e, nil, "eth_sendRawTransaction", hexutil.Encode(raw)) })
+		group.Go(func() { errs[i] = p.try(ctx, e, into(nil), "eth_sendRawTransaction", hexutil.Encode(raw)) })
 	}
 	group.Wait()
 	for _, err := range errs {
@@ -148,13 +172,13 @@ func (p *pool) broadcast(ctx context.Context, raw []byte) error {
 }
 
 // try asks one node, within the time limit of a call and the node's rate.
-func (p *pool) try(caller context.Context, e *endpoint, result any, method string, args ...any) error {
+func (p *pool) try(caller context.Context, e *endpoint, take taking, method string, args ...any) error {
 	ctx, cancel := context.WithTimeout(caller, p.timeout)
 	defer cancel()
 	ctx, span := p.tracer.Start(ctx, method, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("rpc.method", method), attribute.String("server.address", e.host)))
 	defer span.End()
-	err := p.ask(ctx, e, result, method, args...)
+	err := p.ask(ctx, e, take, method, args...)
 	switch {
 	case err == nil, errors.Is(err, errNotFound), isAnswer(err):
 		e.circuit.succeeded()
@@ -164,12 +188,14 @@ func (p *pool) try(caller context.Context, e *endpoint, result any, method strin
 		// A caller who hangs up says nothing about the node.
 		if caller.Err() == nil {
 			e.circuit.failed(p.now())
+			// What comes back under the same address may be another node.
+			e.checked.Store(false)
 		}
 	}
 	return err
 }
 
-func (p *pool) ask(ctx context.Context, e *endpoint, result any, method string, args ...any) error {
+func (p *pool) ask(ctx context.Context, e *endpoint, take taking, method string, args ...any) error {
 	if err := e.limiter.Wait(ctx); err != nil {
 		return err
 	}
@@ -190,10 +216,7 @@ func (p *pool) ask(ctx context.Context, e *endpoint, result any, method string, 
 	if len(raw) == 0 || string(raw) == "null" {
 		return errNotFound
 	}
-	if result == nil {
-		return nil
-	}
-	return json.Unmarshal(raw, result)
+	return take(raw)
 }
 
 // wrongChainError says that a node belongs to another chain.

@@ -188,15 +188,20 @@ type receipt struct {
 	BlockHash   common.Hash    `json:"blockHash"`
 }
 
-// inclusion finds the block that holds any variant of the attempt.
+// inclusion finds the block that holds any variant of the attempt. A receipt of a block that the chain does
+// not have, or has no more, says nothing: on its word nothing would ever be sent again.
 func (r *Relayer) inclusion(ctx context.Context, a payment.Attempt) (receipt, bool, error) {
 	for _, v := range a.Variants {
 		var found receipt
 		err := r.config.Chain.pool.call(ctx, &found, "eth_getTransactionReceipt", v.Hash.String())
 		if err == nil {
-			return found, true, nil
+			var block header
+			block, err = r.config.Chain.headerAt(ctx, uint64(found.BlockNumber))
+			if err == nil && block.Hash == x402.Hash(found.BlockHash) {
+				return found, true, nil
+			}
 		}
-		if !errors.Is(err, errNotFound) {
+		if err != nil && !errors.Is(err, errNotFound) {
 			return receipt{}, false, fmt.Errorf("read receipt: %w", err)
 		}
 	}

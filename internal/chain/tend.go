@@ -99,10 +99,6 @@ func (r *Relayer) closeIfFinal(ctx context.Context, final header, a payment.Atte
 	if uint64(found.BlockNumber) > final.Number {
 		return nil
 	}
-	block, err := r.config.Chain.headerAt(ctx, uint64(found.BlockNumber))
-	if err != nil || block.Hash != x402.Hash(found.BlockHash) {
-		return err
-	}
 	return r.close(ctx, a, payment.AttemptClosed)
 }
 

@@ -197,9 +197,45 @@ type header struct {
 	BaseFee *big.Int
 }
 
-// header reads a block's header by tag or number.
-func (c *Chain) header(ctx context.Context, block string) (header, error) {
-	return c.readHeader(ctx, "eth_getBlockByNumber", block)
+// header reads a block's header by tag.
+func (c *Chain) header(ctx context.Context, tag string) (header, error) {
+	h, err := c.readHeader(ctx, "eth_getBlockByNumber", tag)
+	if err != nil || tag != "latest" || len(c.pool.endpoints) == 1 || c.config.Now().Sub(h.time()) < maxLag {
+		return h, err
+	}
+	return c.newest(ctx, h), nil
+}
+
+// maxLag is how old a latest block makes us ask the other nodes for theirs.
+const maxLag = 10 * time.Second
+
+// newest is the newest of all nodes' latest blocks, at least the one known. Nodes far behind it are asked
+// last for a while: what they say is true, and of the past.
+func (c *Chain) newest(ctx context.Context, known header) header {
+	heads := map[*endpoint]header{}
+	for _, e := range c.pool.endpoints {
+		h, err := c.alone(e).readHeader(ctx, "eth_getBlockByNumber", "latest")
+		if err != nil {
+			continue // a silent node has its own circuit
+		}
+		heads[e] = h
+		if h.Number > known.Number {
+			known = h
+		}
+	}
+	for e, h := range heads {
+		if known.time().Sub(h.time()) >= maxLag {
+			e.circuit.lags(c.config.Now())
+		}
+	}
+	return known
+}
+
+// alone is the chain as one node shows it.
+func (c *Chain) alone(e *endpoint) *Chain {
+	one := *c
+	one.pool = c.pool.alone(e)
+	return &one
 }
 
 func (c *Chain) headerAt(ctx context.Context, number uint64) (header, error) {
