@@ -1,15 +1,18 @@
 package app_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
@@ -34,6 +37,29 @@ func (w *world) buyer() *buyer {
 	b := w.pauper()
 	w.fund(b.address, 1_000_000_000)
 	return b
+}
+
+// buyers makes wallets with 1,000 USDC each, all of them in a few calls.
+func (w *world) buyers(n int) []*buyer {
+	w.t.Helper()
+	all, calls := make([]*buyer, n), make([]rpc.BatchElem, n)
+	for i := range all {
+		all[i] = w.pauper()
+		slot, value := balanceOf(all[i].address, 1_000_000_000)
+		calls[i] = rpc.BatchElem{Method: "anvil_setStorageAt", Args: []any{usdc().String(), slot, value}, Result: new(bool)}
+	}
+	for part := range slices.Chunk(calls, 100) {
+		if err := w.node.BatchCallContext(context.WithoutCancel(w.t.Context()), part); err != nil {
+			w.t.Fatalf("fund %d wallets: %v", n, err)
+		}
+		for _, c := range part {
+			if c.Error != nil {
+				w.t.Fatalf("fund a wallet: %v", c.Error)
+			}
+		}
+	}
+	w.rpc(nil, "anvil_mine", "0x1") // as in fund
+	return all
 }
 
 // pauper makes a wallet with nothing.

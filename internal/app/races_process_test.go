@@ -8,40 +8,65 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
 )
 
-// TestRacesOfThreeProcessesHaveOneWinner runs the contests over three processes of the program itself.
+// TestRacesOfThreeProcessesHaveOneWinner runs the contests over three processes of the program itself, on one
+// database: those for a wallet's own purchase all at once, and that for the last float by itself.
 func TestRacesOfThreeProcessesHaveOneWinner(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(t.TempDir(), "roamcard")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/roamcard").CombinedOutput(); err != nil {
+	program := built(t)
+	var own, float []contest
+	for _, c := range contests() {
+		if c.promised {
+			float = append(float, c)
+		} else {
+			own = append(own, c)
+		}
+	}
+	rounds := 5
+	if torture() {
+		rounds = 100
+	}
+	for name, contests := range map[string][]contest{"own purchases": own, "the last float": float} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			// The orders that wait for their card need not be looked at often.
+			w := newWorld(t, plan{change: func(c *app.Config) { c.IssuerPoll = time.Second }})
+			w.replace(w.launch(program), w.launch(program), w.launch(program))
+			w.play(contests, rounds)
+			w.reconcile()
+		})
+	}
+}
+
+// built is the program under test.
+func built(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "roamcard")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../../cmd/roamcard").CombinedOutput(); err != nil {
 		t.Fatalf("build the program: %v\n%s", err, out)
 	}
-	w := newWorld(t, plan{})
-	for range 3 {
-		w.launch(program)
+	return path
+}
+
+// replace ends the instances of the world and goes on with others, once they are ready.
+func (w *world) replace(by ...*instance) {
+	w.t.Helper()
+	for _, i := range w.instances {
+		i.stop()
 	}
-	w.instances[0].stop()
-	w.instances = w.instances[1:]
+	w.instances = by
 	for _, i := range w.instances {
 		w.awaitReady(i)
 	}
-	bought := 0
-	for _, c := range contests() {
-		n := max(2, rounds()/10)
-		c.run(w, n)
-		bought += n
-		if got := len(w.transfers()); got != bought {
-			t.Fatalf("%s: %d transfers after %d rounds", c.name, got, bought)
-		}
-	}
-	w.reconcile()
 }
 
-// launch adds an instance that is a process of its own.
-func (w *world) launch(program string) {
+// launch starts an instance that is a process of its own. Settings are more than the world's own, as
+// NAME=value without the prefix.
+func (w *world) launch(program string, settings ...string) *instance {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,8 +83,12 @@ func (w *world) launch(program string) {
 		"ADDR": addr, "BASE_URL": origin, "ENVIRONMENT": app.Sandbox, "DATABASE__URL": c.DatabaseURL.Reveal(), "CHAIN__RPC_URL": c.RPCURLs[0],
 		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL, "ISSUER__KEY": c.IssuerKey.Reveal(),
 		"ISSUER__POLL": c.IssuerPoll.String(), "QUOTE__KEY": c.QuoteKey.Reveal(), "PAYMENT__WAIT": c.Wait.String(), "WORKER__LEASE": c.LeaseTTL.String(),
+		"ISSUER__BUDGET": c.IssuerBudget.String(), "ISSUER__HORIZON": c.IssuerHorizon.String(),
 	} {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
+	}
+	for _, s := range settings {
+		cmd.Env = append(cmd.Env, "ROAMCARD_"+s)
 	}
 	var said lockedBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -72,5 +101,5 @@ func (w *world) launch(program string) {
 			w.t.Errorf("the program ended: %v\n%s", err, said.String())
 		}
 	})
-	w.instances = append(w.instances, &instance{url: "http://" + addr, stop: func() {}})
+	return &instance{url: "http://" + addr, stop: func() {}}
 }

@@ -33,23 +33,27 @@ func (w *world) race(requests []request) []answer {
 // contest is one kind of race: what a round's requests are, and which losers' answers are right.
 type contest struct {
 	name string
-	// requests of a round, and the transfers that it must leave.
-	round func(w *world, n int) []request
+	// buyers is how many wallets a round needs.
+	buyers int
+	// round makes a round's requests.
+	round func(w *world, n int, by []*buyer) []request
 	// losers are the codes a request that did not win may get.
 	losers []fault.Code
 	// shared says that every request is the same purchase: all may succeed, with one order.
 	shared bool
+	// promised says that no card is delivered before the last round: what is promised to the winners of the
+	// rounds before stays promised, so that a round is about one card's price.
+	promised bool
 }
 
 func contests() []contest {
 	return []contest{
-		{name: "one request, many times", shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int) []request {
-			one := purchase(fmt.Sprint("same-", n), header(w.t, w.buyer().payment()))
+		{name: "one request, many times", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int, by []*buyer) []request {
+			one := purchase(fmt.Sprint("same-", n), header(w.t, by[0].payment()))
 			return repeated(one)
 		}},
-		{name: "one key, signed anew each time", shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int) []request {
-			b := w.buyer()
-			return each(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, b.payment())) })
+		{name: "one key, signed anew each time", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int, by []*buyer) []request {
+			return each(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, by[0].payment())) })
 		}},
 		{name: "one open order, paid by every route", shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int) []request {
 			b, key := w.buyer(), fmt.Sprint("open-", n)
@@ -61,19 +65,16 @@ func contests() []contest {
 			})
 		}},
 		// A loser that comes after the settlement finds the nonce spent.
-		{name: "one authorization, many keys", losers: []fault.Code{fault.AuthorizationAlreadyUsed, fault.CardAlreadyExists}, round: func(w *world, n int) []request {
-			payment := header(w.t, w.buyer().payment())
+		{name: "one authorization, many keys", buyers: 1, losers: []fault.Code{fault.AuthorizationAlreadyUsed, fault.CardAlreadyExists}, round: func(w *world, n int, by []*buyer) []request {
+			payment := header(w.t, by[0].payment())
 			return each(func(i int) request { return purchase(fmt.Sprint("authorization-", n, "-", i), payment) })
 		}},
-		{name: "one owner, many purchases", losers: []fault.Code{fault.CardAlreadyExists}, round: func(w *world, n int) []request {
-			b := w.buyer()
-			return each(func(i int) request { return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, b.payment())) })
+		{name: "one owner, many purchases", buyers: 1, losers: []fault.Code{fault.CardAlreadyExists}, round: func(w *world, n int, by []*buyer) []request {
+			return each(func(i int) request { return purchase(fmt.Sprint("card-", n, "-", i), header(w.t, by[0].payment())) })
 		}},
-		{name: "the last float, many buyers", losers: []fault.Code{fault.FloatUnavailable}, round: func(w *world, n int) []request {
-			w.lastFloat()
-			return each(func(i int) request {
-				return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, w.buyer().payment()))
-			})
+		{name: "the last float, many buyers", buyers: racers, promised: true, losers: []fault.Code{fault.FloatUnavailable}, round: func(w *world, n int, by []*buyer) []request {
+			w.lastFloat(n)
+			return each(func(i int) request { return purchase(fmt.Sprint("float-", n, "-", i), header(w.t, by[i].payment())) })
 		}},
 	}
 }
@@ -88,61 +89,88 @@ func each(make_ func(i int) request) []request {
 
 func repeated(one request) []request { return each(func(int) request { return one }) }
 
-// lastFloat leaves the issuer with the price of one card, and waits until every instance sells it. One
-// that still remembers the float of the round before counts what that round's winner held.
-func (w *world) lastFloat() {
+// lastFloat leaves the issuer with the price of one card beside what the rounds before have promised away,
+// and waits until every instance knows: one that remembers the float of before would sell nothing.
+func (w *world) lastFloat(round int) {
 	w.t.Helper()
-	w.settled(30 * time.Second)
-	w.issuer.control("POST", "float", map[string]any{"cents": 2500})
-	for _, i := range w.instances {
-		eventually(w.t, 10*time.Second, func() (bool, string) {
-			r := purchase("look", "")
-			r.at = i
-			a := w.send(r)
-			return a.status == 402, string(a.body)
-		})
+	for _, cards := range []int{round, round + 1} {
+		w.float(cards)
+		for _, i := range w.instances {
+			eventually(w.t, 10*time.Second, func() (bool, string) {
+				r := purchase("look", "")
+				r.at = i
+				a := w.send(r)
+				return (a.status == 402) == (cards > round), string(a.body)
+			})
+		}
 	}
 }
 
-// run runs rounds of a contest and checks that each had exactly one winner: by the answers, on the chain,
-// and in the issuer's books.
-func (c contest) run(w *world, n int) {
+// float sets the issuer's to the price of so many cards.
+func (w *world) float(cards int) {
 	w.t.Helper()
-	payers, cards := make([]map[x402.Address]bool, n), len(w.issuer.books().Cards)
-	for round := range n {
-		requests := c.round(w, round)
-		payers[round] = map[x402.Address]bool{}
-		for _, r := range requests {
-			payers[round][payerOf(w.t, r)] = true
-		}
-		winners := c.winners(w, round, w.race(requests))
-		for winner, times := range winners {
-			if len(winners) != 1 || (!c.shared && times != 1) {
-				w.t.Errorf("%s, round %d: %s won %d times, of %d winners", c.name, round, winner, times, len(winners))
+	w.issuer.control("POST", "float", map[string]any{"cents": 2500 * cards})
+}
+
+// play runs rounds of contests, all of a round at once, and checks that each had exactly one winner: by the
+// answers, on the chain, and in the issuer's books. Nothing is waited for between the rounds.
+func (w *world) play(contests []contest, rounds int) {
+	w.t.Helper()
+	perRound, promised := 0, false
+	for _, c := range contests {
+		perRound += c.buyers
+		promised = promised || c.promised
+	}
+	if promised {
+		w.issuer.fault("open", "error_before", 0, 0)
+	}
+	wallets := w.buyers(perRound * rounds)
+	payers := map[x402.Address]string{}
+	for round := range rounds {
+		var requests []request
+		for _, c := range contests {
+			by := wallets[:c.buyers]
+			wallets = wallets[c.buyers:]
+			for _, b := range by {
+				payers[b.address] = fmt.Sprint(c.name, ", round ", round)
 			}
+			requests = append(requests, c.round(w, round, by)...)
 		}
-		if len(winners) == 0 {
-			w.t.Errorf("%s, round %d: nobody was told of the order", c.name, round)
+		answers := w.race(requests)
+		for i, c := range contests {
+			c.judge(w, round, answers[i*racers:(i+1)*racers])
 		}
 		if w.t.Failed() {
 			return
 		}
 	}
-	w.settled(30 * time.Second)
-	arrived := w.transfers()
-	for round, payers := range payers {
-		paid := 0
-		for _, tr := range arrived {
-			if payers[tr.from] {
-				paid++
-			}
-		}
-		if paid != 1 {
-			w.t.Errorf("%s, round %d: %d transfers, want 1", c.name, round, paid)
+	w.issuer.control("DELETE", "faults", nil)
+	w.settled(90 * time.Second)
+	paid := map[string]int{}
+	for _, tr := range w.transfers() {
+		paid[payers[tr.from]]++
+	}
+	for _, of := range payers {
+		if paid[of] != 1 {
+			w.t.Errorf("%s: %d transfers, want 1", of, paid[of])
 		}
 	}
-	if got := len(w.issuer.books().Cards) - cards; got != n {
-		w.t.Errorf("%s: %d cards at the issuer after %d rounds", c.name, got, n)
+	if got, want := len(w.issuer.books().Cards), rounds*len(contests); got != want {
+		w.t.Errorf("%d cards at the issuer after %d contests", got, want)
+	}
+}
+
+// judge checks that a round had one winner.
+func (c contest) judge(w *world, round int, answers []answer) {
+	w.t.Helper()
+	winners := c.winners(w, round, answers)
+	for winner, times := range winners {
+		if len(winners) != 1 || (!c.shared && times != 1) {
+			w.t.Errorf("%s, round %d: %s won %d times, of %d winners", c.name, round, winner, times, len(winners))
+		}
+	}
+	if len(winners) == 0 {
+		w.t.Errorf("%s, round %d: nobody was told of the order", c.name, round)
 	}
 }
 
@@ -168,15 +196,6 @@ func (c contest) winners(w *world, round int, answers []answer) map[string]int {
 	return found
 }
 
-func payerOf(t *testing.T, r request) x402.Address {
-	t.Helper()
-	pay, err := x402.DecodePayment(r.header[x402.HeaderSignature])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pay.Authorization.From
-}
-
 func (c contest) mayLose(a answer) bool {
 	for _, code := range c.losers {
 		if a.problem.Code == string(code) {
@@ -193,7 +212,7 @@ func TestRacesHaveOneWinner(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, plan{instances: 3})
-			c.run(w, rounds())
+			w.play([]contest{c}, rounds())
 			w.reconcile()
 		})
 	}

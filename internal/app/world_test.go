@@ -252,15 +252,21 @@ func (w *world) balance(of x402.Address) money.USDC {
 	return money.USDC(common.BytesToHash(word).Big().Int64())
 }
 
-// fund sets what an account holds in USDC: the token keeps balances in its slot 2.
+// fund sets what an account holds in USDC.
 func (w *world) fund(account x402.Address, amount money.USDC) {
 	w.t.Helper()
-	var slot [64]byte
-	copy(slot[12:], account[:])
-	slot[63] = 2
-	w.rpc(nil, "anvil_setStorageAt", usdc().String(), crypto.Keccak256Hash(slot[:]), common.BigToHash(amount.Big()))
+	slot, value := balanceOf(account, amount)
+	w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, value)
 	// Only a block made after it holds it for good: the service asks about blocks by their hash.
 	w.rpc(nil, "anvil_mine", "0x1")
+}
+
+// balanceOf is a balance in the token's storage: it keeps them in its slot 2.
+func balanceOf(account x402.Address, amount money.USDC) (slot, value common.Hash) {
+	var at [64]byte
+	copy(at[12:], account[:])
+	at[63] = 2
+	return crypto.Keccak256Hash(at[:]), common.BigToHash(amount.Big())
 }
 
 func usdc() x402.Address { return x402.Address(common.HexToAddress(devnet.USDCAddress)) }
