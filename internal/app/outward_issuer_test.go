@@ -58,13 +58,18 @@ func TestAPurchaseEndsWellWhateverTheIssuerDoes(t *testing.T) {
 // buyThrough buys one card while one call of the operation fails.
 func (w *world) buyThrough(op, mode string, ends map[string]outcome) {
 	w.t.Helper()
+	w.endsThrough(op, mode, ends, func(b *buyer, key string) (sold, error) { return b.buyUntilSold(key, 30*time.Second) })
+}
+
+func (w *world) endsThrough(op, mode string, ends map[string]outcome, buy func(b *buyer, key string) (sold, error)) {
+	w.t.Helper()
 	b := w.buyer()
 	delay := 300
 	if mode == "timeout_before" || mode == "timeout_after" || mode == "hang" {
 		delay = 8000 // longer than the service waits
 	}
 	w.issuer.fault(op, mode, 1, delay)
-	o, err := b.buyUntilSold(op+"-"+mode, 30*time.Second)
+	o, err := buy(b, op+"-"+mode)
 	if err != nil {
 		w.t.Errorf("%s, %s: %v", op, mode, err)
 		return

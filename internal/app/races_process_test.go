@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -64,9 +65,9 @@ func (w *world) replace(by ...*instance) {
 	}
 }
 
-// launch starts an instance that is a process of its own. Settings are more than the world's own, as
-// NAME=value without the prefix.
-func (w *world) launch(program string, settings ...string) *instance {
+// launch starts an instance that is a process of its own. More are flags, and settings beyond the world's own
+// as NAME=value without the prefix.
+func (w *world) launch(program string, more ...string) *instance {
 	w.t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -80,15 +81,19 @@ func (w *world) launch(program string, settings ...string) *instance {
 	cmd := exec.Command(program, "serve")
 	cmd.Env = os.Environ()
 	for name, value := range map[string]string{
-		"ADDR": addr, "BASE_URL": origin, "ENVIRONMENT": app.Sandbox, "DATABASE__URL": c.DatabaseURL.Reveal(), "CHAIN__RPC_URL": c.RPCURLs[0],
+		"ADDR": addr, "BASE_URL": origin, "ENVIRONMENT": app.Sandbox, "DATABASE__URL": c.DatabaseURL.Reveal(), "CHAIN__RPC_URL": strings.Join(c.RPCURLs, ","),
 		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL, "ISSUER__KEY": c.IssuerKey.Reveal(),
 		"ISSUER__POLL": c.IssuerPoll.String(), "QUOTE__KEY": c.QuoteKey.Reveal(), "PAYMENT__WAIT": c.Wait.String(), "WORKER__LEASE": c.LeaseTTL.String(),
 		"ISSUER__BUDGET": c.IssuerBudget.String(), "ISSUER__HORIZON": c.IssuerHorizon.String(),
 	} {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
 	}
-	for _, s := range settings {
-		cmd.Env = append(cmd.Env, "ROAMCARD_"+s)
+	for _, s := range more {
+		if strings.HasPrefix(s, "--") {
+			cmd.Args = append(cmd.Args, s)
+		} else {
+			cmd.Env = append(cmd.Env, "ROAMCARD_"+s)
+		}
 	}
 	var said lockedBuffer
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -22,8 +22,9 @@ var armed atomic.Pointer[map[string]*fault]
 
 // fault is what happens at one point.
 type fault struct {
-	mode   string
-	sleep  time.Duration
+	mode  string
+	sleep time.Duration
+	// at is the pass that it happens at; 0 is every one.
 	at     int64
 	passes atomic.Int64
 }
@@ -37,8 +38,8 @@ const (
 )
 
 // Arm reads "name:mode" pairs separated by commas and arms those points; empty arms nothing. A mode is
-// kill, error, panic or sleep=2s, and may end in @n for the n-th pass instead of the first. It is called
-// once, before anything that has points runs.
+// kill, error, panic or sleep=2s, and may end in @n for the n-th pass instead of the first, or in @* for
+// every pass. It is called once, before anything that has points runs.
 func Arm(spec string) error {
 	if spec == "" {
 		return nil
@@ -63,10 +64,13 @@ func parse(part string) (string, *fault, error) {
 	}
 	f := &fault{at: 1}
 	mode, pass, counted := strings.Cut(what, "@")
-	if counted {
+	switch {
+	case counted && pass == "*":
+		f.at = 0
+	case counted:
 		n, err := strconv.ParseInt(pass, 10, 64)
 		if err != nil || n < 1 {
-			return "", nil, errors.New("what follows @ is the number of a pass")
+			return "", nil, errors.New("what follows @ is the number of a pass, or *")
 		}
 		f.at = n
 	}
@@ -110,7 +114,7 @@ func Fail(name string) error {
 
 func pass(faults map[string]*fault, name string, begin func()) error {
 	f, ok := faults[name]
-	if !ok || f.passes.Add(1) != f.at {
+	if !ok || f.passes.Add(1) != f.at && f.at != 0 {
 		return nil
 	}
 	if begin != nil {

@@ -37,10 +37,13 @@ func TestNothingHappensUnarmed(t *testing.T) {
 }
 
 func TestAFaultFiresAtItsPassAndOnlyThere(t *testing.T) {
-	arm(t, "place.before_commit:error@2, buy.verified:sleep=30ms")
+	arm(t, "place.before_commit:error@2, buy.verified:sleep=30ms, settle.before_commit:error@*")
 	for pass := 1; pass <= 4; pass++ {
 		if err := Fail("place.before_commit"); errors.Is(err, ErrInjected) != (pass == 2) {
 			t.Errorf("pass %d: %v", pass, err)
+		}
+		if err := Fail("settle.before_commit"); !errors.Is(err, ErrInjected) {
+			t.Errorf("armed for every pass, pass %d: %v", pass, err)
 		}
 	}
 	start := time.Now()
@@ -84,7 +87,7 @@ func TestKillEndsTheProcessAtOnce(t *testing.T) {
 func TestMistakesAreRefused(t *testing.T) {
 	for _, spec := range []string{
 		"nowhere:kill", "buy.decoded", "buy.decoded:", "buy.decoded:explode", "buy.decoded:error",
-		"buy.decoded:kill@0", "buy.decoded:kill@x", "buy.decoded:sleep=", "buy.decoded:sleep=-1s", ",", "buy.decoded:kill,",
+		"buy.decoded:kill@0", "buy.decoded:kill@**", "buy.decoded:kill@x", "buy.decoded:sleep=", "buy.decoded:sleep=-1s", ",", "buy.decoded:kill,",
 	} {
 		if err := Arm(spec); err == nil {
 			t.Errorf("%q is armed", spec)
