@@ -156,12 +156,15 @@ func (a *App) wire(listener net.Listener) error {
 	if err != nil {
 		return err
 	}
+	_, settles := a.settlersReady()
+	settling := &recent{check: settles, now: time.Now}
 	sells = checkout.New(checkout.Config{
 		Store: a.store.Orders(), Products: products, Terms: terms, Refunds: refunds, Chain: a.chain, Final: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
-		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait, PayableFor: c.PayableFor,
+		Settling: settling.ask, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait,
+		PayableFor: c.PayableFor,
 	})
 	a.runner.Register(checkout.Carrying, sells.Carry)
 	a.runner.Register(checkout.Confirming, sells.Confirm)

@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -101,28 +102,28 @@ func (w *world) spent(a x402.Authorization) bool {
 // carry them, which have to be kept to be sent again.
 func (w *world) dump() string {
 	w.t.Helper()
-	ctx := context.WithoutCancel(w.t.Context())
 	var all strings.Builder
 	for table, row := range map[string]string{
 		"orders": "t::text", "payments": "(to_jsonb(t) - 'signature')::text", "attempts": "(to_jsonb(t) - 'variants')::text", "cards": "t::text",
 		"holds": "t::text", "timeline": "t::text", "jobs": "t::text", "sessions": "t::text", "challenges": "t::text", "workers": "t::text", "audit": "t::text",
 	} {
-		rows, err := w.db.Query(ctx, "SELECT "+row+" FROM "+table+" t")
-		if err != nil {
-			w.t.Fatalf("dump %s: %v", table, err)
-		}
-		for rows.Next() {
-			var text string
-			if err := rows.Scan(&text); err != nil {
-				w.t.Fatalf("dump %s: %v", table, err)
-			}
-			all.WriteString(text + "\n")
-		}
-		if err := rows.Err(); err != nil {
-			w.t.Fatalf("dump %s: %v", table, err)
-		}
+		all.WriteString(w.rows(table, row))
 	}
 	return all.String()
+}
+
+// rows is what an expression shows of a table's rows t, a line each.
+func (w *world) rows(table, row string) string {
+	w.t.Helper()
+	rows, err := w.db.Query(context.WithoutCancel(w.t.Context()), "SELECT "+row+" FROM "+table+" t")
+	if err != nil {
+		w.t.Fatalf("dump %s: %v", table, err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		w.t.Fatalf("dump %s: %v", table, err)
+	}
+	return strings.Join(lines, "\n")
 }
 
 // TestOneAuthorizationPaysForOneKey is A5, once the money has moved: the other keys learn nothing of the

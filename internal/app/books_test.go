@@ -99,7 +99,7 @@ func (w *world) books() invariants.Books {
 	}
 	return invariants.Books{
 		Treasury: treasury, DatabaseURL: w.databaseURL, RPCURL: w.rpcURL, USDC: usdc().String(), PayTo: w.payTo.String(), SandboxURL: w.issuer.url,
-		FromBlock: w.from, Answers: slices.Clone(w.told),
+		FromBlock: w.from, Answers: slices.Clone(w.told), Down: w.down,
 	}
 }
 

@@ -106,6 +106,30 @@ func (l *liveness) alive(ctx context.Context) (bool, error) {
 	return l.ok, nil
 }
 
+// recent remembers for a moment what a check said, for those who ask often.
+type recent struct {
+	check func(context.Context) error
+	now   func() time.Time
+
+	mu   sync.Mutex
+	at   time.Time
+	said error
+}
+
+const recentTTL = time.Second
+
+func (r *recent) ask(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.now(); r.at.IsZero() || now.Sub(r.at) >= recentTTL {
+		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+		defer cancel()
+		r.said = r.check(ctx)
+		r.at = r.now()
+	}
+	return r.said
+}
+
 // ready checks what purchases depend on, all of it at once.
 func (a *App) ready(workers *liveness) func(ctx context.Context) []api.Check {
 	settlement, settlersReady := a.settlersReady()

@@ -58,6 +58,8 @@ type world struct {
 	mu sync.Mutex
 	// told is what buyers were told of their purchases.
 	told []invariants.Answer
+	// down is when something that a sale needs was known to be down.
+	down []invariants.Span
 }
 
 // plan says how a world differs from the usual one.

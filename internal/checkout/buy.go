@@ -88,6 +88,9 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 		return c.unverified(ctx, p, pay, known, offer, err)
 	}
 	faultpoint.Reach("buy.verified")
+	if err := c.canSettle(ctx); err != nil {
+		return c.unlessKnown(ctx, p, pay, err)
+	}
 	admission, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
@@ -112,6 +115,18 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 	defer stop()
 	c.Runner.Adopt(placed.Job)
 	return c.await(ctx, p, placed.Order, wake, false)
+}
+
+// canSettle keeps a payment from being claimed that would have to wait for what is down.
+func (c *Checkout) canSettle(ctx context.Context) error {
+	if c.Settling == nil {
+		return nil
+	}
+	if err := c.Settling(ctx); err != nil {
+		return fmt.Errorf("see whether payments settle: %w",
+			errors.Join(err, fault.New(fault.DependencyDown, "Payments cannot be settled now. Nothing was claimed; repeat the same request.")))
+	}
+	return nil
 }
 
 // promised is the offer that a payment was made for: that of the order it is another attempt of, or of

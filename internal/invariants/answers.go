@@ -74,8 +74,8 @@ func (r *records) onChain(transaction string) bool {
 	return false
 }
 
-// downMeansClosed leaves out what was claimed before: that goes on, and is answered as ever. A request
-// that was refused for its own sake, with 4xx other than a challenge, was not taken either.
+// downMeansClosed looks at paid requests alone: an unpaid one promises nothing. It leaves out what was claimed
+// before, which goes on and is answered as ever, and what was refused for its own sake.
 func downMeansClosed(r *records) []string {
 	var f findings
 	orders := r.ordersByID()
@@ -91,7 +91,7 @@ func downMeansClosed(r *records) []string {
 		}
 		for _, a := range r.answers {
 			open := a.Status == http.StatusOK || a.Status == http.StatusPaymentRequired
-			if open && span.holds(a.At) && !claimed[[2]string{lower(a.Payer), a.Key}] {
+			if a.Paid && open && span.holds(a.At) && !claimed[[2]string{lower(a.Payer), a.Key}] {
 				f.add("%s asked for a new purchase with key %s while a sale could not be carried out, and got %d", a.Payer, a.Key, a.Status)
 			}
 		}

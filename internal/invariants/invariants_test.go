@@ -305,9 +305,6 @@ func TestEveryCheckFires(t *testing.T) {
 			r.down = []Span{{noon.Add(-time.Minute), noon.Add(time.Second)}}
 			r.answers = r.answers[1:]
 		}, []string{"I24"}},
-		"a challenge while the issuer was down": {func(r *records) {
-			r.down = []Span{{noon.Add(-2 * time.Second), noon}}
-		}, []string{"I24"}},
 		"a new purchase answered while the issuer was down": {func(r *records) {
 			r.down = []Span{{noon.Add(time.Hour), noon.Add(2 * time.Hour)}}
 			r.answers = append(r.answers, Answer{carol, "key-new", true, http.StatusPaymentRequired, "", "", "", noon.Add(90 * time.Minute)})
