@@ -19,6 +19,7 @@ expired_accepted        payment   .
 receipt_trusted         chain     SpentElsewhere
 transfer_of_another     chain     OneTransfer
 expiry_at_head          chain     AnUnusedAuthorization
+one_node_buries         chain     NoSingleNode
 sent_before_stored      chain     NotStored
 in_flight_is_failed     chain     InFlight
 refund_nonce_fresh      checkout  SignedAgainWithItsNonce

@@ -23,7 +23,7 @@ func (c *Chain) Judge(ctx context.Context, a x402.Authorization, since time.Time
 	if err != nil {
 		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
 	}
-	if verdict.State == payment.Gone && len(c.pool.endpoints) > 1 {
+	if verdict.State == payment.Gone && len(c.pool.endpoints) > 1 && !mutant.OneNodeBuries {
 		return c.undisputed(ctx, a, since, verdict), nil
 	}
 	return verdict, nil
@@ -35,6 +35,8 @@ func (c *Chain) undisputed(ctx context.Context, a x402.Authorization, since time
 	for _, e := range c.pool.endpoints {
 		said, err := c.alone(e).judge(ctx, a, since)
 		switch {
+		case ctx.Err() != nil:
+			return payment.Verdict{} // the others could not be asked
 		case err != nil:
 		case said.State == payment.Moved:
 			return said

@@ -126,6 +126,19 @@ func TestTheListIsTheProgram(t *testing.T) {
 	}
 }
 
+// TestEveryPointIsExplained: the page on payment safety says what a crash does at each.
+func TestEveryPointIsExplained(t *testing.T) {
+	page, err := os.ReadFile("../../docs/payment-safety.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range Points() {
+		if !strings.Contains(string(page), "`"+p.Name+"`") {
+			t.Errorf("%s is not explained", p.Name)
+		}
+	}
+}
+
 type call struct{ at, function, name string }
 
 // callsIn finds the calls of this package in the program, without its tests.

@@ -34,6 +34,8 @@ const (
 	TransferOfAnother = planted == "transfer_of_another"
 	// ExpiryAtHead calls a payment dead by a block that may be reorganised away.
 	ExpiryAtHead = planted == "expiry_at_head"
+	// OneNodeBuries gives a payment up on the word of one node.
+	OneNodeBuries = planted == "one_node_buries"
 	// SentBeforeStored sends a transaction that no crash would leave a trace of.
 	SentBeforeStored = planted == "sent_before_stored"
 	// InFlightIsFailed makes a second transaction while the first can still be included.

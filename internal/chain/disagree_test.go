@@ -1,0 +1,77 @@
+package chain_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// TestNoSingleNodeBuriesWhatAnotherShows: the preferred node denies every use of an authorization. Once its time is
+// over that would be its death, if the other node did not show the transfer.
+func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
+	b := newBench(t)
+	c, err := chain.New(t.Context(), chain.Config{
+		Endpoints: []chain.Endpoint{{URL: b.denying()}, {URL: b.url}}, Domain: domain,
+		Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	judge := func(p payment.Payment) payment.Verdict {
+		t.Helper()
+		v, err := c.Judge(t.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	moved, unused := b.claim(buyer(0)), b.claim(buyer(1))
+	b.submit(moved)
+	b.settles(moved)
+	if v := judge(moved); v.State != payment.Unused {
+		t.Errorf("denied, in time: %+v, want unused", v)
+	}
+	b.pass(200)
+	b.mine(2)
+	if v := judge(moved); v.State != payment.Moved {
+		t.Errorf("denied, its time over: %+v, want moved", v)
+	}
+	if v := judge(unused); v.State != payment.Gone || v.Reason != payment.ReasonExpired {
+		t.Errorf("both agree: %+v, want gone, expired", v)
+	}
+}
+
+// denying is a node before the bench's that knows of no used authorization.
+func (b *bench) denying() string {
+	b.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			b.Errorf("read a call: %v", err)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		const authorizationState = "e94a0102"
+		if bytes.Contains(body, []byte(authorizationState)) {
+			id := bytes.TrimSuffix(bytes.SplitN(bytes.SplitN(body, []byte(`"id":`), 2)[1], []byte(","), 2)[0], []byte("}"))
+			fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":"0x%064x"}`, id, 0)
+			return
+		}
+		res, err := http.Post(b.url, "application/json", bytes.NewReader(body))
+		if err != nil {
+			b.Errorf("pass a call on: %v", err)
+			return
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(w, res.Body) // the caller sees a cut answer
+	}))
+	b.Cleanup(server.Close)
+	return server.URL
+}
