@@ -55,8 +55,8 @@ func contests() []contest {
 		{name: "one key, signed anew each time", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int, by []*buyer) []request {
 			return each(func(int) request { return purchase(fmt.Sprint("key-", n), header(w.t, by[0].payment())) })
 		}},
-		{name: "one open order, paid by every route", shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int) []request {
-			b, key := w.buyer(), fmt.Sprint("open-", n)
+		{name: "one open order, paid by every route", buyers: 1, shared: true, losers: []fault.Code{fault.SettlementUnknown}, round: func(w *world, n int, by []*buyer) []request {
+			b, key := by[0], fmt.Sprint("open-", n)
 			b.signIn()
 			o := b.opens(cardOrdersPath, key, "")
 			return each(func(i int) request {
