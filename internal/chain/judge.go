@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -239,26 +240,44 @@ func (c *Chain) transferAfter(ctx context.Context, a x402.Authorization, used lo
 }
 
 // log finds the token's event that is wanted, or nil when no node shows it. It asks one node after the other,
-// because one may lack what another has, and drops what a node sends beyond the question.
+// because one may lack what another has.
 func (c *Chain) log(ctx context.Context, wanted func(logEntry) bool, filter map[string]any) (found *logEntry, err error) {
+	err = c.askLogs(ctx, filter, func(ours []logEntry) error {
+		at := slices.IndexFunc(ours, wanted)
+		if at < 0 {
+			return errNotFound
+		}
+		found = &ours[at]
+		return nil
+	})
+	if errors.Is(err, errNotFound) {
+		return nil, nil
+	}
+	return found, err
+}
+
+// logs are the token's events as the first node shows them that answers.
+func (c *Chain) logs(ctx context.Context, filter map[string]any) (found []logEntry, err error) {
+	err = c.askLogs(ctx, filter, func(ours []logEntry) error { found = ours; return nil })
+	return found, err
+}
+
+// askLogs asks for the token's events and drops what a node sends beyond that.
+func (c *Chain) askLogs(ctx context.Context, filter map[string]any, take func(ours []logEntry) error) error {
 	filter["address"] = c.config.Domain.Contract.String()
-	err = c.pool.callUntil(ctx, func(raw json.RawMessage) error {
+	err := c.pool.callUntil(ctx, func(raw json.RawMessage) error {
 		var all []logEntry
 		if err := json.Unmarshal(raw, &all); err != nil {
 			return err
 		}
-		for _, l := range all {
-			if !l.Removed && x402.Address(l.Address) == c.config.Domain.Contract && wanted(l) {
-				found = &l
-				return nil
-			}
-		}
-		return errNotFound
+		return take(slices.DeleteFunc(all, func(l logEntry) bool {
+			return l.Removed || x402.Address(l.Address) != c.config.Domain.Contract
+		}))
 	}, "eth_getLogs", filter)
-	if err != nil && !errors.Is(err, errNotFound) {
-		return nil, fmt.Errorf("read logs: %w", err)
+	if err != nil {
+		return fmt.Errorf("read logs: %w", err)
 	}
-	return found, nil
+	return nil
 }
 
 // blockBefore is the number of a block at or before a time, found in growing steps back from the
