@@ -1,6 +1,16 @@
+export { failure, payingInterceptor } from "./connect.js";
+export * from "./errors.js";
 export * from "./gen/roamcard/v1/auth_pb.js";
 export * from "./gen/roamcard/v1/card_pb.js";
 export * from "./gen/roamcard/v1/operator_pb.js";
 export * from "./gen/roamcard/v1/order_pb.js";
 export * from "./gen/roamcard/v1/problem_pb.js";
 export * from "./gen/roamcard/v1/service_pb.js";
+export { type Book, emptyBook, type Entry, Journal, MemoryStore, type Store } from "./journal.js";
+export { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
+export { Payer, type PayerOptions, type PaymentEvents, type Published } from "./payer.js";
+export type { Policy, Quote } from "./policy.js";
+export { type Fetch, type FetchOptions, payingFetch } from "./rest.js";
+export { type CallOptions, type Presented, type Presenter, type Purchase, Roamcard, type RoamcardOptions, type Showing } from "./roamcard.js";
+export { type Eip1193Provider, eip1193Signer, type Signer, type TypedData } from "./signers.js";
+export { nonceOf, type Receipt } from "./x402.js";

@@ -8,3 +8,6 @@ import "./topup.test.mjs";
 import "./payable.test.mjs";
 import "./triggers.test.mjs";
 import "./crash.test.mjs";
+import "./client.test.mjs";
+import "./paying.test.mjs";
+import "./readme.test.mjs";

@@ -1,0 +1,145 @@
+// A proxy that loses, delays and falsifies answers on demand, one for the tests of every client.
+//
+//   node clients/testing/fault-proxy.mjs UPSTREAM     prints {"baseUrl", "controlUrl"} as one line and serves until its
+//                                                     standard input ends
+//
+// POST controlUrl takes a list of faults for the requests to come, and forgets what was there before. Each fault is used by
+// the first request it fits, once. GET controlUrl lists the requests that came: [{ path, payment, authorization, fault }].
+//
+//   on        "paid", "unpaid" (of the paid routes), or the path; every request when absent
+//   cut       how many bytes of the answer pass before the connection is reset; "request" resets it as soon as the service
+//             has the request, without waiting for an answer
+//   delayMs   how long the answer is held at that byte, or at its beginning
+//   status    answers so, with the service's 503 problem, instead of what the service answered
+//   forward   false keeps the request from the service
+//   terms     changes of PAYMENT-REQUIRED: of its offer, and `resource`
+import { createServer, request as send } from "node:http";
+import { once } from "node:events";
+import { pathToFileURL } from "node:url";
+
+const paidRoutes = [/\/api\/card\/(purchase|topup)$/, /\/api\/esim\/purchase$/, /Service\/(PurchaseCard|TopUpCard|PurchaseEsim)$/];
+
+/** Starts a proxy before a service. */
+export async function startFaultProxy(upstream) {
+  const state = { faults: [], requests: [] };
+  const server = createServer((request, response) => void pass(new URL(upstream), state, request, response).catch(() => request.socket.destroy()));
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return {
+    baseUrl: `http://127.0.0.1:${server.address().port}`,
+    requests: state.requests,
+    /** The faults of the requests to come. */
+    inject(...faults) {
+      state.faults = faults;
+    },
+    async close() {
+      server.close();
+      server.closeAllConnections();
+    },
+  };
+}
+
+async function pass(upstream, state, request, response) {
+  const body = await bytesOf(request);
+  const payment = request.headers["payment-signature"] ?? null;
+  const fault = take(state, request.url, payment !== null) ?? {};
+  state.requests.push({ path: request.url, payment, authorization: request.headers.authorization ?? null, fault });
+  const reply = fault.forward === false ? undefined : forward(upstream, request, body);
+  if (fault.cut === "request") {
+    // The service has the whole request once it is flushed; what it makes of it is read and thrown away.
+    reply?.catch(() => undefined);
+    await reply?.sent;
+    return request.socket.resetAndDestroy();
+  }
+  const answered = await reply;
+  const bytes = fault.status ? problem(fault.status) : raw(changed(answered, fault.terms));
+  await write(response.socket, bytes, fault);
+}
+
+function take(state, path, paid) {
+  const at = state.faults.findIndex(({ on }) => fits(on, path, paid));
+  return at < 0 ? undefined : state.faults.splice(at, 1)[0];
+}
+
+function fits(on, path, paid) {
+  if (on === undefined) return true;
+  const priced = paidRoutes.some((route) => route.test(path));
+  if (on === "paid") return paid;
+  if (on === "unpaid") return priced && !paid;
+  return path.startsWith(on);
+}
+
+function forward(upstream, { method, url, headers }, body) {
+  const outgoing = send({ host: upstream.hostname, port: upstream.port, method, path: url, headers: { ...headers, host: upstream.host }, agent: false });
+  const sent = new Promise((done) => outgoing.once("finish", done).once("error", done));
+  const reply = once(outgoing, "response").then(async ([incoming]) => ({ incoming, body: await bytesOf(incoming) }));
+  outgoing.end(body);
+  return Object.assign(reply, { sent });
+}
+
+async function bytesOf(stream) {
+  const parts = [];
+  for await (const part of stream) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+function changed(answered, terms) {
+  const header = answered.incoming.headers["payment-required"];
+  if (!terms || !header) return answered;
+  const challenge = JSON.parse(Buffer.from(header, "base64").toString("utf8"));
+  const { resource, ...offer } = terms;
+  Object.assign(challenge.accepts[0], offer);
+  if (resource) challenge.resource.url = resource;
+  answered.terms = Buffer.from(JSON.stringify(challenge)).toString("base64");
+  return answered;
+}
+
+// raw is an answer as bytes of HTTP/1.1, so that it can be cut anywhere.
+function raw({ incoming, body, terms }) {
+  const lines = [`HTTP/1.1 ${incoming.statusCode} ${incoming.statusMessage}`];
+  for (let i = 0; i < incoming.rawHeaders.length; i += 2) {
+    const [name, value] = incoming.rawHeaders.slice(i, i + 2);
+    if (/^(transfer-encoding|content-length|connection|keep-alive)$/i.test(name)) continue;
+    lines.push(`${name}: ${terms && /^payment-required$/i.test(name) ? terms : value}`);
+  }
+  return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`, "latin1"), body]);
+}
+
+function problem(status) {
+  const body = JSON.stringify({
+    type: "/problems/dependency_down", title: "Something the service depends on does not answer.", status, detail: "The fault proxy says so.",
+    code: "dependency_down", retryable: true, safeToPayAgain: false, nextAction: "wait_and_retry", requestId: "fault-proxy",
+  });
+  return Buffer.from(`HTTP/1.1 ${status} Faulty\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);
+}
+
+async function write(socket, bytes, { cut, delayMs = 0 }) {
+  const upTo = cut ?? bytes.length;
+  if (delayMs && cut === undefined) await held(delayMs, socket);
+  if (upTo > 0) await new Promise((done) => socket.write(bytes.subarray(0, upTo), done));
+  if (cut === undefined) return socket.end();
+  await held(delayMs, socket);
+  socket.resetAndDestroy();
+}
+
+function held(ms, socket) {
+  return new Promise((done) => {
+    const timer = setTimeout(done, ms);
+    socket.once("close", () => (clearTimeout(timer), done()));
+  });
+}
+
+async function main(upstream) {
+  const proxy = await startFaultProxy(upstream);
+  const control = createServer(async (request, response) => {
+    if (request.method === "POST") proxy.inject(...JSON.parse(await bytesOf(request)));
+    response.setHeader("content-type", "application/json");
+    response.end(JSON.stringify(proxy.requests));
+  });
+  control.listen(0, "127.0.0.1");
+  await once(control, "listening");
+  console.log(JSON.stringify({ baseUrl: proxy.baseUrl, controlUrl: `http://127.0.0.1:${control.address().port}` }));
+  process.stdin.resume().once("end", () => process.exit(0));
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) await main(process.argv[2]);

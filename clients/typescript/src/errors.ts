@@ -1,0 +1,116 @@
+// What can go wrong, as types that a caller can act on.
+import type { FieldProblem } from "./gen/roamcard/v1/problem_pb.js";
+
+/** The base of everything this package throws on purpose. */
+export class RoamcardError extends Error {
+  override name = this.constructor.name;
+}
+
+/** One wrong member of a request. */
+export type WrongField = Pick<FieldProblem, "path" | "rule" | "message">;
+
+/** A failure as the service told it (RFC 9457). Codes are stable; texts are for people. */
+export interface ProblemFields {
+  status: number;
+  code: string;
+  title?: string;
+  detail?: string;
+  retryable?: boolean;
+  safeToPayAgain?: boolean;
+  nextAction?: string;
+  requestId?: string;
+  orderId?: string;
+  fields?: WrongField[];
+}
+
+/** The service answered with a failure. `requestId` is what its operators ask for. */
+export class ApiError extends RoamcardError {
+  readonly status: number;
+  readonly code: string;
+  readonly requestId: string | undefined;
+  /** Whether the same request can succeed later. */
+  readonly retryable: boolean;
+  /** Whether a new payment is safe: no authorization of this key can still land. */
+  readonly safeToPayAgain: boolean;
+  readonly nextAction: string | undefined;
+  readonly orderId: string | undefined;
+  readonly fields: WrongField[];
+
+  constructor(problem: ProblemFields, options?: ErrorOptions) {
+    super(`${problem.status} ${problem.code}: ${problem.detail ?? problem.title ?? "no detail"}`, options);
+    this.status = problem.status;
+    this.code = problem.code;
+    this.requestId = problem.requestId;
+    this.retryable = problem.retryable ?? false;
+    this.safeToPayAgain = problem.safeToPayAgain ?? false;
+    this.nextAction = problem.nextAction;
+    this.orderId = problem.orderId;
+    this.fields = problem.fields ?? [];
+  }
+}
+
+/** 409: the state of the service, or an earlier use of the key, forbids it. */
+export class ConflictError extends ApiError {}
+
+/** 404. */
+export class NotFoundError extends ApiError {}
+
+/** 401: the session or a signature was not accepted. */
+export class UnauthorizedError extends ApiError {}
+
+/** 429 or 5xx: not now. */
+export class UnavailableError extends ApiError {}
+
+/** The error class of a problem. */
+export function apiError(problem: ProblemFields, options?: ErrorOptions): ApiError {
+  const { status } = problem;
+  if (status === 409) return new ConflictError(problem, options);
+  if (status === 404) return new NotFoundError(problem, options);
+  if (status === 401) return new UnauthorizedError(problem, options);
+  if (status === 429 || status >= 500) return new UnavailableError(problem, options);
+  return new ApiError(problem, options);
+}
+
+/** A payment was not made, or its outcome is not known. */
+export class PaymentError extends RoamcardError {}
+
+/** The service asks for something else than it publishes or than is pinned. Nothing was signed. */
+export class TermsMismatchError extends PaymentError {}
+
+/** The policy forbids this payment. Nothing was signed. */
+export class PolicyDeniedError extends PaymentError {}
+
+/** The person, or the function in their place, said no. Nothing was signed. */
+export class ApprovalDeniedError extends PaymentError {}
+
+/** The wallet holds less than the price. No money moved. */
+export class InsufficientFundsError extends PaymentError {}
+
+/** The key was used with another request before. Nothing was signed. */
+export class KeyConflictError extends PaymentError {
+  constructor(readonly idempotencyKey: string) {
+    super(`the idempotency key ${idempotencyKey} belongs to another request; use a new key for a new purchase`);
+  }
+}
+
+/**
+ * Whether the payment was taken is not known yet. Call again with the same idempotencyKey, in this process or another one
+ * with the same store: the same signed bytes go out, and nothing can be paid twice.
+ */
+export class AmbiguousPaymentError extends PaymentError {
+  readonly retryable = true;
+
+  constructor(
+    readonly idempotencyKey: string,
+    readonly orderId: string | undefined,
+    options?: ErrorOptions,
+  ) {
+    super(`the outcome of the payment is not known yet; call again with idempotencyKey ${idempotencyKey}`, options);
+  }
+}
+
+/** A message or typed data that the client was asked to sign is not what it should be. It was not signed. */
+export class UntrustedMessageError extends RoamcardError {}
+
+/** The presenter did not show the card, or what came could not be opened. */
+export class RevealError extends RoamcardError {}

@@ -1,0 +1,166 @@
+// What was signed, kept before it is sent: the reason that nothing is paid twice.
+import { KeyConflictError, PolicyDeniedError, TermsMismatchError } from "./errors.js";
+import { dollarsOf } from "./money.js";
+import { sameAddress } from "./x402.js";
+
+/** One purchase. It never holds a card number or a token. */
+export interface Entry {
+  key: string;
+  /** The documented path of what is bought. */
+  operation: string;
+  payer: string;
+  /** A digest of the request; a key cannot be used for another one. */
+  fingerprint: string;
+  /** In USDC's smallest unit, a decimal string. */
+  amount: string;
+  /** When the budget was taken, in seconds since 1970. */
+  at: number;
+  /**
+   * reserved: the budget is taken, nothing is signed. signed: the header may be on its way. settled: the service answered
+   * with the order. refused: it answered that no money moved.
+   */
+  state: "reserved" | "signed" | "settled" | "refused";
+  /** The PAYMENT-SIGNATURE header; every request of this purchase sends these bytes. */
+  header?: string;
+  /** When the authorization dies, in seconds since 1970. */
+  validBefore?: number;
+}
+
+/** What a store keeps. */
+export interface Book {
+  version: 1;
+  /** The payee of each origin, as first seen. */
+  payees: Record<string, string>;
+  /** By purchase id. */
+  entries: Record<string, Entry>;
+}
+
+/** A new, empty book. */
+export function emptyBook(): Book {
+  return { version: 1, payees: {}, entries: {} };
+}
+
+/**
+ * Keeps the book. `update` reads it, lets it be changed and keeps the change, alone among all who share the store; when it
+ * resolves, the change survives a power cut. When the change throws, nothing is kept.
+ */
+export interface Store {
+  read(): Promise<Book>;
+  update<T>(change: (book: Book) => T): Promise<T>;
+}
+
+/** A store that ends with the process. Enough for trials: the derived nonce still keeps a purchase from being paid twice. */
+export class MemoryStore implements Store {
+  #book = emptyBook();
+
+  async read(): Promise<Book> {
+    return structuredClone(this.#book);
+  }
+
+  async update<T>(change: (book: Book) => T): Promise<T> {
+    const book = structuredClone(this.#book);
+    const result = change(book);
+    this.#book = book;
+    return result;
+  }
+}
+
+const day = 24 * 60 * 60;
+/** How long a budget stays taken by a process that died before it signed. */
+const reservation = 15 * 60;
+
+/** The rules of the book. */
+export class Journal {
+  constructor(
+    readonly store: Store,
+    readonly now: () => number = () => Math.floor(Date.now() / 1000),
+  ) {}
+
+  /** What is known of a purchase that is under way or settled. */
+  async find(id: string, key: string, fingerprint: string): Promise<Entry | undefined> {
+    const entry = (await this.store.read()).entries[id];
+    if (!entry || entry.state === "refused" || entry.state === "reserved") return undefined;
+    if (entry.fingerprint !== fingerprint) throw new KeyConflictError(key);
+    return entry;
+  }
+
+  /** Purchases whose outcome is not known. */
+  async pending(): Promise<Entry[]> {
+    return Object.values((await this.store.read()).entries).filter((e) => e.state === "signed");
+  }
+
+  /** Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step. */
+  reserve(id: string, wanted: Omit<Entry, "state" | "at">, perDay: bigint | undefined): Promise<void> {
+    return this.store.update((book) => {
+      const known = book.entries[id];
+      if (known && known.state !== "refused" && known.fingerprint !== wanted.fingerprint) throw new KeyConflictError(wanted.key);
+      if (known?.state === "signed" || known?.state === "settled") return;
+      const now = this.now();
+      const spent = Object.entries(book.entries).reduce((sum, [other, e]) => (other !== id && counts(e, now) ? sum + BigInt(e.amount) : sum), 0n);
+      if (perDay !== undefined && spent + BigInt(wanted.amount) > perDay) {
+        throw new PolicyDeniedError(
+          `${dollarsOf(BigInt(wanted.amount))} US dollars is more than what is left today: ${dollarsOf(perDay)} allowed, ${dollarsOf(spent)} spent`,
+        );
+      }
+      book.entries[id] = { ...wanted, at: now, state: "reserved" };
+    });
+  }
+
+  /** Keeps a signed header. Of two for one purchase the first is kept; the entry that counts is returned. */
+  sign(id: string, header: string, validBefore: number): Promise<Entry> {
+    return this.store.update((book) => {
+      const entry = book.entries[id];
+      if (!entry) throw new Error("a payment was signed that was never reserved");
+      if (entry.state === "signed" || entry.state === "settled") return entry;
+      return (book.entries[id] = { ...entry, state: "signed", header, validBefore, at: this.now() });
+    });
+  }
+
+  /** Gives a budget back that was taken for nothing. */
+  release(id: string): Promise<void> {
+    return this.store.update((book) => {
+      if (book.entries[id]?.state === "reserved") delete book.entries[id];
+    });
+  }
+
+  /** The purchase is paid. */
+  settle(id: string): Promise<void> {
+    return this.#end(id, (entry) => ({ ...entry, state: "settled" }));
+  }
+
+  /**
+   * The service said that no money moved. Unless it also said that a new payment is safe, the budget stays taken until the
+   * authorization is dead.
+   */
+  refuse(id: string, header: string, safe: boolean): Promise<void> {
+    return this.#end(id, (entry) => {
+      if (entry.header !== header) return entry;
+      const { header: _, validBefore, ...rest } = entry;
+      return { ...rest, state: "refused", ...(!safe && validBefore !== undefined && { validBefore }) };
+    });
+  }
+
+  #end(id: string, change: (entry: Entry) => Entry): Promise<void> {
+    return this.store.update((book) => {
+      const entry = book.entries[id];
+      if (entry) book.entries[id] = change(entry);
+    });
+  }
+
+  /** Keeps the payee of an origin when it is first seen, and refuses another one ever after. */
+  async pinPayee(origin: string, payTo: string): Promise<void> {
+    const known = (await this.store.read()).payees[origin];
+    const pinned = known ?? (await this.store.update((book) => (book.payees[origin] ??= payTo)));
+    if (!sameAddress(pinned, payTo)) {
+      throw new TermsMismatchError(`the payee of ${origin} was ${pinned} and now is ${payTo}; set allow.payTo to the right one`);
+    }
+  }
+}
+
+// counts says whether an entry takes part of the budget of the last 24 hours.
+function counts(entry: Entry, now: number): boolean {
+  if (entry.at <= now - day) return false;
+  if (entry.state === "reserved") return entry.at > now - reservation;
+  if (entry.state === "refused") return entry.validBefore !== undefined && entry.validBefore > now;
+  return true;
+}

@@ -1,0 +1,29 @@
+// A wallet behind a command: the key stays with it.
+import { spawn } from "node:child_process";
+import { RoamcardError } from "../errors.js";
+import type { Signer } from "../signers.js";
+
+/**
+ * A wallet that signs by an external command. For each signature the command is started anew: it reads the typed data, JSON as
+ * of eth_signTypedData_v4, from its standard input and writes the signature, 0x and hex, to its standard output.
+ */
+export function commandSigner({ address, command, args = [], timeoutMs = 120_000 }: {
+  address: string; command: string; args?: readonly string[]; timeoutMs?: number;
+}): Signer {
+  return { address, signTypedData: (data) => run(command, args, JSON.stringify(data), timeoutMs) };
+}
+
+function run(command: string, args: readonly string[], input: string, timeout: number): Promise<string> {
+  return new Promise((done, fail) => {
+    const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"], timeout });
+    let output = "";
+    child.stdout.setEncoding("utf8").on("data", (text: string) => (output = (output + text).slice(0, 4096)));
+    child.stdin.on("error", () => undefined); // a command that does not read has its say by its end
+    child.once("error", (error) => fail(new RoamcardError(`the signer ${command} cannot be started`, { cause: error })));
+    child.once("close", (code, signal) => {
+      if (code === 0) done(output.trim());
+      else fail(new RoamcardError(`the signer ${command} ended with ${signal ?? `code ${code}`}`));
+    });
+    child.stdin.end(input);
+  });
+}

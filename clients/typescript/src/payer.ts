@@ -1,0 +1,323 @@
+// The payment algorithm: ask, check, sign once, keep, send; and send the same bytes until the answer is clear.
+import { AmbiguousPaymentError, type ApiError, InsufficientFundsError, PaymentError, PolicyDeniedError, TermsMismatchError } from "./errors.js";
+import { type Entry, Journal, MemoryStore, type Store } from "./journal.js";
+import { dollarsOf } from "./money.js";
+import { type Policy, type Quote, Rules } from "./policy.js";
+import type { Signer } from "./signers.js";
+import {
+  type Authorization, authorizationTypedData, decodePayment, decodeTerms, encodePayment, nonceOf, type Offer, sameAddress, sha256, type Terms,
+} from "./x402.js";
+
+/** What became of one request. */
+export type Reply<T> =
+  | { kind: "done"; value: T }
+  /** 402: `header` is PAYMENT-REQUIRED. `answer` is the answer itself, for those who pass it on. */
+  | { kind: "terms"; header: string; error: ApiError; answer?: T }
+  /** A final answer that is no success. */
+  | { kind: "refused"; error: ApiError; answer?: T }
+  /** No answer, or one that says nothing about the money. */
+  | { kind: "unclear"; error: unknown; orderId?: string | undefined; waitMs?: number | undefined; answered?: boolean };
+
+/** One purchase. */
+export interface Attempt<T> {
+  /** The documented path of what is bought; it names the purchase whatever the protocol. */
+  operation: string;
+  key: string;
+  /** The request in one spelling; a key belongs to it for good. */
+  request: string;
+  /** The URL that the challenge has to name. */
+  resource: string;
+  /** The price in USDC's smallest unit, from what the service publishes; undefined when only the caps decide. */
+  price(published: Published): bigint | undefined;
+  /** Sends the request, with a PAYMENT-SIGNATURE header when there is one. It may reject; that is an unclear reply. */
+  send(payment: string | undefined, signal: AbortSignal): Promise<Reply<T>>;
+  signal?: AbortSignal | undefined;
+}
+
+/** What the service publishes about payments. */
+export interface Published {
+  payTo: string;
+  asset: string;
+  assetName: string;
+  assetVersion: string;
+  cardUnits: bigint;
+  defaultTopupUnits: bigint;
+}
+
+/** What happens during a payment, for logs and progress. */
+export interface PaymentEvents {
+  onQuote?(quote: Quote): void;
+  onApproval?(quote: Quote): void;
+  onSigned?(quote: Quote): void;
+  /** The same bytes go out again, `replay` counting from 1. */
+  onReplay?(event: { idempotencyKey: string; replay: number; error: unknown }): void;
+  onSettled?(event: { idempotencyKey: string }): void;
+}
+
+/** How a payer is made. */
+export interface PayerOptions {
+  /** The service's public origin: what its terms and messages name. */
+  origin: string;
+  policy: Policy;
+  /** Keeps what was signed; memory when absent. */
+  store?: Store | undefined;
+  events?: PaymentEvents | undefined;
+  /** How long one request may take. */
+  timeoutMs?: number | undefined;
+  /** How often the same bytes are sent again after an unclear answer. */
+  maxReplays?: number | undefined;
+  /** Reads what the service publishes. */
+  published(): Promise<Published>;
+}
+
+const backdate = 600;
+const firstPause = 250;
+const lastPause = 4_000;
+const longestPause = 30_000;
+
+/** Pays for purchases, each at most once. */
+export class Payer {
+  readonly origin: string;
+  readonly journal: Journal;
+  readonly #rules: Rules;
+  readonly #options: PayerOptions;
+  readonly #running = new Map<string, { request: string; reply: Promise<unknown> }>();
+  #published: Promise<Published> | undefined;
+
+  constructor(options: PayerOptions) {
+    this.origin = options.origin;
+    this.journal = new Journal(options.store ?? new MemoryStore());
+    this.#rules = new Rules(options.policy);
+    this.#options = options;
+  }
+
+  /**
+   * Makes a purchase and returns its answer. Calls with one key at the same time are one purchase. After
+   * AmbiguousPaymentError call again with the same key.
+   */
+  pay<T>(attempt: Attempt<T>, signer: Signer): Promise<T> {
+    return this.#once(attempt, signer.address, async (id, fingerprint) => {
+      const known = await this.journal.find(id, attempt.key, fingerprint);
+      const reply = known && (await this.#present(attempt, id, known));
+      if (reply?.kind === "done") return reply.value;
+      // Only an authorization that is dead, and that the service says bought nothing, is replaced. Its successor has the
+      // same nonce, so that even a service in error could take but one of them.
+      if (reply && (reply.kind !== "terms" || !expired(known!))) throw failureOf(reply);
+      const terms = reply ? decodeTerms(reply.header) : await this.#ask(attempt);
+      const entry = await this.#sign(attempt, id, fingerprint, terms, signer);
+      const answer = await this.#present(attempt, id, entry);
+      if (answer.kind === "done") return answer.value;
+      throw failureOf(answer);
+    });
+  }
+
+  /** Asks for the price, checks it, and signs nothing. It says too whether the policy would let it be paid. */
+  async quote(attempt: Attempt<unknown>): Promise<{ quote: Quote; allowed: boolean; reason?: string; asks: boolean }> {
+    const { quote } = await this.#check(attempt, await this.#ask(attempt));
+    const asks = this.#rules.asks(quote.amount);
+    try {
+      this.#rules.cap(quote.operation, quote.amount);
+      return { quote, allowed: true, asks };
+    } catch (error) {
+      if (!(error instanceof PolicyDeniedError)) throw error;
+      return { quote, allowed: false, reason: error.message, asks };
+    }
+  }
+
+  /**
+   * Takes over a payment that somebody else signed, such as the official x402 client: it is held to the policy, kept, and
+   * sent until the answer is clear. When the purchase has a payment already, that one is sent instead.
+   */
+  carry<T>(attempt: Attempt<T>, payer: string, header: string): Promise<Reply<T>> {
+    return this.#once(attempt, payer, async (id, fingerprint) => {
+      const known = await this.journal.find(id, attempt.key, fingerprint);
+      return this.#present(attempt, id, known ?? (await this.#adopt(attempt, id, fingerprint, payer, header)));
+    });
+  }
+
+  /** Sends the payment that a purchase has already; undefined when it has none. */
+  async resume<T>(attempt: Attempt<T>, payer: string): Promise<Reply<T> | undefined> {
+    const [id, fingerprint] = await this.#identity(attempt, payer);
+    const known = await this.journal.find(id, attempt.key, fingerprint);
+    return known && this.#once(attempt, payer, () => this.#present(attempt, id, known));
+  }
+
+  async #identity(attempt: Attempt<unknown>, payer: string): Promise<[id: string, fingerprint: string]> {
+    const fingerprint = await sha256(new TextEncoder().encode(attempt.request));
+    return [await nonceOf(this.origin, attempt.operation, payer, attempt.key), fingerprint];
+  }
+
+  // once lets calls of one purchase share one run. Its map is consulted before anything is awaited.
+  #once<R>(attempt: Attempt<unknown>, payer: string, run: (id: string, fingerprint: string) => Promise<R>): Promise<R> {
+    const name = JSON.stringify([attempt.operation, payer.toLowerCase(), attempt.key, attempt.request]);
+    const running = this.#running.get(name);
+    if (running) return running.reply as Promise<R>;
+    const reply = this.#identity(attempt, payer).then(([id, fingerprint]) => run(id, fingerprint));
+    const done = () => void this.#running.delete(name);
+    this.#running.set(name, { request: attempt.request, reply });
+    reply.then(done, done);
+    return reply;
+  }
+
+  // ask gets the terms. Losing an answer here costs nothing, so it asks again.
+  async #ask(attempt: Attempt<unknown>): Promise<Terms> {
+    for (let replay = 0; ; replay++) {
+      const reply = await this.#send(attempt, undefined);
+      if (reply.kind === "terms") return decodeTerms(reply.header);
+      if (reply.kind === "done") throw new TermsMismatchError("the service gave the purchase away unpaid");
+      if (reply.kind === "refused" || reply.answered || replay >= this.#maxReplays || attempt.signal?.aborted) throw reply.error;
+      await pause(firstPause * 2 ** replay, attempt.signal);
+    }
+  }
+
+  async #check(attempt: Attempt<unknown>, terms: Terms): Promise<{ quote: Quote; offer: Offer }> {
+    const published = await this.#terms();
+    const pinned = this.#options.policy.allow?.payTo;
+    const offer = this.#rules.check(terms, {
+      operation: attempt.operation, resource: attempt.resource, payTo: pinned ?? published.payTo,
+      domain: { name: published.assetName, version: published.assetVersion }, amount: attempt.price(published),
+    });
+    if (!pinned) await this.journal.pinPayee(this.origin, offer.payTo);
+    const amount = BigInt(offer.amount);
+    const quote: Quote = {
+      operation: attempt.operation, idempotencyKey: attempt.key, amount, amountUsd: dollarsOf(amount),
+      payTo: offer.payTo, asset: offer.asset, network: offer.network, resource: terms.resource.url,
+    };
+    this.#options.events?.onQuote?.(quote);
+    return { quote, offer };
+  }
+
+  // What is published is read once; a failure to read it is not kept.
+  #terms(): Promise<Published> {
+    this.#published ??= this.#options.published().catch((error: unknown) => {
+      this.#published = undefined;
+      throw error;
+    });
+    return this.#published;
+  }
+
+  // sign takes the budget, asks, signs and keeps the payment. Whatever fails before it is kept gives the budget back.
+  async #sign(attempt: Attempt<unknown>, id: string, fingerprint: string, terms: Terms, signer: Signer): Promise<Entry> {
+    const { quote, offer } = await this.#check(attempt, terms);
+    await this.#reserve(quote, id, fingerprint, signer.address);
+    try {
+      await this.#rules.approve(quote);
+      this.#options.events?.onApproval?.(quote);
+      const now = Math.floor(Date.now() / 1000);
+      const authorization: Authorization = {
+        from: signer.address, to: offer.payTo, value: offer.amount,
+        validAfter: String(now - backdate), validBefore: String(now + offer.maxTimeoutSeconds), nonce: id,
+      };
+      const signature = await signatureOf(signer, offer, authorization);
+      const entry = await this.journal.sign(id, encodePayment(terms, offer, authorization, signature), now + offer.maxTimeoutSeconds);
+      this.#options.events?.onSigned?.(quote);
+      return entry;
+    } catch (error) {
+      await this.journal.release(id);
+      throw error;
+    }
+  }
+
+  // adopt holds a payment of another signer to the terms and the policy, and keeps it.
+  async #adopt(attempt: Attempt<unknown>, id: string, fingerprint: string, payer: string, header: string): Promise<Entry> {
+    const payment = decodePayment(header);
+    if (!payment) throw new TermsMismatchError("the PAYMENT-SIGNATURE header cannot be read; it was not sent");
+    const { accepted, authorization } = payment;
+    const { quote } = await this.#check(attempt, { x402Version: 2, accepts: [accepted], resource: { url: attempt.resource } });
+    if (!sameAddress(authorization.from, payer) || !sameAddress(authorization.to, accepted.payTo) || authorization.value !== accepted.amount) {
+      throw new TermsMismatchError("the authorization is not for the terms it accepts; it was not sent");
+    }
+    await this.#reserve(quote, id, fingerprint, payer);
+    try {
+      await this.#rules.approve(quote);
+      return await this.journal.sign(id, header, Number(authorization.validBefore));
+    } catch (error) {
+      await this.journal.release(id);
+      throw error;
+    }
+  }
+
+  #reserve(quote: Quote, id: string, fingerprint: string, payer: string): Promise<void> {
+    this.#rules.cap(quote.operation, quote.amount);
+    const wanted = { key: quote.idempotencyKey, operation: quote.operation, payer, fingerprint, amount: String(quote.amount) };
+    return this.journal.reserve(id, wanted, this.#rules.perDay);
+  }
+
+  // present sends a kept payment until the answer is clear, the same bytes every time, and keeps what came of it.
+  async #present<T>(attempt: Attempt<T>, id: string, entry: Entry): Promise<Exclude<Reply<T>, { kind: "unclear" }>> {
+    let orderId: string | undefined;
+    for (let replay = 0; ; replay++) {
+      const reply = await this.#send(attempt, entry.header!);
+      if (reply.kind === "done") {
+        await this.journal.settle(id);
+        this.#options.events?.onSettled?.({ idempotencyKey: attempt.key });
+        return reply;
+      }
+      if (reply.kind !== "unclear") {
+        await this.journal.refuse(id, entry.header!, reply.error.safeToPayAgain);
+        return reply;
+      }
+      orderId ??= reply.orderId;
+      if (replay >= this.#maxReplays || attempt.signal?.aborted) throw new AmbiguousPaymentError(attempt.key, orderId, { cause: reply.error });
+      this.#options.events?.onReplay?.({ idempotencyKey: attempt.key, replay: replay + 1, error: reply.error });
+      await pause(reply.waitMs ?? Math.min(firstPause * 2 ** replay, lastPause), attempt.signal);
+    }
+  }
+
+  async #send<T>(attempt: Attempt<T>, payment: string | undefined): Promise<Reply<T>> {
+    const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? 30_000);
+    const signal = attempt.signal ? AbortSignal.any([attempt.signal, timeout]) : timeout;
+    try {
+      return await attempt.send(payment, signal);
+    } catch (error) {
+      return { kind: "unclear", error };
+    }
+  }
+
+  get #maxReplays(): number {
+    return this.#options.maxReplays ?? 4;
+  }
+}
+
+async function signatureOf(signer: Signer, offer: Offer, authorization: Authorization): Promise<string> {
+  const signature = await signer.signTypedData(authorizationTypedData(offer, authorization)).catch((cause: unknown) => {
+    throw new PaymentError("the wallet did not sign; nothing was sent", { cause });
+  });
+  if (!/^0x[0-9a-fA-F]{130}$/.test(signature)) throw new PaymentError("the wallet returned no signature of 65 bytes; nothing was sent");
+  return signature;
+}
+
+function expired(entry: Entry): boolean {
+  return entry.validBefore !== undefined && entry.validBefore < Date.now() / 1000;
+}
+
+// failureOf gives the one refusal that people can mend by themselves a type of its own.
+function failureOf(reply: { kind: "terms"; header: string; error: ApiError } | { kind: "refused"; error: ApiError }): Error {
+  const reason = reply.kind === "terms" ? (decodeTerms(reply.header).error ?? "") : "";
+  if (!/insufficient_(balance|funds)/.test(reason)) return reply.error;
+  return new InsufficientFundsError("the wallet holds less USDC than the price; no money moved", { cause: reply.error });
+}
+
+// pause waits, or less when the caller gives up; the next send then tells.
+function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((done) => {
+    const timer = setTimeout(end, Math.min(ms, longestPause));
+    function end() {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", end);
+      done();
+    }
+    if (signal?.aborted) end();
+    else signal?.addEventListener("abort", end, { once: true });
+  });
+}
+
+/** Whether an answer of this status says nothing final about a payment. */
+export function isUnclear(status: number, retryable: boolean): boolean {
+  return retryable || status >= 500 || status === 408 || status === 425 || status === 429;
+}
+
+/** The wait that a Retry-After header asks for, in seconds; undefined when it asks for none. */
+export function retryAfterMs(header: string | null | undefined): number | undefined {
+  return header && /^\d{1,5}$/.test(header) ? Number(header) * 1000 : undefined;
+}

@@ -1,0 +1,142 @@
+// Auto-pay over the documented REST routes: a fetch that answers 402. It works under the official x402 clients too.
+import { apiError, type ProblemFields, RoamcardError } from "./errors.js";
+import { unitsOfCents } from "./money.js";
+import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
+import type { Signer } from "./signers.js";
+import { requiredHeader, signatureHeader } from "./x402.js";
+
+/** What fetch does here. */
+export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
+
+/** How a paying fetch is made. */
+export interface FetchOptions extends Omit<PayerOptions, "published" | "origin"> {
+  /** Where the service is. */
+  baseUrl: string;
+  /** The service's public origin, when `baseUrl` is a gateway before it. */
+  origin?: string;
+  /** Answers 402. Without it the fetch signs nothing: put an official x402 client on top and name its wallet as `payer`. */
+  signer?: Signer;
+  /** The address of the wallet with which the client on top of this fetch signs. */
+  payer?: string;
+  fetch?: Fetch;
+}
+
+const paidRoutes: Record<string, (body: Record<string, unknown>) => Attempt<unknown>["price"]> = {
+  "/api/card/purchase": () => (published) => published.cardUnits,
+  "/api/card/topup": (body) => (published) =>
+    typeof body.amountUsdCents === "number" ? unitsOfCents(body.amountUsdCents) : published.defaultTopupUnits,
+};
+
+/**
+ * A fetch that pays for the service's paid routes and passes everything else by. Under an official x402 client, which signs
+ * by itself, it keeps what was signed and sends it again until the answer is clear; when a purchase has a payment already,
+ * that one goes out at once and the client on top sees 200 instead of 402.
+ */
+export function payingFetch(options: FetchOptions): Fetch {
+  const send = options.fetch ?? ((input, init) => fetch(input, init));
+  const base = trimmed(options.baseUrl);
+  const payer = new Payer({ ...options, origin: trimmed(options.origin ?? base), published: () => publishedBy(send, base) });
+  const wallet = options.payer ?? options.signer?.address;
+  if (!wallet) throw new TypeError("payingFetch needs a signer, or the address of the payer that signs");
+  return async (input, init) => {
+    const request = new Request(input, init);
+    const attempt = await attemptOf(payer, request, base, send);
+    if (!attempt) return send(request);
+    const signed = request.headers.get(signatureHeader);
+    if (options.signer && !signed) return responseOf(await payer.pay(attempt, options.signer));
+    const reply = signed ? await payer.carry(attempt, wallet, signed) : await payer.resume(attempt, wallet);
+    if (reply?.kind === "done") return responseOf(reply.value);
+    if (reply?.kind === "unclear") throw reply.error;
+    return reply?.answer ? responseOf(reply.answer) : send(request);
+  };
+}
+
+/** The spelling of JSON with sorted members, so that equal requests have equal texts. */
+export function canonical(value: unknown): string {
+  return JSON.stringify(value, (_, member: unknown) =>
+    member && typeof member === "object" && !Array.isArray(member)
+      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : member,
+  );
+}
+
+/** An origin without the slash that people put at its end. */
+export function trimmed(url: string): string {
+  return url.replace(/\/+$/, "");
+}
+
+interface Answer {
+  status: number;
+  headers: [string, string][];
+  body: ArrayBuffer;
+}
+
+async function attemptOf(payer: Payer, request: Request, base: string, send: Fetch): Promise<Attempt<Answer> | undefined> {
+  const path = request.url.startsWith(base) ? request.url.slice(base.length) : "";
+  const price = request.method === "POST" ? paidRoutes[path] : undefined;
+  if (!price) return undefined;
+  const text = await request.clone().text();
+  const body = objectOf(text);
+  if (typeof body?.idempotencyKey !== "string") return undefined; // the service will say what is wrong
+  return {
+    operation: path, key: body.idempotencyKey, request: canonical(body), resource: payer.origin + path, price: price(body), signal: request.signal,
+    send: async (payment, signal) => {
+      const headers = new Headers(request.headers);
+      if (payment) headers.set(signatureHeader, payment);
+      else headers.delete(signatureHeader);
+      return replyOf(await send(new Request(request.url, { method: "POST", headers, body: text, signal })));
+    },
+  };
+}
+
+// replyOf reads an answer to its end: one that breaks off says nothing.
+async function replyOf(response: Response): Promise<Reply<Answer>> {
+  const body = await response.arrayBuffer();
+  const { status } = response;
+  // What fetch decoded has neither its encoding nor its length any more.
+  const headers = [...response.headers].filter(([name]) => !["content-encoding", "content-length"].includes(name));
+  const answer = { status, headers, body };
+  const text = new TextDecoder().decode(body);
+  if (response.ok) return objectOf(text) ? { kind: "done", value: answer } : { kind: "unclear", error: new RoamcardError("the answer is no JSON") };
+  const problem = (objectOf(text) ?? {}) as Partial<ProblemFields>;
+  const error = apiError({ ...problem, status, code: problem.code ?? `http_${status}` });
+  const terms = response.headers.get(requiredHeader);
+  if (status === 402 && terms) return { kind: "terms", header: terms, error, answer };
+  if (isUnclear(status, error.retryable)) {
+    return { kind: "unclear", error, orderId: error.orderId, waitMs: retryAfterMs(response.headers.get("retry-after")), answered: true };
+  }
+  return { kind: "refused", error, answer };
+}
+
+function responseOf({ status, headers, body }: Answer): Response {
+  return new Response(body.slice(0), { status, headers });
+}
+
+async function publishedBy(send: Fetch, base: string): Promise<Published> {
+  const response = await send(`${base}/api/config`);
+  const config = objectOf(await response.text()) as PublicConfig | undefined;
+  if (!response.ok || !config?.network || !config.card) throw apiError({ status: response.status, code: `http_${response.status}`, detail: "the service's terms cannot be read" });
+  return publishedOf(config);
+}
+
+/** The part of GET /api/config that payments need. */
+export interface PublicConfig {
+  network?: { payTo: string; asset: string; assetName: string; assetVersion: string };
+  card?: { walletPaymentUsdCents: number; defaultOrderUsdCents: number };
+}
+
+/** What a configuration publishes about payments. */
+export function publishedOf({ network, card }: PublicConfig): Published {
+  if (!network || !card) throw new RoamcardError("the service publishes no terms");
+  const { payTo, asset, assetName, assetVersion } = network;
+  return { payTo, asset, assetName, assetVersion, cardUnits: unitsOfCents(card.walletPaymentUsdCents), defaultTopupUnits: unitsOfCents(card.defaultOrderUsdCents) };
+}
+
+function objectOf(text: string): Record<string, unknown> | undefined {
+  try {
+    const value = JSON.parse(text) as unknown;
+    return value && typeof value === "object" && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
+  }
+}
