@@ -9,5 +9,6 @@ go build -C tools -o ../bin/protoc-gen-openapi ./protoc-gen-openapi
 "$buf" lint
 "$buf" format proto --diff --exit-code
 "$buf" generate
-npm run --silent --prefix clients/typescript gen
+clients/python/setup.sh
+PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen
 go generate ./ent

@@ -45,6 +45,7 @@ gotests "generator" tools -count=1 ./protoc-gen-openapi/...
 gotests "go" . -race -count=1 -timeout 20m ./...
 step "official clients" npm test --prefix clients/typescript
 step "conformance" tools/conformance.sh
+step "python client" tools/test-python.sh
 
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

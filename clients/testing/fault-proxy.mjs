@@ -7,8 +7,8 @@
 // the first request it fits, once. GET controlUrl lists the requests that came: [{ path, payment, authorization, fault }].
 //
 //   on        "paid", "unpaid" (of the paid routes), or the path; every request when absent
-//   cut       how many bytes of the answer pass before the connection is reset; "request" resets it as soon as the service
-//             has the request, without waiting for an answer
+//   cut       how many bytes of the answer pass before the connection is reset, a negative number counted from its end;
+//             "request" resets it as soon as the service has the request, without waiting for an answer
 //   delayMs   how long the answer is held at that byte, or at its beginning
 //   status    answers so, with the service's 503 problem, instead of what the service answered
 //   forward   false keeps the request from the service
@@ -114,7 +114,7 @@ function problem(status) {
 }
 
 async function write(socket, bytes, { cut, delayMs = 0 }) {
-  const upTo = cut ?? bytes.length;
+  const upTo = cut === undefined ? bytes.length : cut < 0 ? bytes.length + cut : cut;
   if (delayMs && cut === undefined) await held(delayMs, socket);
   if (upTo > 0) await new Promise((done) => socket.write(bytes.subarray(0, upTo), done));
   if (cut === undefined) return socket.end();

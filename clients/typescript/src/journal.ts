@@ -134,7 +134,8 @@ export class Journal {
    */
   refuse(id: string, header: string, safe: boolean): Promise<void> {
     return this.#end(id, (entry) => {
-      if (entry.header !== header) return entry;
+      // What is paid stays paid, whatever a repeat of it is told.
+      if (entry.state !== "signed" || entry.header !== header) return entry;
       const { header: _, validBefore, ...rest } = entry;
       return { ...rest, state: "refused", ...(!safe && validBefore !== undefined && { validBefore }) };
     });

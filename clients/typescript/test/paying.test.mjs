@@ -37,7 +37,7 @@ scenario("a paying fetch buys over REST, loses answers, and pays once", async (t
   const { proxy, ...where } = await proxied(t);
   const pay = payingFetch({ ...where, signer: account, policy, store: new MemoryStore() });
   const key = newKey();
-  proxy.inject({ on: "unpaid", cut: 10 }, { on: "paid", cut: 900 }, { on: "paid", status: 503 });
+  proxy.inject({ on: "unpaid", cut: 10 }, { on: "paid", cut: -5 }, { on: "paid", status: 503 });
   await paying(chain, account, 1, async () => {
     const [one, two] = await Promise.all([1, 2].map(() => post(where.baseUrl, purchasePath, { idempotencyKey: key }, {}, pay)));
     const order = await json(one);

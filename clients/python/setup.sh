@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Makes .venv with what the package, its tests and its generators need, pinned in requirements-dev.txt.
+set -euo pipefail
+cd "$(dirname "$0")"
+if ! cmp -s requirements-dev.txt .venv/.ready; then
+  python3 -m venv .venv
+  .venv/bin/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+  .venv/bin/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+  cp requirements-dev.txt .venv/.ready
+fi

@@ -1,0 +1,121 @@
+"""What can go wrong, as types that a caller can act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class RoamcardError(Exception):
+    """The base of everything this package raises on purpose."""
+
+
+@dataclass(frozen=True)
+class WrongField:
+    """One wrong member of a request."""
+
+    path: str
+    rule: str
+    message: str
+
+
+class ApiError(RoamcardError):
+    """The service answered with a failure. `request_id` is what its operators ask for."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        request_id: str = "",
+        retryable: bool = False,
+        safe_to_pay_again: bool = False,
+        next_action: str = "",
+        order_id: str | None = None,
+        fields: tuple[WrongField, ...] = (),
+    ) -> None:
+        super().__init__(f"{status} {code}: {detail}")
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.request_id = request_id
+        self.retryable = retryable
+        """Whether the same request can succeed later."""
+        self.safe_to_pay_again = safe_to_pay_again
+        """Whether a new payment is safe: no authorization of this key can still land."""
+        self.next_action = next_action
+        self.order_id = order_id
+        self.fields = fields
+
+
+class ConflictError(ApiError):
+    """409: the state of the service, or an earlier use of the key, forbids it."""
+
+
+class NotFoundError(ApiError):
+    """404."""
+
+
+class UnauthorizedError(ApiError):
+    """401: the session or a signature was not accepted."""
+
+
+class UnavailableError(ApiError):
+    """429 or 5xx: not now."""
+
+
+def api_error_type(status: int) -> type[ApiError]:
+    """The error class of a status."""
+    kinds: dict[int, type[ApiError]] = {401: UnauthorizedError, 404: NotFoundError, 409: ConflictError, 429: UnavailableError}
+    return UnavailableError if status >= 500 else kinds.get(status, ApiError)
+
+
+class PaymentError(RoamcardError):
+    """A payment was not made, or its outcome is not known."""
+
+
+class TermsMismatchError(PaymentError):
+    """The service asks for something else than it publishes or than is pinned. Nothing was signed."""
+
+
+class PolicyDeniedError(PaymentError):
+    """The policy forbids this payment. Nothing was signed."""
+
+
+class ApprovalDeniedError(PaymentError):
+    """The person, or the function in their place, said no. Nothing was signed."""
+
+
+class InsufficientFundsError(PaymentError):
+    """The wallet holds less than the price. No money moved."""
+
+
+class KeyConflictError(PaymentError):
+    """The key was used with another request before. Nothing was signed."""
+
+    def __init__(self, idempotency_key: str) -> None:
+        super().__init__(f"the idempotency key {idempotency_key} belongs to another request; use a new key for a new purchase")
+        self.idempotency_key = idempotency_key
+
+
+class AmbiguousPaymentError(PaymentError):
+    """Whether the payment was taken is not known yet.
+
+    Call again with the same idempotency_key, in this process or another one with the same store: the same signed bytes go
+    out, and nothing can be paid twice.
+    """
+
+    retryable = True
+
+    def __init__(self, idempotency_key: str, order_id: str | None) -> None:
+        super().__init__(f"the outcome of the payment is not known yet; call again with idempotency_key {idempotency_key}")
+        self.idempotency_key = idempotency_key
+        self.order_id = order_id
+
+
+class UntrustedMessageError(RoamcardError):
+    """A message or typed data that the client was asked to sign is not what it should be. It was not signed."""
+
+
+class RevealError(RoamcardError):
+    """The presenter did not show the card, or what came could not be opened."""

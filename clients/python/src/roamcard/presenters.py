@@ -1,0 +1,236 @@
+"""Showing a card to a person, and keeping it from everybody else, the caller included."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import re
+import secrets
+import select
+import sys
+import threading
+import webbrowser
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal, Protocol, TextIO
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from .errors import RevealError
+
+SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM"
+"""The HPKE suite as the service names it."""
+
+_INFO = b"roamcard card reveal v1"
+_KEM = b"KEM\x00\x20"
+_HPKE = b"HPKE\x00\x20\x00\x01\x00\x02"
+
+
+@dataclass(frozen=True)
+class Presented:
+    """Whether a card was seen. It never says what was on it."""
+
+    presented: bool
+    reason: Literal["timeout", "no_terminal"] | None = None
+
+
+class Showing(Protocol):
+    """One card about to be shown."""
+
+    @property
+    def recipient_key(self) -> str:
+        """The X25519 public key that this one card is sealed to: 32 bytes, base64."""
+
+    def show(self, card_id: str, suite: str, enc: str, ciphertext: str) -> Presented:
+        """Opens the card where the person sees it, and returns when that is over. It blocks."""
+
+
+class Presenter(Protocol):
+    """Shows cards to a person."""
+
+    def prepare(self) -> Showing: ...
+
+
+@dataclass(frozen=True, repr=False)
+class _Card:
+    number: str
+    expiry: str
+    security_code: str
+
+    def __repr__(self) -> str:
+        return "[redacted]"
+
+    @property
+    def grouped(self) -> str:
+        return " ".join(re.findall(".{1,4}", self.number))
+
+
+class _Sealed:
+    """A key pair made for one card; what it opens goes to `view` and to nobody else."""
+
+    def __init__(self, view: Callable[[_Card], Presented]) -> None:
+        self._view = view
+        self._private = X25519PrivateKey.generate()
+        self._public = self._private.public_key().public_bytes_raw()
+        self.recipient_key = base64.b64encode(self._public).decode()
+
+    def show(self, card_id: str, suite: str, enc: str, ciphertext: str) -> Presented:
+        if suite != SUITE:
+            raise RevealError(f"the card is sealed by {suite}, not {SUITE}")
+        try:
+            card = json.loads(self._open(base64.b64decode(enc), base64.b64decode(ciphertext), card_id.encode()))
+            number, month, year, code = str(card["number"]), int(card["expiryMonth"]), int(card["expiryYear"]), str(card["securityCode"])
+        except (InvalidTag, ValueError, KeyError, TypeError):
+            # The reason could quote the number.
+            raise RevealError("what was sealed cannot be opened") from None
+        if not re.fullmatch("[0-9]{12,19}", number) or not re.fullmatch("[0-9]{3,4}", code):
+            raise RevealError("what was sealed is not a card")
+        return self._view(_Card(number, f"{month:02d}/{year % 100:02d}", code))
+
+    def _open(self, enc: bytes, ciphertext: bytes, aad: bytes) -> bytes:
+        """The receiver of RFC 9180 in base mode."""
+        shared = self._private.exchange(X25519PublicKey.from_public_bytes(enc))
+        secret = _expand(_KEM, _extract(_KEM, b"", b"eae_prk", shared), b"shared_secret", enc + self._public, 32)
+        context = b"\0" + _extract(_HPKE, b"", b"psk_id_hash", b"") + _extract(_HPKE, b"", b"info_hash", _INFO)
+        schedule = _extract(_HPKE, secret, b"secret", b"")
+        key, nonce = _expand(_HPKE, schedule, b"key", context, 32), _expand(_HPKE, schedule, b"base_nonce", context, 12)
+        return AESGCM(key).decrypt(nonce, ciphertext, aad)
+
+
+def _extract(suite: bytes, salt: bytes, label: bytes, data: bytes) -> bytes:
+    return hmac.digest(salt, b"HPKE-v1" + suite + label + data, hashlib.sha256)
+
+
+def _expand(suite: bytes, key: bytes, label: bytes, info: bytes, length: int) -> bytes:
+    # Every output here is at most one block of SHA-256, so HKDF-Expand is one step.
+    return hmac.digest(key, length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info + b"\x01", hashlib.sha256)[:length]
+
+
+class PagePresenter:
+    """Shows the card in a page that this process serves on loopback, one time.
+
+    Its address cannot be guessed and is gone after the first view, or after a minute. `open` takes it to the person: the
+    system's browser when None. Whoever has the address can see the card once, so give it to nobody but the person.
+    """
+
+    def __init__(self, open: Callable[[str], object] | None = None, timeout: float = 60) -> None:
+        self._open = open or webbrowser.open
+        self._timeout = timeout
+
+    def prepare(self) -> Showing:
+        """A key pair for one card."""
+        return _Sealed(self._view)
+
+    def _view(self, card: _Card) -> Presented:
+        page = _Page(card)
+        serving = threading.Thread(target=page.serve_forever, daemon=True)
+        serving.start()
+        try:
+            self._open(page.url)
+            seen = page.seen.wait(self._timeout)
+        finally:
+            page.card = None
+            # The first view is answered; a browser that asks again a little later still hears that it is over.
+            threading.Timer(1.5, page.shutdown_and_close).start()
+        return Presented(True) if seen else Presented(False, "timeout")
+
+
+class _Page(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, card: _Card) -> None:
+        super().__init__(("127.0.0.1", 0), _PageHandler)
+        self.card: _Card | None = card
+        self.host = f"127.0.0.1:{self.server_address[1]}"
+        self.path = "/" + secrets.token_urlsafe(24)
+        self.url = f"http://{self.host}{self.path}"
+        self.seen = threading.Event()
+        self._taking = threading.Lock()
+
+    def take(self) -> _Card | None:
+        """The card, for the first who asks."""
+        with self._taking:
+            card, self.card = self.card, None
+            return card
+
+    def shutdown_and_close(self) -> None:
+        self.shutdown()
+        self.server_close()
+
+
+class _PageHandler(BaseHTTPRequestHandler):
+    server: _Page
+
+    def do_GET(self) -> None:
+        # Another host name or a foreign page means that somebody tricked the browser into asking.
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        if self.path != self.server.path or self.headers.get("Host") != self.server.host or site not in ("none", "same-origin"):
+            return self._answer(404, "text/plain", "")
+        card = self.server.take()
+        if card is None:
+            return self._answer(410, "text/plain", "This card was shown already.\n")
+        self._answer(200, "text/html", _html(card))
+        self.server.seen.set()
+
+    def _answer(self, status: int, kind: str, text: str) -> None:
+        data = text.encode()
+        self.send_response(status)
+        for name, value in {**_HEADERS, "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """The address is a secret: nothing is logged."""
+
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+def _html(card: _Card) -> str:
+    # The parts are checked to be digits, so nothing has to be escaped.
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Your card</title>
+<style>body{{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}}main{{border:1px solid;border-radius:1rem;padding:2rem}}
+dd{{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}}p{{max-width:26rem}}</style>
+<main><dl><dt>Number</dt><dd>{card.grouped}</dd><dt>Valid to</dt><dd>{card.expiry}</dd><dt>Code</dt><dd>{card.security_code}</dd></dl>
+<p>Shown once. Close this window when you are done; it cannot be loaded again.</p></main></html>
+"""
+
+
+class TerminalPresenter:
+    """Shows the card on the terminal's alternate screen until Enter is pressed, or for a minute. It refuses pipes and files."""
+
+    def __init__(self, input: TextIO | None = None, output: TextIO | None = None, timeout: float = 60) -> None:
+        self._input = input or sys.stdin
+        self._output = output or sys.stdout
+        self._timeout = timeout
+
+    def prepare(self) -> Showing:
+        """A key pair for one card."""
+        return _Sealed(self._view)
+
+    def _view(self, card: _Card) -> Presented:
+        if not self._input.isatty() or not self._output.isatty():
+            return Presented(False, "no_terminal")
+        self._output.write(
+            f"\x1b[?1049h\x1b[2J\x1b[H\n  {card.grouped}\n  valid to {card.expiry}   code {card.security_code}\n\n  Press Enter to hide it.\n"
+        )
+        self._output.flush()
+        try:
+            if select.select([self._input], [], [], self._timeout)[0]:
+                self._input.readline()
+        finally:
+            self._output.write("\x1b[2J\x1b[?1049l")
+            self._output.flush()
+        return Presented(True)

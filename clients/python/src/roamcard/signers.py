@@ -1,0 +1,81 @@
+"""Who signs: any wallet that can sign typed data."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from .errors import RoamcardError
+from .x402 import TypedData
+
+
+class Signer(Protocol):
+    """A wallet. Both kinds of client call it as it is; it may block."""
+
+    @property
+    def address(self) -> str: ...
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Signs an EIP-712 document; 0x and the hex of 65 bytes."""
+
+
+@runtime_checkable
+class TextSigner(Protocol):
+    """A wallet that signs texts (EIP-191) as well. Those without sign in by typed data."""
+
+    def sign_message(self, text: str) -> str: ...
+
+
+class EthAccountSigner:
+    """An account of eth-account, such as `Account.from_key(…)`. Needs the extra `evm`."""
+
+    def __init__(self, account: Any) -> None:
+        self._account = account
+
+    @property
+    def address(self) -> str:
+        """The account's address."""
+        return str(self._account.address)
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Signs an EIP-712 document."""
+        # eth-account takes whole numbers as such, not as the decimal strings of wallets.
+        members = data["types"][data["primaryType"]]
+        numbers = {m["name"] for m in members if m["type"].startswith(("uint", "int"))}
+        message = {name: int(value) if name in numbers else value for name, value in data["message"].items()}
+        signed = self._account.sign_typed_data(full_message={**data, "message": message})
+        return "0x" + bytes(signed.signature).hex()
+
+    def sign_message(self, text: str) -> str:
+        """Signs a text."""
+        from eth_account.messages import encode_defunct
+
+        return "0x" + bytes(self._account.sign_message(encode_defunct(text=text)).signature).hex()
+
+
+class CommandSigner:
+    """A wallet behind a command: the key stays with it.
+
+    For each signature the command is started anew: it reads the typed data, JSON as of eth_signTypedData_v4, from its
+    standard input and writes the signature, 0x and hex, to its standard output.
+    """
+
+    def __init__(self, address: str, command: Sequence[str], timeout: float = 120) -> None:
+        self._address = address
+        self._command = list(command)
+        self._timeout = timeout
+
+    @property
+    def address(self) -> str:
+        """The wallet's address."""
+        return self._address
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Runs the command."""
+        try:
+            done = subprocess.run(self._command, input=json.dumps(data).encode(), stdout=subprocess.PIPE, timeout=self._timeout, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise RoamcardError(f"the signer {self._command[0]} did not sign") from error
+        return done.stdout.decode().strip()

@@ -1,0 +1,174 @@
+"""One development server for a run, wallets of their own for each test, and the fault proxy between client and service."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from eth_account import Account
+from eth_utils import keccak
+
+from roamcard import AsyncRoamcard, EthAccountSigner, MemoryStore, Policy, Roamcard
+
+ROOT = Path(__file__).parents[3]
+BINARY = os.environ.get("ROAMCARD_BIN", str(ROOT / "bin/roamcard"))
+TRANSFER = "0x" + keccak(text="Transfer(address,address,uint256)").hex()
+AUTONOMOUS = Policy("autonomous", max_per_payment_usd="250", max_per_day_usd="1000")
+
+
+class Dev:
+    """The development server and what its chain says of the money."""
+
+    def __init__(self, ready: dict[str, Any]) -> None:
+        self.base_url: str = ready["baseUrl"]
+        self.pay_to: str = ready["payTo"]
+        self._rpc: str = ready["rpcUrl"]
+        self._usdc: str = ready["usdc"]
+
+    def wallet(self, dollars: int = 1000) -> Any:
+        """A new wallet with this much USDC: the token of the development chain keeps balances in its third slot."""
+        account = Account.from_key("0x" + secrets.token_hex(32))
+        self.fund(account, dollars)
+        return account
+
+    def fund(self, account: Any, dollars: int) -> None:
+        slot = keccak(bytes.fromhex(account.address[2:].rjust(64, "0")) + (2).to_bytes(32, "big"))
+        self.call("anvil_setStorageAt", self._usdc, "0x" + slot.hex(), "0x" + (dollars * 1_000_000).to_bytes(32, "big").hex())
+
+    def transfers(self, account: Any) -> list[int]:
+        """The amounts of every transfer from the wallet to the service, asked of the chain."""
+        topics = [TRANSFER, *("0x" + a[2:].lower().rjust(64, "0") for a in (account.address, self.pay_to))]
+        logs = self.call("eth_getLogs", {"address": self._usdc, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"})
+        return [int(log["data"], 16) for log in logs]
+
+    def call(self, method: str, *params: Any) -> Any:
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+        request = urllib.request.Request(self._rpc, body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)["result"]
+
+
+@pytest.fixture(scope="session")
+def dev() -> Iterator[Dev]:
+    with tempfile.TemporaryDirectory(prefix="roamcard-py-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)  # PostgreSQL refuses to run as root and runs as another user, who has to get in
+        ready, log = Path(folder, "ready.json"), Path(folder, "log")
+        with log.open("w") as output:
+            arguments = [BINARY, "dev", "--data", folder, "--addr", "127.0.0.1:0", "--ready-file", str(ready)]
+            server = subprocess.Popen(arguments, stdout=output, stderr=output)
+        try:
+            eventually("the development server", lambda: ready.exists() or server.poll() is not None, 90)
+            assert server.poll() is None, log.read_text()
+            yield Dev(json.loads(ready.read_text()))
+        finally:
+            server.terminate()
+            assert server.wait(30) == 0, log.read_text()[-4000:]
+
+
+class Proxy:
+    """The fault proxy, see clients/testing/fault-proxy.mjs."""
+
+    def __init__(self, upstream: str) -> None:
+        script = str(ROOT / "clients/testing/fault-proxy.mjs")
+        self._process = subprocess.Popen(["node", script, upstream], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        where = json.loads(self._process.stdout.readline())
+        self.base_url: str = where["baseUrl"]
+        self._control: str = where["controlUrl"]
+
+    def inject(self, *faults: dict[str, Any]) -> None:
+        """The faults of the requests to come."""
+        urllib.request.urlopen(self._control, json.dumps(faults).encode(), timeout=10).close()
+
+    def requests(self) -> list[dict[str, Any]]:
+        with urllib.request.urlopen(self._control, timeout=10) as answer:
+            requests: list[dict[str, Any]] = json.load(answer)
+            return requests
+
+    def payments(self) -> list[str]:
+        """Every PAYMENT-SIGNATURE that was sent."""
+        return [r["payment"] for r in self.requests() if r["payment"]]
+
+    def close(self) -> None:
+        self._process.communicate("")
+
+
+@pytest.fixture
+def proxy(dev: Dev) -> Iterator[Proxy]:
+    proxy = Proxy(dev.base_url)
+    yield proxy
+    proxy.close()
+
+
+class CountingSigner(EthAccountSigner):
+    """A wallet that keeps what it signed."""
+
+    def __init__(self, account: Any) -> None:
+        super().__init__(account)
+        self.signed: list[dict[str, Any]] = []
+
+    def sign_typed_data(self, data: dict[str, Any]) -> str:
+        self.signed.append(data)
+        return super().sign_typed_data(data)
+
+
+class Blocking:
+    """The client that awaits, under the face of the one that blocks, so that both stand the same tests."""
+
+    def __init__(self, client: AsyncRoamcard, loop: asyncio.AbstractEventLoop) -> None:
+        self._client, self._loop = client, loop
+
+    def __getattr__(self, name: str) -> Any:
+        member = getattr(self._client, name)
+        if name == "pending":
+            return lambda: self._wait(member())
+        return lambda *args, **kwargs: self._wait(member(*args, **kwargs))
+
+    def _wait(self, result: Any) -> Any:
+        if hasattr(result, "__aiter__"):
+            return self._loop.run_until_complete(_listed(result))
+        return self._loop.run_until_complete(result) if asyncio.iscoroutine(result) else result
+
+    def at_once(self, *calls: Callable[[Any], Any]) -> list[Any]:
+        async def gather() -> list[Any]:
+            return await asyncio.gather(*(call(self._client) for call in calls), return_exceptions=True)
+
+        return self._loop.run_until_complete(gather())
+
+
+async def _listed(items: Any) -> list[Any]:
+    return [item async for item in items]
+
+
+@pytest.fixture(params=["sync", "async"])
+def make(request: pytest.FixtureRequest, dev: Dev, proxy: Proxy) -> Iterator[Callable[..., Any]]:
+    """Makes clients of either kind behind the proxy."""
+    loop = asyncio.new_event_loop()
+
+    def make(signer: Any, *, policy: Policy = AUTONOMOUS, **options: Any) -> Any:
+        options = {"store": MemoryStore(), "origin": dev.base_url, **options}
+        if request.param == "sync":
+            return Roamcard(proxy.base_url, signer, policy, **options)
+        return Blocking(AsyncRoamcard(proxy.base_url, signer, policy, **options), loop)
+
+    yield make
+    loop.close()
+
+
+def eventually(what: str, holds: Callable[[], Any], patience: float = 30) -> Any:
+    """Asks again until it holds, for at most so long."""
+    end = time.monotonic() + patience
+    while not (value := holds()):
+        assert time.monotonic() < end, f"{what} did not come within {patience} s"
+        time.sleep(0.05)
+    return value

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Checks and tests the Python client: types, the package it becomes, and every test against one development server.
+set -euo pipefail
+cd "$(dirname "$0")/../clients/python"
+./setup.sh
+.venv/bin/mypy
+wheel=$(mktemp -d)
+trap 'rm -rf "$wheel"' EXIT
+.venv/bin/hatchling build --target wheel --directory "$wheel" >/dev/null
+.venv/bin/python -m zipfile -l "$wheel"/roamcard-*.whl | grep -q roamcard/_gen/roamcard/v1/card_pb.py
+.venv/bin/pytest -q
