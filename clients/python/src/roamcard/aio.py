@@ -71,7 +71,7 @@ class AsyncRoamcard:
         self._published: Published | None = None
         self._session: Session | None = None
         self._signing_in = asyncio.Lock()
-        self._running: dict[tuple[str, str], asyncio.Task[Any]] = {}
+        self._running: dict[tuple[str, str, str], asyncio.Task[Any]] = {}
 
     async def __aenter__(self) -> AsyncRoamcard:
         return self
@@ -173,12 +173,12 @@ class AsyncRoamcard:
         """Pays for the paid methods of a generated CardServiceClient, by this client's rules."""
         return AsyncPayingInterceptor(self)
 
-    async def _once(self, purchase: Purchase, program: Program[T]) -> T:
+    async def _once(self, purchase: Purchase, program: Program[T], face: str = "client") -> T:
         """Lets calls of one purchase at the same time share one run.
 
         A call that is cancelled leaves the run to the others, and to its end: what was sent is not unsent by that.
         """
-        name = (self._core.payer.identity(purchase), purchase.fingerprint)
+        name = (face, self._core.payer.identity(purchase), purchase.fingerprint)
         running = self._running.get(name)
         if running is None:
             self._running[name] = running = asyncio.create_task(self._run(program))
@@ -280,4 +280,4 @@ class AsyncPayingInterceptor:
                 ctx.request_headers[SIGNATURE_HEADER] = payment
             return (yield Invoke(call_next, request, ctx))
 
-        return await self._client._once(purchase, serving(core.payer.pay(purchase), send))
+        return await self._client._once(purchase, serving(core.payer.pay(purchase), send), "connect")

@@ -71,7 +71,7 @@ class Roamcard:
         self._published: Published | None = None
         self._session: Session | None = None
         self._signing_in = threading.Lock()
-        self._running: dict[tuple[str, str], Future[Any]] = {}
+        self._running: dict[tuple[str, str, str], Future[Any]] = {}
         self._running_lock = threading.Lock()
 
     def __enter__(self) -> Roamcard:
@@ -172,9 +172,9 @@ class Roamcard:
         """Pays for the paid methods of a generated CardServiceClientSync, by this client's rules."""
         return PayingInterceptor(self)
 
-    def _once(self, purchase: Purchase, program: Program[T]) -> T:
+    def _once(self, purchase: Purchase, program: Program[T], face: str = "client") -> T:
         """Lets calls of one purchase at the same time share one run."""
-        name = (self._core.payer.identity(purchase), purchase.fingerprint)
+        name = (face, self._core.payer.identity(purchase), purchase.fingerprint)
         with self._running_lock:
             running = self._running.get(name)
             if running is None:
@@ -273,5 +273,5 @@ class PayingInterceptor:
                     return reply_of(error, metadata.headers)
             yield  # a program, though it asks for nothing
 
-        return self._client._once(purchase, serving(self._client._core.payer.pay(purchase), send))
+        return self._client._once(purchase, serving(self._client._core.payer.pay(purchase), send), "connect")
 
