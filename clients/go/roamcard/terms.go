@@ -17,6 +17,8 @@ import (
 const (
 	// BaseUSDC is native USDC on Base, the one asset that is paid in unless another is pinned.
 	BaseUSDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+	// What BaseUSDC calls itself in its EIP-712 domain; nothing is signed over another one.
+	usdcName, usdcVersion = "USD Coin", "2"
 	// maxWindow is how many seconds a signed payment may stay good.
 	maxWindow = 3600
 )
@@ -77,6 +79,8 @@ func (p pins) check(header string) (offer, error) {
 		return wrong("resource", required.Resource.URL, p.resource)
 	case name == "" || version == "":
 		return wrong("signing domain", name+" "+version, "a name and a version")
+	case strings.EqualFold(p.asset.String(), BaseUSDC) && (name != usdcName || version != usdcVersion):
+		return wrong("signing domain", name+" "+version, usdcName+" "+usdcVersion)
 	case a.MaxTimeoutSeconds <= 0 || a.MaxTimeoutSeconds > maxWindow:
 		return wrong("payment window in seconds", a.MaxTimeoutSeconds, fmt.Sprintf("1 to %d", maxWindow))
 	}

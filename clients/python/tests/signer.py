@@ -8,4 +8,4 @@ from eth_account import Account
 
 from roamcard import EthAccountSigner
 
-print(EthAccountSigner(Account.from_key(os.environ["WALLET_KEY"])).sign_typed_data(json.load(sys.stdin)))
+print(EthAccountSigner(Account.from_key(os.environ["WALLET_KEY"])).sign_typed_data(json.load(sys.stdin)["typedData"]))

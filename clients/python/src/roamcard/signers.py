@@ -56,10 +56,10 @@ class EthAccountSigner:
 
 
 class CommandSigner:
-    """A wallet behind a command: the key stays with it.
+    """A wallet behind a command, the same for the clients of every language: the key stays with it.
 
-    For each signature the command is started anew: it reads the typed data, JSON as of eth_signTypedData_v4, from its
-    standard input and writes the signature, 0x and hex, to its standard output.
+    For each signature the command is started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"} from
+    its standard input and writes the signature, 0x and hex, to its standard output.
     """
 
     def __init__(self, address: str, command: Sequence[str], timeout: float = 120) -> None:
@@ -74,8 +74,9 @@ class CommandSigner:
 
     def sign_typed_data(self, data: TypedData) -> str:
         """Runs the command."""
+        request = json.dumps({"method": "eth_signTypedData_v4", "address": self._address, "typedData": data}).encode()
         try:
-            done = subprocess.run(self._command, input=json.dumps(data).encode(), stdout=subprocess.PIPE, timeout=self._timeout, check=True)
+            done = subprocess.run(self._command, input=request, stdout=subprocess.PIPE, timeout=self._timeout, check=True)
         except (OSError, subprocess.SubprocessError) as error:
             raise RoamcardError(f"the signer {self._command[0]} did not sign") from error
         return done.stdout.decode().strip()

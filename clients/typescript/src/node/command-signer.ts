@@ -4,13 +4,14 @@ import { RoamcardError } from "../errors.js";
 import type { Signer } from "../signers.js";
 
 /**
- * A wallet that signs by an external command. For each signature the command is started anew: it reads the typed data, JSON as
- * of eth_signTypedData_v4, from its standard input and writes the signature, 0x and hex, to its standard output.
+ * A wallet that signs by an external command, the same for the clients of every language. For each signature the command is
+ * started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"} from its standard input and writes the
+ * signature, 0x and hex, to its standard output.
  */
 export function commandSigner({ address, command, args = [], timeoutMs = 120_000 }: {
   address: string; command: string; args?: readonly string[]; timeoutMs?: number;
 }): Signer {
-  return { address, signTypedData: (data) => run(command, args, JSON.stringify(data), timeoutMs) };
+  return { address, signTypedData: (typedData) => run(command, args, JSON.stringify({ method: "eth_signTypedData_v4", address, typedData }), timeoutMs) };
 }
 
 function run(command: string, args: readonly string[], input: string, timeout: number): Promise<string> {

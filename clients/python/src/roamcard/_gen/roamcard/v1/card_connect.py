@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .card_pb import CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, TopUpCardRequest, TopUpCardResponse
+from .card_pb import CreateCardOrderRequest, CreateCardOrderResponse, CreateRevealChallengeRequest, CreateRevealChallengeResponse, EnsureCardRequest, EnsureCardResponse, GetCardBalanceRequest, GetCardBalanceResponse, GetCardDiscoveryRequest, GetCardDiscoveryResponse, GetTopupDiscoveryRequest, GetTopupDiscoveryResponse, ListCardsRequest, ListCardsResponse, PurchaseCardRequest, PurchaseCardResponse, RevealCardRequest, RevealCardResponse, TopUpCardRequest, TopUpCardResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -30,6 +30,9 @@ class CardService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def purchase_card(self, request: PurchaseCardRequest, ctx: RequestContext[PurchaseCardRequest, PurchaseCardResponse]) -> PurchaseCardResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def create_card_order(self, request: CreateCardOrderRequest, ctx: RequestContext[CreateCardOrderRequest, CreateCardOrderResponse]) -> CreateCardOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_topup_discovery(self, request: GetTopupDiscoveryRequest, ctx: RequestContext[GetTopupDiscoveryRequest, GetTopupDiscoveryResponse]) -> GetTopupDiscoveryResponse:
@@ -86,6 +89,16 @@ class CardServiceASGIApplication(ConnectASGIApplication[CardService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.purchase_card,
+                ),
+                "/roamcard.v1.CardService/CreateCardOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CreateCardOrder",
+                        service_name="roamcard.v1.CardService",
+                        input=CreateCardOrderRequest,
+                        output=CreateCardOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.create_card_order,
                 ),
                 "/roamcard.v1.CardService/GetTopupDiscovery": Endpoint.unary(
                     method=MethodInfo(
@@ -207,6 +220,26 @@ class CardServiceClient(ConnectClient):
                 service_name="roamcard.v1.CardService",
                 input=PurchaseCardRequest,
                 output=PurchaseCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def create_card_order(
+        self,
+        request: CreateCardOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateCardOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateCardOrder",
+                service_name="roamcard.v1.CardService",
+                input=CreateCardOrderRequest,
+                output=CreateCardOrderResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
@@ -366,6 +399,9 @@ class CardServiceSync(Protocol):
     def purchase_card(self, request: PurchaseCardRequest, ctx: RequestContext[PurchaseCardRequest, PurchaseCardResponse]) -> PurchaseCardResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def create_card_order(self, request: CreateCardOrderRequest, ctx: RequestContext[CreateCardOrderRequest, CreateCardOrderResponse]) -> CreateCardOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def get_topup_discovery(self, request: GetTopupDiscoveryRequest, ctx: RequestContext[GetTopupDiscoveryRequest, GetTopupDiscoveryResponse]) -> GetTopupDiscoveryResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -418,6 +454,16 @@ class CardServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.purchase_card,
+                ),
+                "/roamcard.v1.CardService/CreateCardOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CreateCardOrder",
+                        service_name="roamcard.v1.CardService",
+                        input=CreateCardOrderRequest,
+                        output=CreateCardOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.create_card_order,
                 ),
                 "/roamcard.v1.CardService/GetTopupDiscovery": EndpointSync.unary(
                     method=MethodInfo(
@@ -538,6 +584,25 @@ class CardServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.CardService",
                 input=PurchaseCardRequest,
                 output=PurchaseCardResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def create_card_order(
+        self,
+        request: CreateCardOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateCardOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateCardOrder",
+                service_name="roamcard.v1.CardService",
+                input=CreateCardOrderRequest,
+                output=CreateCardOrderResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .order_pb import GetOrderRequest, GetOrderResponse, ListOrdersRequest, ListOrdersResponse
+from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -30,6 +30,15 @@ class OrderService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_order(self, request: GetOrderRequest, ctx: RequestContext[GetOrderRequest, GetOrderResponse]) -> GetOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def create_order(self, request: CreateOrderRequest, ctx: RequestContext[CreateOrderRequest, CreateOrderResponse]) -> CreateOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def pay_order(self, request: PayOrderRequest, ctx: RequestContext[PayOrderRequest, PayOrderResponse]) -> PayOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def submit_payment(self, request: SubmitPaymentRequest, ctx: RequestContext[SubmitPaymentRequest, SubmitPaymentResponse]) -> SubmitPaymentResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -65,6 +74,36 @@ class OrderServiceASGIApplication(ConnectASGIApplication[OrderService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_order,
+                ),
+                "/roamcard.v1.OrderService/CreateOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CreateOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=CreateOrderRequest,
+                        output=CreateOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.create_order,
+                ),
+                "/roamcard.v1.OrderService/PayOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="PayOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=PayOrderRequest,
+                        output=PayOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.pay_order,
+                ),
+                "/roamcard.v1.OrderService/SubmitPayment": Endpoint.unary(
+                    method=MethodInfo(
+                        name="SubmitPayment",
+                        service_name="roamcard.v1.OrderService",
+                        input=SubmitPaymentRequest,
+                        output=SubmitPaymentResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.submit_payment,
                 ),
             },
             interceptors=interceptors,
@@ -124,11 +163,80 @@ class OrderServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def create_order(
+        self,
+        request: CreateOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateOrder",
+                service_name="roamcard.v1.OrderService",
+                input=CreateOrderRequest,
+                output=CreateOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def pay_order(
+        self,
+        request: PayOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PayOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PayOrder",
+                service_name="roamcard.v1.OrderService",
+                input=PayOrderRequest,
+                output=PayOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def submit_payment(
+        self,
+        request: SubmitPaymentRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SubmitPaymentResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SubmitPayment",
+                service_name="roamcard.v1.OrderService",
+                input=SubmitPaymentRequest,
+                output=SubmitPaymentResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
 class OrderServiceSync(Protocol):
     def list_orders(self, request: ListOrdersRequest, ctx: RequestContext[ListOrdersRequest, ListOrdersResponse]) -> ListOrdersResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_order(self, request: GetOrderRequest, ctx: RequestContext[GetOrderRequest, GetOrderResponse]) -> GetOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def create_order(self, request: CreateOrderRequest, ctx: RequestContext[CreateOrderRequest, CreateOrderResponse]) -> CreateOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def pay_order(self, request: PayOrderRequest, ctx: RequestContext[PayOrderRequest, PayOrderResponse]) -> PayOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def submit_payment(self, request: SubmitPaymentRequest, ctx: RequestContext[SubmitPaymentRequest, SubmitPaymentResponse]) -> SubmitPaymentResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -162,6 +270,36 @@ class OrderServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_order,
+                ),
+                "/roamcard.v1.OrderService/CreateOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CreateOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=CreateOrderRequest,
+                        output=CreateOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.create_order,
+                ),
+                "/roamcard.v1.OrderService/PayOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="PayOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=PayOrderRequest,
+                        output=PayOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.pay_order,
+                ),
+                "/roamcard.v1.OrderService/SubmitPayment": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="SubmitPayment",
+                        service_name="roamcard.v1.OrderService",
+                        input=SubmitPaymentRequest,
+                        output=SubmitPaymentResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.submit_payment,
                 ),
             },
             interceptors=interceptors,
@@ -218,4 +356,61 @@ class OrderServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
             use_get=use_get,
+        )
+    def create_order(
+        self,
+        request: CreateOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateOrder",
+                service_name="roamcard.v1.OrderService",
+                input=CreateOrderRequest,
+                output=CreateOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def pay_order(
+        self,
+        request: PayOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PayOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PayOrder",
+                service_name="roamcard.v1.OrderService",
+                input=PayOrderRequest,
+                output=PayOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def submit_payment(
+        self,
+        request: SubmitPaymentRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SubmitPaymentResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SubmitPayment",
+                service_name="roamcard.v1.OrderService",
+                input=SubmitPaymentRequest,
+                output=SubmitPaymentResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
         )
