@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import ListFeeJobsRequest, ListFeeJobsResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, RetryFeeJobRequest, RetryFeeJobResponse
+from .operator_pb import GetReconciliationRequest, GetReconciliationResponse, ListFeeJobsRequest, ListFeeJobsResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RetryFeeJobRequest, RetryFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -33,6 +33,12 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retry_fee_job(self, request: RetryFeeJobRequest, ctx: RequestContext[RetryFeeJobRequest, RetryFeeJobResponse]) -> RetryFeeJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -78,6 +84,26 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.retry_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/Reconcile": Endpoint.unary(
+                    method=MethodInfo(
+                        name="Reconcile",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ReconcileRequest,
+                        output=ReconcileResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.reconcile,
+                ),
+                "/roamcard.v1.OperatorService/GetReconciliation": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetReconciliation",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetReconciliationRequest,
+                        output=GetReconciliationResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_reconciliation,
                 ),
             },
             interceptors=interceptors,
@@ -155,6 +181,48 @@ class OperatorServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def reconcile(
+        self,
+        request: ReconcileRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ReconcileResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Reconcile",
+                service_name="roamcard.v1.OperatorService",
+                input=ReconcileRequest,
+                output=ReconcileResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def get_reconciliation(
+        self,
+        request: GetReconciliationRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetReconciliationResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetReconciliation",
+                service_name="roamcard.v1.OperatorService",
+                input=GetReconciliationRequest,
+                output=GetReconciliationResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
 class OperatorServiceSync(Protocol):
     def list_fee_jobs(self, request: ListFeeJobsRequest, ctx: RequestContext[ListFeeJobsRequest, ListFeeJobsResponse]) -> ListFeeJobsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -163,6 +231,12 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def retry_fee_job(self, request: RetryFeeJobRequest, ctx: RequestContext[RetryFeeJobRequest, RetryFeeJobResponse]) -> RetryFeeJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -206,6 +280,26 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.retry_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/Reconcile": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="Reconcile",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ReconcileRequest,
+                        output=ReconcileResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.reconcile,
+                ),
+                "/roamcard.v1.OperatorService/GetReconciliation": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetReconciliation",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetReconciliationRequest,
+                        output=GetReconciliationResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_reconciliation,
                 ),
             },
             interceptors=interceptors,
@@ -279,4 +373,44 @@ class OperatorServiceClientSync(ConnectClientSync):
             ),
             headers=headers,
             timeout_ms=timeout_ms,
+        )
+    def reconcile(
+        self,
+        request: ReconcileRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ReconcileResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="Reconcile",
+                service_name="roamcard.v1.OperatorService",
+                input=ReconcileRequest,
+                output=ReconcileResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def get_reconciliation(
+        self,
+        request: GetReconciliationRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetReconciliationResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetReconciliation",
+                service_name="roamcard.v1.OperatorService",
+                input=GetReconciliationRequest,
+                output=GetReconciliationResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
         )

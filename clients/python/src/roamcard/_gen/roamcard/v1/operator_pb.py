@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TYPE_CHECKING, TypeAlias
+from typing import Literal, NoReturn, TYPE_CHECKING, TypeAlias
 
 from protobuf import Message
 from protobuf._codegen import file_desc
@@ -313,9 +313,345 @@ class FeeJob(Message[_FeeJobFields]):
         created_at: Timestamp | None
         finished_at: Timestamp | None
 
+_ReconcileRequestFields: TypeAlias = NoReturn
+
+class ReconcileRequest(Message[_ReconcileRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ReconcileRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_ReconcileResponseFields: TypeAlias = Literal["report"]
+
+class ReconcileResponse(Message[_ReconcileResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ReconcileResponse
+    ```
+
+    Attributes:
+        report:
+            ```proto
+            optional roamcard.v1.Reconciliation report = 1;
+            ```
+    """
+
+    __slots__ = ("report",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            report: Reconciliation | None = None,
+        ) -> None:
+            pass
+
+        report: Reconciliation | None
+
+_GetReconciliationRequestFields: TypeAlias = NoReturn
+
+class GetReconciliationRequest(Message[_GetReconciliationRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetReconciliationRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_GetReconciliationResponseFields: TypeAlias = Literal["report"]
+
+class GetReconciliationResponse(Message[_GetReconciliationResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetReconciliationResponse
+    ```
+
+    Attributes:
+        report:
+            ```proto
+            optional roamcard.v1.Reconciliation report = 1;
+            ```
+    """
+
+    __slots__ = ("report",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            report: Reconciliation | None = None,
+        ) -> None:
+            pass
+
+        report: Reconciliation | None
+
+_ReconciliationFields: TypeAlias = Literal["at", "first_block", "last_block", "checked", "balances", "spent_usd_cents", "findings"]
+
+class Reconciliation(Message[_ReconciliationFields]):
+    """
+    What one comparison of the books found.
+
+    ```proto
+    message roamcard.v1.Reconciliation
+    ```
+
+    Attributes:
+        at:
+            When the comparison ended.
+
+            ```proto
+            optional google.protobuf.Timestamp at = 1;
+            ```
+        first_block:
+            The first and the last block whose transfers have been read so far.
+
+            ```proto
+            uint32 first_block = 2;
+            ```
+        last_block:
+            ```proto
+            uint32 last_block = 3;
+            ```
+        checked:
+            ```proto
+            optional roamcard.v1.ReconciledBooks checked = 4;
+            ```
+        balances:
+            The ledger's balances, by account; those of orders, cards and holders are sums.
+
+            ```proto
+            repeated roamcard.v1.LedgerBalance balances = 5;
+            ```
+        spent_usd_cents:
+            What card holders have spent, as far as the issuer's balances tell.
+
+            ```proto
+            uint32 spent_usd_cents = 6;
+            ```
+        findings:
+            Empty when the books agree.
+
+            ```proto
+            repeated roamcard.v1.Finding findings = 7;
+            ```
+    """
+
+    __slots__ = ("at", "first_block", "last_block", "checked", "balances", "spent_usd_cents", "findings")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            at: Timestamp | None = None,
+            first_block: int = 0,
+            last_block: int = 0,
+            checked: ReconciledBooks | None = None,
+            balances: list[LedgerBalance] | None = None,
+            spent_usd_cents: int = 0,
+            findings: list[Finding] | None = None,
+        ) -> None:
+            pass
+
+        at: Timestamp | None
+        first_block: int
+        last_block: int
+        checked: ReconciledBooks | None
+        balances: list[LedgerBalance]
+        spent_usd_cents: int
+        findings: list[Finding]
+
+_ReconciledBooksFields: TypeAlias = Literal["orders", "payments", "transfers", "postings", "cards", "movements"]
+
+class ReconciledBooks(Message[_ReconciledBooksFields]):
+    """
+    How much was compared.
+
+    ```proto
+    message roamcard.v1.ReconciledBooks
+    ```
+
+    Attributes:
+        orders:
+            ```proto
+            uint32 orders = 1;
+            ```
+        payments:
+            ```proto
+            uint32 payments = 2;
+            ```
+        transfers:
+            USDC transfers to the payee.
+
+            ```proto
+            uint32 transfers = 3;
+            ```
+        postings:
+            Of the ledger.
+
+            ```proto
+            uint32 postings = 4;
+            ```
+        cards:
+            At the issuer.
+
+            ```proto
+            uint32 cards = 5;
+            ```
+        movements:
+            At the issuer.
+
+            ```proto
+            uint32 movements = 6;
+            ```
+    """
+
+    __slots__ = ("orders", "payments", "transfers", "postings", "cards", "movements")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            orders: int = 0,
+            payments: int = 0,
+            transfers: int = 0,
+            postings: int = 0,
+            cards: int = 0,
+            movements: int = 0,
+        ) -> None:
+            pass
+
+        orders: int
+        payments: int
+        transfers: int
+        postings: int
+        cards: int
+        movements: int
+
+_LedgerBalanceFields: TypeAlias = Literal["account", "units"]
+
+class LedgerBalance(Message[_LedgerBalanceFields]):
+    """
+    What an account of the ledger holds. What the service has is positive, what it owes or earned is negative.
+
+    ```proto
+    message roamcard.v1.LedgerBalance
+    ```
+
+    Attributes:
+        account:
+            ```proto
+            string account = 1;
+            ```
+        units:
+            Millionths of a dollar.
+
+            ```proto
+            string units = 2;
+            ```
+    """
+
+    __slots__ = ("account", "units")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            account: str = "",
+            units: str = "",
+        ) -> None:
+            pass
+
+        account: str
+        units: str
+
+_FindingFields: TypeAlias = Literal["code", "order_id", "subject", "detail", "blocks"]
+
+class Finding(Message[_FindingFields]):
+    """
+    One thing that does not match.
+
+    ```proto
+    message roamcard.v1.Finding
+    ```
+
+    Attributes:
+        code:
+            A stable name for the kind of difference.
+
+            ```proto
+            string code = 1;
+            ```
+        order_id:
+            ```proto
+            optional string order_id = 2;
+            ```
+        subject:
+            The transfer, payment, posting, reference at the issuer or card that it is about.
+
+            ```proto
+            string subject = 3;
+            ```
+        detail:
+            A sentence for people.
+
+            ```proto
+            string detail = 4;
+            ```
+        blocks:
+            Whether no top-ups are sold while this is found.
+
+            ```proto
+            bool blocks = 5;
+            ```
+    """
+
+    __slots__ = ("code", "order_id", "subject", "detail", "blocks")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            code: str = "",
+            order_id: str | None = None,
+            subject: str = "",
+            detail: str = "",
+            blocks: bool = False,
+        ) -> None:
+            pass
+
+        code: str
+        order_id: str
+        subject: str
+        detail: str
+        blocks: bool
+
 
 _DESC = file_desc(
-    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xe6\x02\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\t\n\x07_reason2\x98\x02\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xe6\x02\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\t\n\x07_reason"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xc6\x02\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x94\x01\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocksB\x0b\n\t_order_id2\xcd\x03\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01Bm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         timestamp_pb.desc(),
     ],
@@ -327,6 +663,14 @@ _DESC = file_desc(
         "RetryFeeJobRequest": RetryFeeJobRequest,
         "RetryFeeJobResponse": RetryFeeJobResponse,
         "FeeJob": FeeJob,
+        "ReconcileRequest": ReconcileRequest,
+        "ReconcileResponse": ReconcileResponse,
+        "GetReconciliationRequest": GetReconciliationRequest,
+        "GetReconciliationResponse": GetReconciliationResponse,
+        "Reconciliation": Reconciliation,
+        "ReconciledBooks": ReconciledBooks,
+        "LedgerBalance": LedgerBalance,
+        "Finding": Finding,
     },
 )
 

@@ -14,10 +14,10 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse
+from .order_pb import CreateOrderRequest, CreateOrderResponse, GetOrderRequest, GetOrderResponse, ListOrdersRequest, ListOrdersResponse, PayOrderRequest, PayOrderResponse, SubmitPaymentRequest, SubmitPaymentResponse, WatchOrderRequest, WatchOrderResponse
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 
     from connectrpc.codec import Codec
     from connectrpc.compression import Compression
@@ -30,6 +30,9 @@ class OrderService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_order(self, request: GetOrderRequest, ctx: RequestContext[GetOrderRequest, GetOrderResponse]) -> GetOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def watch_order(self, request: WatchOrderRequest, ctx: RequestContext[WatchOrderRequest, WatchOrderResponse]) -> AsyncIterator[WatchOrderResponse]:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def create_order(self, request: CreateOrderRequest, ctx: RequestContext[CreateOrderRequest, CreateOrderResponse]) -> CreateOrderResponse:
@@ -74,6 +77,16 @@ class OrderServiceASGIApplication(ConnectASGIApplication[OrderService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_order,
+                ),
+                "/roamcard.v1.OrderService/WatchOrder": Endpoint.server_stream(
+                    method=MethodInfo(
+                        name="WatchOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=WatchOrderRequest,
+                        output=WatchOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.watch_order,
                 ),
                 "/roamcard.v1.OrderService/CreateOrder": Endpoint.unary(
                     method=MethodInfo(
@@ -163,6 +176,26 @@ class OrderServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    def watch_order(
+        self,
+        request: WatchOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> AsyncIterator[WatchOrderResponse]:
+        return self.execute_server_stream(
+            request=request,
+            method=MethodInfo(
+                name="WatchOrder",
+                service_name="roamcard.v1.OrderService",
+                input=WatchOrderRequest,
+                output=WatchOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def create_order(
         self,
         request: CreateOrderRequest,
@@ -230,6 +263,9 @@ class OrderServiceSync(Protocol):
     def get_order(self, request: GetOrderRequest, ctx: RequestContext[GetOrderRequest, GetOrderResponse]) -> GetOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def watch_order(self, request: WatchOrderRequest, ctx: RequestContext[WatchOrderRequest, WatchOrderResponse]) -> Iterator[WatchOrderResponse]:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def create_order(self, request: CreateOrderRequest, ctx: RequestContext[CreateOrderRequest, CreateOrderResponse]) -> CreateOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -270,6 +306,16 @@ class OrderServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_order,
+                ),
+                "/roamcard.v1.OrderService/WatchOrder": EndpointSync.server_stream(
+                    method=MethodInfo(
+                        name="WatchOrder",
+                        service_name="roamcard.v1.OrderService",
+                        input=WatchOrderRequest,
+                        output=WatchOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.watch_order,
                 ),
                 "/roamcard.v1.OrderService/CreateOrder": EndpointSync.unary(
                     method=MethodInfo(
@@ -356,6 +402,25 @@ class OrderServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
             use_get=use_get,
+        )
+    def watch_order(
+        self,
+        request: WatchOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> Iterator[WatchOrderResponse]:
+        return self.execute_server_stream(
+            request=request,
+            method=MethodInfo(
+                name="WatchOrder",
+                service_name="roamcard.v1.OrderService",
+                input=WatchOrderRequest,
+                output=WatchOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
         )
     def create_order(
         self,
