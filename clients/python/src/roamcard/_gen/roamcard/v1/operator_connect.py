@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import GetReconciliationRequest, GetReconciliationResponse, ListFeeJobsRequest, ListFeeJobsResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RetryFeeJobRequest, RetryFeeJobResponse
+from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -39,6 +39,21 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_order_queue(self, request: ListOrderQueueRequest, ctx: RequestContext[ListOrderQueueRequest, ListOrderQueueResponse]) -> ListOrderQueueResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def inspect_order(self, request: InspectOrderRequest, ctx: RequestContext[InspectOrderRequest, InspectOrderResponse]) -> InspectOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def decide_order(self, request: DecideOrderRequest, ctx: RequestContext[DecideOrderRequest, DecideOrderResponse]) -> DecideOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_switches(self, request: ListSwitchesRequest, ctx: RequestContext[ListSwitchesRequest, ListSwitchesResponse]) -> ListSwitchesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def set_switch(self, request: SetSwitchRequest, ctx: RequestContext[SetSwitchRequest, SetSwitchResponse]) -> SetSwitchResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -104,6 +119,56 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListOrderQueue": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListOrderQueue",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListOrderQueueRequest,
+                        output=ListOrderQueueResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_order_queue,
+                ),
+                "/roamcard.v1.OperatorService/InspectOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="InspectOrder",
+                        service_name="roamcard.v1.OperatorService",
+                        input=InspectOrderRequest,
+                        output=InspectOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.inspect_order,
+                ),
+                "/roamcard.v1.OperatorService/DecideOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="DecideOrder",
+                        service_name="roamcard.v1.OperatorService",
+                        input=DecideOrderRequest,
+                        output=DecideOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.decide_order,
+                ),
+                "/roamcard.v1.OperatorService/ListSwitches": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListSwitches",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListSwitchesRequest,
+                        output=ListSwitchesResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_switches,
+                ),
+                "/roamcard.v1.OperatorService/SetSwitch": Endpoint.unary(
+                    method=MethodInfo(
+                        name="SetSwitch",
+                        service_name="roamcard.v1.OperatorService",
+                        input=SetSwitchRequest,
+                        output=SetSwitchResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.set_switch,
                 ),
             },
             interceptors=interceptors,
@@ -223,6 +288,112 @@ class OperatorServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def list_order_queue(
+        self,
+        request: ListOrderQueueRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListOrderQueueResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListOrderQueue",
+                service_name="roamcard.v1.OperatorService",
+                input=ListOrderQueueRequest,
+                output=ListOrderQueueResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def inspect_order(
+        self,
+        request: InspectOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> InspectOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="InspectOrder",
+                service_name="roamcard.v1.OperatorService",
+                input=InspectOrderRequest,
+                output=InspectOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def decide_order(
+        self,
+        request: DecideOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DecideOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DecideOrder",
+                service_name="roamcard.v1.OperatorService",
+                input=DecideOrderRequest,
+                output=DecideOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def list_switches(
+        self,
+        request: ListSwitchesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListSwitchesResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListSwitches",
+                service_name="roamcard.v1.OperatorService",
+                input=ListSwitchesRequest,
+                output=ListSwitchesResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def set_switch(
+        self,
+        request: SetSwitchRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SetSwitchResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SetSwitch",
+                service_name="roamcard.v1.OperatorService",
+                input=SetSwitchRequest,
+                output=SetSwitchResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
 class OperatorServiceSync(Protocol):
     def list_fee_jobs(self, request: ListFeeJobsRequest, ctx: RequestContext[ListFeeJobsRequest, ListFeeJobsResponse]) -> ListFeeJobsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -237,6 +408,21 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_order_queue(self, request: ListOrderQueueRequest, ctx: RequestContext[ListOrderQueueRequest, ListOrderQueueResponse]) -> ListOrderQueueResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def inspect_order(self, request: InspectOrderRequest, ctx: RequestContext[InspectOrderRequest, InspectOrderResponse]) -> InspectOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def decide_order(self, request: DecideOrderRequest, ctx: RequestContext[DecideOrderRequest, DecideOrderResponse]) -> DecideOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def list_switches(self, request: ListSwitchesRequest, ctx: RequestContext[ListSwitchesRequest, ListSwitchesResponse]) -> ListSwitchesResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def set_switch(self, request: SetSwitchRequest, ctx: RequestContext[SetSwitchRequest, SetSwitchResponse]) -> SetSwitchResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -300,6 +486,56 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListOrderQueue": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListOrderQueue",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListOrderQueueRequest,
+                        output=ListOrderQueueResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_order_queue,
+                ),
+                "/roamcard.v1.OperatorService/InspectOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="InspectOrder",
+                        service_name="roamcard.v1.OperatorService",
+                        input=InspectOrderRequest,
+                        output=InspectOrderResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.inspect_order,
+                ),
+                "/roamcard.v1.OperatorService/DecideOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="DecideOrder",
+                        service_name="roamcard.v1.OperatorService",
+                        input=DecideOrderRequest,
+                        output=DecideOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.decide_order,
+                ),
+                "/roamcard.v1.OperatorService/ListSwitches": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListSwitches",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListSwitchesRequest,
+                        output=ListSwitchesResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_switches,
+                ),
+                "/roamcard.v1.OperatorService/SetSwitch": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="SetSwitch",
+                        service_name="roamcard.v1.OperatorService",
+                        input=SetSwitchRequest,
+                        output=SetSwitchResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.set_switch,
                 ),
             },
             interceptors=interceptors,
@@ -413,4 +649,105 @@ class OperatorServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
             use_get=use_get,
+        )
+    def list_order_queue(
+        self,
+        request: ListOrderQueueRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListOrderQueueResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListOrderQueue",
+                service_name="roamcard.v1.OperatorService",
+                input=ListOrderQueueRequest,
+                output=ListOrderQueueResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def inspect_order(
+        self,
+        request: InspectOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> InspectOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="InspectOrder",
+                service_name="roamcard.v1.OperatorService",
+                input=InspectOrderRequest,
+                output=InspectOrderResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def decide_order(
+        self,
+        request: DecideOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> DecideOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="DecideOrder",
+                service_name="roamcard.v1.OperatorService",
+                input=DecideOrderRequest,
+                output=DecideOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def list_switches(
+        self,
+        request: ListSwitchesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListSwitchesResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListSwitches",
+                service_name="roamcard.v1.OperatorService",
+                input=ListSwitchesRequest,
+                output=ListSwitchesResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def set_switch(
+        self,
+        request: SetSwitchRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> SetSwitchResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="SetSwitch",
+                service_name="roamcard.v1.OperatorService",
+                input=SetSwitchRequest,
+                output=SetSwitchResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
         )

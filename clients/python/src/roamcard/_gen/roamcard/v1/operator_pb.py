@@ -12,9 +12,13 @@ from protobuf import Message
 from protobuf._codegen import file_desc
 from protobuf.wkt import timestamp_pb
 
+from . import order_pb
+
 if TYPE_CHECKING:
     from protobuf import DescFile
     from protobuf.wkt import Timestamp
+
+    from .order_pb import Order
 
 
 _ListFeeJobsRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
@@ -649,11 +653,963 @@ class Finding(Message[_FindingFields]):
         detail: str
         blocks: bool
 
+_ListOrderQueueRequestFields: TypeAlias = Literal["status", "page_size", "page_token"]
+
+class ListOrderQueueRequest(Message[_ListOrderQueueRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListOrderQueueRequest
+    ```
+
+    Attributes:
+        status:
+            Only orders in this status; operator_review when absent.
+
+            ```proto
+            optional string status = 1;
+            ```
+        page_size:
+            How many orders a page holds, 1 to 100; 50 when absent.
+
+            ```proto
+            optional uint32 page_size = 2;
+            ```
+        page_token:
+            The `nextPageToken` of the page before.
+
+            ```proto
+            optional string page_token = 3;
+            ```
+    """
+
+    __slots__ = ("status", "page_size", "page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str | None = None,
+            page_size: int | None = None,
+            page_token: str | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        page_size: int
+        page_token: str
+
+_ListOrderQueueResponseFields: TypeAlias = Literal["orders", "next_page_token"]
+
+class ListOrderQueueResponse(Message[_ListOrderQueueResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListOrderQueueResponse
+    ```
+
+    Attributes:
+        orders:
+            ```proto
+            repeated roamcard.v1.QueuedOrder orders = 1;
+            ```
+        next_page_token:
+            Present when there are more.
+
+            ```proto
+            optional string next_page_token = 2;
+            ```
+    """
+
+    __slots__ = ("orders", "next_page_token")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            orders: list[QueuedOrder] | None = None,
+            next_page_token: str | None = None,
+        ) -> None:
+            pass
+
+        orders: list[QueuedOrder]
+        next_page_token: str
+
+_QueuedOrderFields: TypeAlias = Literal["order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at"]
+
+class QueuedOrder(Message[_QueuedOrderFields]):
+    """
+    An order as it lies before an operator.
+
+    ```proto
+    message roamcard.v1.QueuedOrder
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+        kind:
+            card_issue, card_topup or esim.
+
+            ```proto
+            string kind = 2;
+            ```
+        status:
+            ```proto
+            string status = 3;
+            ```
+        owner:
+            The wallet that pays, in EIP-55 form.
+
+            ```proto
+            string owner = 4;
+            ```
+        amount_usd_cents:
+            ```proto
+            uint32 amount_usd_cents = 5;
+            ```
+        reason:
+            Why it came to its status.
+
+            ```proto
+            string reason = 6;
+            ```
+        since:
+            When it did.
+
+            ```proto
+            optional google.protobuf.Timestamp since = 7;
+            ```
+        created_at:
+            ```proto
+            optional google.protobuf.Timestamp created_at = 8;
+            ```
+    """
+
+    __slots__ = ("order_id", "kind", "status", "owner", "amount_usd_cents", "reason", "since", "created_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+            kind: str = "",
+            status: str = "",
+            owner: str = "",
+            amount_usd_cents: int = 0,
+            reason: str = "",
+            since: Timestamp | None = None,
+            created_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        order_id: str
+        kind: str
+        status: str
+        owner: str
+        amount_usd_cents: int
+        reason: str
+        since: Timestamp | None
+        created_at: Timestamp | None
+
+_InspectOrderRequestFields: TypeAlias = Literal["order_id"]
+
+class InspectOrderRequest(Message[_InspectOrderRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.InspectOrderRequest
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+    """
+
+    __slots__ = ("order_id",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+        ) -> None:
+            pass
+
+        order_id: str
+
+_InspectOrderResponseFields: TypeAlias = Literal["order", "owner", "payments", "refund", "jobs", "references", "timeline"]
+
+class InspectOrderResponse(Message[_InspectOrderResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.InspectOrderResponse
+    ```
+
+    Attributes:
+        order:
+            As its owner sees it.
+
+            ```proto
+            optional roamcard.v1.Order order = 1;
+            ```
+        owner:
+            The wallet that pays, in EIP-55 form.
+
+            ```proto
+            string owner = 2;
+            ```
+        payments:
+            Every authorization claimed for the order, oldest first.
+
+            ```proto
+            repeated roamcard.v1.PaymentRecord payments = 3;
+            ```
+        refund:
+            The authorization that brings the money back, if one was ever signed.
+
+            ```proto
+            optional roamcard.v1.RefundRecord refund = 4;
+            ```
+        jobs:
+            The jobs that stand behind the order.
+
+            ```proto
+            repeated roamcard.v1.JobRecord jobs = 5;
+            ```
+        references:
+            The references that the provider knows the order by.
+
+            ```proto
+            repeated roamcard.v1.ProviderReference references = 6;
+            ```
+        timeline:
+            Every move, oldest first.
+
+            ```proto
+            repeated roamcard.v1.OrderMove timeline = 7;
+            ```
+    """
+
+    __slots__ = ("order", "owner", "payments", "refund", "jobs", "references", "timeline")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order: Order | None = None,
+            owner: str = "",
+            payments: list[PaymentRecord] | None = None,
+            refund: RefundRecord | None = None,
+            jobs: list[JobRecord] | None = None,
+            references: list[ProviderReference] | None = None,
+            timeline: list[OrderMove] | None = None,
+        ) -> None:
+            pass
+
+        order: Order | None
+        owner: str
+        payments: list[PaymentRecord]
+        refund: RefundRecord | None
+        jobs: list[JobRecord]
+        references: list[ProviderReference]
+        timeline: list[OrderMove]
+
+_PaymentRecordFields: TypeAlias = Literal["id", "status", "payer", "amount", "nonce", "transaction", "dead_reason", "created_at", "settled_at"]
+
+class PaymentRecord(Message[_PaymentRecordFields]):
+    """
+    One authorization claimed for an order.
+
+    ```proto
+    message roamcard.v1.PaymentRecord
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        status:
+            claimed, paid or dead.
+
+            ```proto
+            string status = 2;
+            ```
+        payer:
+            ```proto
+            string payer = 3;
+            ```
+        amount:
+            In the token's atomic units, a decimal string.
+
+            ```proto
+            string amount = 4;
+            ```
+        nonce:
+            The authorization's nonce.
+
+            ```proto
+            string nonce = 5;
+            ```
+        transaction:
+            ```proto
+            optional string transaction = 6;
+            ```
+        dead_reason:
+            Why a dead one is dead.
+
+            ```proto
+            optional string dead_reason = 7;
+            ```
+        created_at:
+            ```proto
+            optional google.protobuf.Timestamp created_at = 8;
+            ```
+        settled_at:
+            ```proto
+            optional google.protobuf.Timestamp settled_at = 9;
+            ```
+    """
+
+    __slots__ = ("id", "status", "payer", "amount", "nonce", "transaction", "dead_reason", "created_at", "settled_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            status: str = "",
+            payer: str = "",
+            amount: str = "",
+            nonce: str = "",
+            transaction: str | None = None,
+            dead_reason: str | None = None,
+            created_at: Timestamp | None = None,
+            settled_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        status: str
+        payer: str
+        amount: str
+        nonce: str
+        transaction: str
+        dead_reason: str
+        created_at: Timestamp | None
+        settled_at: Timestamp | None
+
+_RefundRecordFields: TypeAlias = Literal["id", "status", "treasury", "to", "amount", "nonce", "valid_before", "transaction", "created_at", "signed_at", "settled_at"]
+
+class RefundRecord(Message[_RefundRecordFields]):
+    """
+    The authorization that brings an order's payment back.
+
+    ```proto
+    message roamcard.v1.RefundRecord
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        status:
+            signed, paid or dead.
+
+            ```proto
+            string status = 2;
+            ```
+        treasury:
+            The account it is paid from, in EIP-55 form.
+
+            ```proto
+            string treasury = 3;
+            ```
+        to:
+            ```proto
+            string to = 4;
+            ```
+        amount:
+            In the token's atomic units, a decimal string.
+
+            ```proto
+            string amount = 5;
+            ```
+        nonce:
+            The authorization's nonce, which follows from the order.
+
+            ```proto
+            string nonce = 6;
+            ```
+        valid_before:
+            When the present signature expires.
+
+            ```proto
+            optional google.protobuf.Timestamp valid_before = 7;
+            ```
+        transaction:
+            ```proto
+            optional string transaction = 8;
+            ```
+        created_at:
+            ```proto
+            optional google.protobuf.Timestamp created_at = 9;
+            ```
+        signed_at:
+            ```proto
+            optional google.protobuf.Timestamp signed_at = 10;
+            ```
+        settled_at:
+            ```proto
+            optional google.protobuf.Timestamp settled_at = 11;
+            ```
+    """
+
+    __slots__ = ("id", "status", "treasury", "to", "amount", "nonce", "valid_before", "transaction", "created_at", "signed_at", "settled_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            status: str = "",
+            treasury: str = "",
+            to: str = "",
+            amount: str = "",
+            nonce: str = "",
+            valid_before: Timestamp | None = None,
+            transaction: str | None = None,
+            created_at: Timestamp | None = None,
+            signed_at: Timestamp | None = None,
+            settled_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        status: str
+        treasury: str
+        to: str
+        amount: str
+        nonce: str
+        valid_before: Timestamp | None
+        transaction: str
+        created_at: Timestamp | None
+        signed_at: Timestamp | None
+        settled_at: Timestamp | None
+
+_JobRecordFields: TypeAlias = Literal["id", "kind", "status", "attempt", "step", "last_error", "run_at", "created_at", "finished_at"]
+
+class JobRecord(Message[_JobRecordFields]):
+    """
+    One job behind an order.
+
+    ```proto
+    message roamcard.v1.JobRecord
+    ```
+
+    Attributes:
+        id:
+            A uuid.
+
+            ```proto
+            string id = 1;
+            ```
+        kind:
+            ```proto
+            string kind = 2;
+            ```
+        status:
+            queued, processing, succeeded, failed or operator_review.
+
+            ```proto
+            string status = 3;
+            ```
+        attempt:
+            ```proto
+            uint32 attempt = 4;
+            ```
+        step:
+            The last call begun that cannot be undone.
+
+            ```proto
+            optional string step = 5;
+            ```
+        last_error:
+            ```proto
+            optional string last_error = 6;
+            ```
+        run_at:
+            ```proto
+            optional google.protobuf.Timestamp run_at = 7;
+            ```
+        created_at:
+            ```proto
+            optional google.protobuf.Timestamp created_at = 8;
+            ```
+        finished_at:
+            ```proto
+            optional google.protobuf.Timestamp finished_at = 9;
+            ```
+    """
+
+    __slots__ = ("id", "kind", "status", "attempt", "step", "last_error", "run_at", "created_at", "finished_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            id: str = "",
+            kind: str = "",
+            status: str = "",
+            attempt: int = 0,
+            step: str | None = None,
+            last_error: str | None = None,
+            run_at: Timestamp | None = None,
+            created_at: Timestamp | None = None,
+            finished_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        id: str
+        kind: str
+        status: str
+        attempt: int
+        step: str
+        last_error: str
+        run_at: Timestamp | None
+        created_at: Timestamp | None
+        finished_at: Timestamp | None
+
+_ProviderReferenceFields: TypeAlias = Literal["step", "version", "reference"]
+
+class ProviderReference(Message[_ProviderReferenceFields]):
+    """
+    Our name for one call to a provider.
+
+    ```proto
+    message roamcard.v1.ProviderReference
+    ```
+
+    Attributes:
+        step:
+            What was asked for, for example open or load.
+
+            ```proto
+            string step = 1;
+            ```
+        version:
+            Which attempt it was; each has a reference of its own.
+
+            ```proto
+            uint32 version = 2;
+            ```
+        reference:
+            A uuid.
+
+            ```proto
+            string reference = 3;
+            ```
+    """
+
+    __slots__ = ("step", "version", "reference")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            step: str = "",
+            version: int = 0,
+            reference: str = "",
+        ) -> None:
+            pass
+
+        step: str
+        version: int
+        reference: str
+
+_OrderMoveFields: TypeAlias = Literal["version", "at", "from", "to", "actor", "reason", "evidence"]
+
+class OrderMove(Message[_OrderMoveFields]):
+    """
+    One move of an order.
+
+    ```proto
+    message roamcard.v1.OrderMove
+    ```
+
+    Attributes:
+        version:
+            The order's version after it.
+
+            ```proto
+            uint32 version = 1;
+            ```
+        at:
+            ```proto
+            optional google.protobuf.Timestamp at = 2;
+            ```
+        from_:
+            ```proto
+            string from = 3;
+            ```
+        to:
+            ```proto
+            string to = 4;
+            ```
+        actor:
+            buyer, worker or operator:<name>.
+
+            ```proto
+            string actor = 5;
+            ```
+        reason:
+            ```proto
+            string reason = 6;
+            ```
+        evidence:
+            What the move rests on.
+
+            ```proto
+            repeated roamcard.v1.Evidence evidence = 7;
+            ```
+    """
+
+    __slots__ = ("version", "at", "from_", "to", "actor", "reason", "evidence")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            version: int = 0,
+            at: Timestamp | None = None,
+            from_: str = "",
+            to: str = "",
+            actor: str = "",
+            reason: str = "",
+            evidence: list[Evidence] | None = None,
+        ) -> None:
+            pass
+
+        version: int
+        at: Timestamp | None
+        from_: str
+        to: str
+        actor: str
+        reason: str
+        evidence: list[Evidence]
+
+_EvidenceFields: TypeAlias = Literal["name", "value"]
+
+class Evidence(Message[_EvidenceFields]):
+    """
+    One thing that a move rests on, by name.
+
+    ```proto
+    message roamcard.v1.Evidence
+    ```
+
+    Attributes:
+        name:
+            ```proto
+            string name = 1;
+            ```
+        value:
+            ```proto
+            string value = 2;
+            ```
+    """
+
+    __slots__ = ("name", "value")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            name: str = "",
+            value: str = "",
+        ) -> None:
+            pass
+
+        name: str
+        value: str
+
+_DecideOrderRequestFields: TypeAlias = Literal["order_id", "action", "reason"]
+
+class DecideOrderRequest(Message[_DecideOrderRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.DecideOrderRequest
+    ```
+
+    Attributes:
+        order_id:
+            ```proto
+            string order_id = 1;
+            ```
+        action:
+            refund brings the money back; retry delivers once more, under a new reference after a refusal and by
+            reading first after an unknown outcome; fulfilled says that it was delivered by hand.
+
+            ```proto
+            string action = 2;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 3;
+            ```
+    """
+
+    __slots__ = ("order_id", "action", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order_id: str = "",
+            action: str = "",
+            reason: str = "",
+        ) -> None:
+            pass
+
+        order_id: str
+        action: str
+        reason: str
+
+_DecideOrderResponseFields: TypeAlias = Literal["order"]
+
+class DecideOrderResponse(Message[_DecideOrderResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.DecideOrderResponse
+    ```
+
+    Attributes:
+        order:
+            ```proto
+            optional roamcard.v1.QueuedOrder order = 1;
+            ```
+    """
+
+    __slots__ = ("order",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            order: QueuedOrder | None = None,
+        ) -> None:
+            pass
+
+        order: QueuedOrder | None
+
+_ListSwitchesRequestFields: TypeAlias = NoReturn
+
+class ListSwitchesRequest(Message[_ListSwitchesRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.ListSwitchesRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_ListSwitchesResponseFields: TypeAlias = Literal["switches"]
+
+class ListSwitchesResponse(Message[_ListSwitchesResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.ListSwitchesResponse
+    ```
+
+    Attributes:
+        switches:
+            ```proto
+            repeated roamcard.v1.Switch switches = 1;
+            ```
+    """
+
+    __slots__ = ("switches",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            switches: list[Switch] | None = None,
+        ) -> None:
+            pass
+
+        switches: list[Switch]
+
+_SetSwitchRequestFields: TypeAlias = Literal["product", "paused", "reason"]
+
+class SetSwitchRequest(Message[_SetSwitchRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.SetSwitchRequest
+    ```
+
+    Attributes:
+        product:
+            card_issue, card_topup or esim.
+
+            ```proto
+            string product = 1;
+            ```
+        paused:
+            True closes the sale.
+
+            ```proto
+            optional bool paused = 2;
+            ```
+        reason:
+            Why, for the audit trail; 1 to 500 characters.
+
+            ```proto
+            string reason = 3;
+            ```
+    """
+
+    __slots__ = ("product", "paused", "reason")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            product: str = "",
+            paused: bool | None = None,
+            reason: str = "",
+        ) -> None:
+            pass
+
+        product: str
+        paused: bool
+        reason: str
+
+_SetSwitchResponseFields: TypeAlias = Literal["switch"]
+
+class SetSwitchResponse(Message[_SetSwitchResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.SetSwitchResponse
+    ```
+
+    Attributes:
+        switch:
+            ```proto
+            optional roamcard.v1.Switch switch = 1;
+            ```
+    """
+
+    __slots__ = ("switch",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            switch: Switch | None = None,
+        ) -> None:
+            pass
+
+        switch: Switch | None
+
+_SwitchFields: TypeAlias = Literal["product", "paused", "reason", "operator", "changed_at"]
+
+class Switch(Message[_SwitchFields]):
+    """
+    The kill switch of one product.
+
+    ```proto
+    message roamcard.v1.Switch
+    ```
+
+    Attributes:
+        product:
+            card_issue, card_topup or esim.
+
+            ```proto
+            string product = 1;
+            ```
+        paused:
+            Whether operators have closed the sale; the configuration can do so too.
+
+            ```proto
+            bool paused = 2;
+            ```
+        reason:
+            Why it stands as it does, who set it and when; absent when nobody ever did.
+
+            ```proto
+            optional string reason = 3;
+            ```
+        operator:
+            ```proto
+            optional string operator = 4;
+            ```
+        changed_at:
+            ```proto
+            optional google.protobuf.Timestamp changed_at = 5;
+            ```
+    """
+
+    __slots__ = ("product", "paused", "reason", "operator", "changed_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            product: str = "",
+            paused: bool = False,
+            reason: str | None = None,
+            operator: str | None = None,
+            changed_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        product: str
+        paused: bool
+        reason: str
+        operator: str
+        changed_at: Timestamp | None
+
 
 _DESC = file_desc(
-    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xe6\x02\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\t\n\x07_reason"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xc6\x02\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x94\x01\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocksB\x0b\n\t_order_id2\xcd\x03\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01Bm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x1aroamcard/v1/operator.proto\x12\x0broamcard.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto"\x9f\x01\n\x12ListFeeJobsRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x7f\n\x13ListFeeJobsResponse\x12\'\n\x04jobs\x18\x01 \x03(\x0b2\x13.roamcard.v1.FeeJobR\x04jobs\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"(\n\x16ReconcileFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id"@\n\x17ReconcileFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"<\n\x12RetryFeeJobRequest\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06reason\x18\x02 \x01(\tR\x06reason"<\n\x13RetryFeeJobResponse\x12%\n\x03job\x18\x01 \x01(\x0b2\x13.roamcard.v1.FeeJobR\x03job"\xe6\x02\n\x06FeeJob\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n\x08order_id\x18\x02 \x01(\tR\x07orderId\x12\x17\n\x07card_id\x18\x03 \x01(\tR\x06cardId\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x18\n\x07version\x18\x06 \x01(\rR\x07version\x12\x1c\n\treference\x18\x07 \x01(\tR\treference\x12\x1b\n\x06reason\x18\x08 \x01(\tH\x00R\x06reason\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\t\n\x07_reason"\x12\n\x10ReconcileRequest"H\n\x11ReconcileResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\x1a\n\x18GetReconciliationRequest"P\n\x19GetReconciliationResponse\x123\n\x06report\x18\x01 \x01(\x0b2\x1b.roamcard.v1.ReconciliationR\x06report"\xc6\x02\n\x0eReconciliation\x12*\n\x02at\x18\x01 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n\x0bfirst_block\x18\x02 \x01(\rR\nfirstBlock\x12\x1d\n\nlast_block\x18\x03 \x01(\rR\tlastBlock\x126\n\x07checked\x18\x04 \x01(\x0b2\x1c.roamcard.v1.ReconciledBooksR\x07checked\x126\n\x08balances\x18\x05 \x03(\x0b2\x1a.roamcard.v1.LedgerBalanceR\x08balances\x12&\n\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n\x08findings\x18\x07 \x03(\x0b2\x14.roamcard.v1.FindingR\x08findings"\xb3\x01\n\x0fReconciledBooks\x12\x16\n\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n\x08payments\x18\x02 \x01(\rR\x08payments\x12\x1c\n\ttransfers\x18\x03 \x01(\rR\ttransfers\x12\x1a\n\x08postings\x18\x04 \x01(\rR\x08postings\x12\x14\n\x05cards\x18\x05 \x01(\rR\x05cards\x12\x1c\n\tmovements\x18\x06 \x01(\rR\tmovements"?\n\rLedgerBalance\x12\x18\n\x07account\x18\x01 \x01(\tR\x07account\x12\x14\n\x05units\x18\x02 \x01(\tR\x05units"\x94\x01\n\x07Finding\x12\x12\n\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n\x08order_id\x18\x02 \x01(\tH\x00R\x07orderId\x88\x01\x01\x12\x18\n\x07subject\x18\x03 \x01(\tR\x07subject\x12\x16\n\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n\x06blocks\x18\x05 \x01(\x08R\x06blocksB\x0b\n\t_order_id"\xa2\x01\n\x15ListOrderQueueRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x8b\x01\n\x16ListOrderQueueResponse\x120\n\x06orders\x18\x01 \x03(\x0b2\x18.roamcard.v1.QueuedOrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token"\x99\x02\n\x0bQueuedOrder\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x14\n\x05owner\x18\x04 \x01(\tR\x05owner\x12(\n\x10amount_usd_cents\x18\x05 \x01(\rR\x0eamountUsdCents\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x120\n\x05since\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05since\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt"0\n\x13InspectOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"\xe1\x02\n\x14InspectOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x14\n\x05owner\x18\x02 \x01(\tR\x05owner\x126\n\x08payments\x18\x03 \x03(\x0b2\x1a.roamcard.v1.PaymentRecordR\x08payments\x121\n\x06refund\x18\x04 \x01(\x0b2\x19.roamcard.v1.RefundRecordR\x06refund\x12*\n\x04jobs\x18\x05 \x03(\x0b2\x16.roamcard.v1.JobRecordR\x04jobs\x12>\n\nreferences\x18\x06 \x03(\x0b2\x1e.roamcard.v1.ProviderReferenceR\nreferences\x122\n\x08timeline\x18\x07 \x03(\x0b2\x16.roamcard.v1.OrderMoveR\x08timeline"\xde\x02\n\rPaymentRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x14\n\x05payer\x18\x03 \x01(\tR\x05payer\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x05 \x01(\tR\x05nonce\x12%\n\x0btransaction\x18\x06 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12$\n\x0bdead_reason\x18\x07 \x01(\tH\x01R\ndeadReason\x88\x01\x01\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nsettled_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transactionB\x0e\n\x0c_dead_reason"\xb5\x03\n\x0cRefundRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status\x12\x1a\n\x08treasury\x18\x03 \x01(\tR\x08treasury\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x14\n\x05nonce\x18\x06 \x01(\tR\x05nonce\x12=\n\x0cvalid_before\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0bvalidBefore\x12%\n\x0btransaction\x18\x08 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x129\n\ncreated_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x127\n\tsigned_at\x18\n \x01(\x0b2\x1a.google.protobuf.TimestampR\x08signedAt\x129\n\nsettled_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAtB\x0e\n\x0c_transaction"\xe1\x02\n\tJobRecord\x12\x0e\n\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x03 \x01(\tR\x06status\x12\x18\n\x07attempt\x18\x04 \x01(\rR\x07attempt\x12\x17\n\x04step\x18\x05 \x01(\tH\x00R\x04step\x88\x01\x01\x12"\n\nlast_error\x18\x06 \x01(\tH\x01R\tlastError\x88\x01\x01\x121\n\x06run_at\x18\x07 \x01(\x0b2\x1a.google.protobuf.TimestampR\x05runAt\x129\n\ncreated_at\x18\x08 \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n\x0bfinished_at\x18\t \x01(\x0b2\x1a.google.protobuf.TimestampR\nfinishedAtB\x07\n\x05_stepB\r\n\x0b_last_error"_\n\x11ProviderReference\x12\x12\n\x04step\x18\x01 \x01(\tR\x04step\x12\x18\n\x07version\x18\x02 \x01(\rR\x07version\x12\x1c\n\treference\x18\x03 \x01(\tR\treference"\xd6\x01\n\tOrderMove\x12\x18\n\x07version\x18\x01 \x01(\rR\x07version\x12*\n\x02at\x18\x02 \x01(\x0b2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n\x04from\x18\x03 \x01(\tR\x04from\x12\x0e\n\x02to\x18\x04 \x01(\tR\x02to\x12\x14\n\x05actor\x18\x05 \x01(\tR\x05actor\x12\x16\n\x06reason\x18\x06 \x01(\tR\x06reason\x121\n\x08evidence\x18\x07 \x03(\x0b2\x15.roamcard.v1.EvidenceR\x08evidence"4\n\x08Evidence\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n\x05value\x18\x02 \x01(\tR\x05value"_\n\x12DecideOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x16\n\x06action\x18\x02 \x01(\tR\x06action\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reason"E\n\x13DecideOrderResponse\x12.\n\x05order\x18\x01 \x01(\x0b2\x18.roamcard.v1.QueuedOrderR\x05order"\x15\n\x13ListSwitchesRequest"G\n\x14ListSwitchesResponse\x12/\n\x08switches\x18\x01 \x03(\x0b2\x13.roamcard.v1.SwitchR\x08switches"l\n\x10SetSwitchRequest\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x1b\n\x06paused\x18\x02 \x01(\x08H\x00R\x06paused\x88\x01\x01\x12\x16\n\x06reason\x18\x03 \x01(\tR\x06reasonB\t\n\x07_paused"@\n\x11SetSwitchResponse\x12+\n\x06switch\x18\x01 \x01(\x0b2\x13.roamcard.v1.SwitchR\x06switch"\xcb\x01\n\x06Switch\x12\x18\n\x07product\x18\x01 \x01(\tR\x07product\x12\x16\n\x06paused\x18\x02 \x01(\x08R\x06paused\x12\x1b\n\x06reason\x18\x03 \x01(\tH\x00R\x06reason\x88\x01\x01\x12\x1f\n\x08operator\x18\x04 \x01(\tH\x01R\x08operator\x88\x01\x01\x129\n\nchanged_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n\x07_reasonB\x0b\n\t_operator2\xff\x06\n\x0fOperatorService\x12U\n\x0bListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse"\x03\x90\x02\x01\x12\\\n\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\x12P\n\x0bRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\x12J\n\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\x12g\n\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse"\x03\x90\x02\x01\x12^\n\x0eListOrderQueue\x12".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse"\x03\x90\x02\x01\x12X\n\x0cInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse"\x03\x90\x02\x01\x12P\n\x0bDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\x12X\n\x0cListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse"\x03\x90\x02\x01\x12J\n\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponseBm\n\x0fcom.roamcard.v1B\rOperatorProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         timestamp_pb.desc(),
+        order_pb.desc(),
     ],
     {
         "ListFeeJobsRequest": ListFeeJobsRequest,
@@ -671,6 +1627,24 @@ _DESC = file_desc(
         "ReconciledBooks": ReconciledBooks,
         "LedgerBalance": LedgerBalance,
         "Finding": Finding,
+        "ListOrderQueueRequest": ListOrderQueueRequest,
+        "ListOrderQueueResponse": ListOrderQueueResponse,
+        "QueuedOrder": QueuedOrder,
+        "InspectOrderRequest": InspectOrderRequest,
+        "InspectOrderResponse": InspectOrderResponse,
+        "PaymentRecord": PaymentRecord,
+        "RefundRecord": RefundRecord,
+        "JobRecord": JobRecord,
+        "ProviderReference": ProviderReference,
+        "OrderMove": OrderMove,
+        "Evidence": Evidence,
+        "DecideOrderRequest": DecideOrderRequest,
+        "DecideOrderResponse": DecideOrderResponse,
+        "ListSwitchesRequest": ListSwitchesRequest,
+        "ListSwitchesResponse": ListSwitchesResponse,
+        "SetSwitchRequest": SetSwitchRequest,
+        "SetSwitchResponse": SetSwitchResponse,
+        "Switch": Switch,
     },
 )
 

@@ -423,7 +423,7 @@ class GetOrderResponse(Message[_GetOrderResponseFields]):
 
         order: Order | None
 
-_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "created_at", "expires_at", "replayed"]
+_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed"]
 
 class Order(Message[_OrderFields]):
     """
@@ -489,6 +489,12 @@ class Order(Message[_OrderFields]):
             ```proto
             optional roamcard.v1.Topup topup = 9;
             ```
+        refund:
+            How the money comes back, for an order that will never be delivered.
+
+            ```proto
+            optional roamcard.v1.Refund refund = 10;
+            ```
         created_at:
             ```proto
             optional google.protobuf.Timestamp created_at = 11;
@@ -507,7 +513,7 @@ class Order(Message[_OrderFields]):
             ```
     """
 
-    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "created_at", "expires_at", "replayed")
+    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed")
 
     if TYPE_CHECKING:
 
@@ -523,6 +529,7 @@ class Order(Message[_OrderFields]):
             payment: Payment | None = None,
             issuance: Issuance | None = None,
             topup: Topup | None = None,
+            refund: Refund | None = None,
             created_at: Timestamp | None = None,
             expires_at: Timestamp | None = None,
             replayed: bool | None = None,
@@ -538,6 +545,7 @@ class Order(Message[_OrderFields]):
         payment: Payment | None
         issuance: Issuance | None
         topup: Topup | None
+        refund: Refund | None
         created_at: Timestamp | None
         expires_at: Timestamp | None
         replayed: bool
@@ -614,6 +622,70 @@ class Payment(Message[_PaymentFields]):
         transaction: str
         settled_at: Timestamp | None
 
+_RefundFields: TypeAlias = Literal["status", "amount", "to", "transaction", "refunded_at"]
+
+class Refund(Message[_RefundFields]):
+    """
+    A payment on its way back to who made it.
+
+    ```proto
+    message roamcard.v1.Refund
+    ```
+
+    Attributes:
+        status:
+            pending or refunded.
+
+            ```proto
+            string status = 1;
+            ```
+        amount:
+            The amount in the token's atomic units, a decimal string: all that was paid.
+
+            ```proto
+            string amount = 2;
+            ```
+        to:
+            The wallet that paid, in EIP-55 form.
+
+            ```proto
+            string to = 3;
+            ```
+        transaction:
+            The hash of the transaction that moved the money back.
+
+            ```proto
+            optional string transaction = 4;
+            ```
+        refunded_at:
+            When the refund was seen on chain.
+
+            ```proto
+            optional google.protobuf.Timestamp refunded_at = 5;
+            ```
+    """
+
+    __slots__ = ("status", "amount", "to", "transaction", "refunded_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str = "",
+            amount: str = "",
+            to: str = "",
+            transaction: str | None = None,
+            refunded_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        amount: str
+        to: str
+        transaction: str
+        refunded_at: Timestamp | None
+
 _TopupFields: TypeAlias = Literal["status", "gross_usd_cents", "load_fee_usd_cents", "card_credit_usd_cents"]
 
 class Topup(Message[_TopupFields]):
@@ -626,7 +698,7 @@ class Topup(Message[_TopupFields]):
 
     Attributes:
         status:
-            unpaid, queued, pending, credited, or review when an operator looks at it.
+            unpaid, queued, pending, credited, refused when it will never come, or review when an operator looks at it.
 
             ```proto
             string status = 1;
@@ -682,7 +754,7 @@ class Issuance(Message[_IssuanceFields]):
 
     Attributes:
         status:
-            unpaid, queued, pending, active, or review when an operator looks at it.
+            unpaid, queued, pending, active, refused when it will never come, or review when an operator looks at it.
 
             ```proto
             string status = 1;
@@ -728,7 +800,7 @@ class Issuance(Message[_IssuanceFields]):
 
 
 _DESC = file_desc(
-    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"<\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"A\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x83\x04\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01B\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id2\xf9\x03\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponseBj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"<\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"A\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xb0\x04\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01B\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id2\xf9\x03\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponseBj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
@@ -748,6 +820,7 @@ _DESC = file_desc(
         "GetOrderResponse": GetOrderResponse,
         "Order": Order,
         "Payment": Payment,
+        "Refund": Refund,
         "Topup": Topup,
         "Issuance": Issuance,
     },

@@ -377,6 +377,8 @@ class CardConfig(Message[_CardConfigFields]):
             uint32 load_fee_bps = 7;
             ```
         issue_paused:
+            Whether the sale of cards is closed, by the configuration or by an operator.
+
             ```proto
             bool issue_paused = 8;
             ```
