@@ -16,7 +16,7 @@ func admin() *cobra.Command {
 		Use: "admin", GroupID: "operate", Args: noArgs, Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.feeJobs())
+	cmd.AddCommand(b.feeJobs(), b.adminOrders(), b.switches())
 	return cmd
 }
 
@@ -30,11 +30,7 @@ func (b *buyer) feeJobsList() *cobra.Command {
 	var status string
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List fee jobs, newest first",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			req := &roamcardv1.ListFeeJobsRequest{}
 			if status != "" {
 				req.Status = &status
@@ -57,7 +53,7 @@ func (b *buyer) feeJobsList() *cobra.Command {
 					feeJobText(w, j)
 				}
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "", "only queued, processing, succeeded, failed or operator_review")
 	return cmd
@@ -66,17 +62,13 @@ func (b *buyer) feeJobsList() *cobra.Command {
 func (b *buyer) feeJobsReconcile() *cobra.Command {
 	return &cobra.Command{
 		Use: "reconcile JOB", Args: oneArg, Short: "Read what became of a withdrawal at the issuer; nothing is sent again",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			res, err := client.Operator.ReconcileFeeJob(cmd.Context(), &roamcardv1.ReconcileFeeJobRequest{Id: args[0]})
 			if err != nil {
 				return err
 			}
 			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
-		},
+		}),
 	}
 }
 
@@ -84,18 +76,14 @@ func (b *buyer) feeJobsRetry() *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
 		Use: "retry JOB", Args: oneArg, Short: "Queue the next version of a withdrawal that the issuer confirmed as failed",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Operator.RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: args[0], Reason: reason})
 			if err != nil {
 				return err
 			}
 			return b.show(cmd, res.GetJob(), func(w io.Writer) { feeJobText(w, res.GetJob()) })
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the audit trail")
 	cmd.Flags().StringVar(&key, "key", "", "Idempotency-Key; the same key queues it once (default: a new one)")

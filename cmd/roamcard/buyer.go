@@ -88,6 +88,17 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 	})
 }
 
+// run gives a command its client.
+func (b *buyer) run(act func(cmd *cobra.Command, client *roamcard.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		client, err := b.open(cmd)
+		if err != nil {
+			return err
+		}
+		return act(cmd, client, args)
+	}
+}
+
 func (b *buyer) ready() (r ready, err error) {
 	path := first(b.readyFile, os.Getenv("ROAMCARD_READY_FILE"))
 	if path == "" {

@@ -25,11 +25,7 @@ func (b *buyer) cardBuy() *cobra.Command {
 	var wait bool
 	cmd := &cobra.Command{
 		Use: "buy", Args: noArgs, Short: "Buy a card for 25.00 USDC",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			order, err := client.BuyCard(cmd.Context(), key)
 			if err != nil {
 				return err
@@ -43,7 +39,7 @@ func (b *buyer) cardBuy() *cobra.Command {
 				}
 			}
 			return b.showOrder(cmd, order)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
 	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the card can be used")
@@ -77,11 +73,7 @@ func (b *buyer) cardTopup() *cobra.Command {
 func (b *buyer) cardList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the wallet's cards",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			cards, err := client.Cards(cmd.Context())
 			if err != nil {
 				return err
@@ -92,18 +84,14 @@ func (b *buyer) cardList() *cobra.Command {
 					fmt.Fprintf(w, "%s\t%s\t%s\n", c.GetId(), c.GetStatus(), c.GetLast4())
 				}
 			})
-		},
+		}),
 	}
 }
 
 func (b *buyer) cardBalance() *cobra.Command {
 	return &cobra.Command{
 		Use: "balance [CARD]", Args: optionalArg, Short: "Read what is on a card, from the issuer",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			id, err := oneCard(cmd.Context(), client, args)
 			if err != nil {
 				return err
@@ -115,7 +103,7 @@ func (b *buyer) cardBalance() *cobra.Command {
 			return b.show(cmd, balance, func(w io.Writer) {
 				fmt.Fprintf(w, "%s %s\tas of %s\n", dollars(uint32(balance.GetAvailableUsdCents())), balance.GetCurrency(), balance.GetAsOf().AsTime().Format("2006-01-02 15:04:05 MST"))
 			})
-		},
+		}),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -127,12 +128,32 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"orders show ord_none", exitFailure, "", "order_not_found"},
 		{"card buy --key three --yes --max 60", exitDenied, "", "would be spent in a day"},
 		{"card buy --key three --yes --max 100", exitFailure, "", "card_already_exists"},
+		{"orders open --topup 30 --key later", exitOK, "/pay/ord_", ""},
+		{"orders list --active", exitOK, "payment_required", ""},
+		{"orders pay $ORDER --yes --max 100", exitOK, "30.00 USD", "Settled in 0x"},
+		{"orders pay $ORDER --yes --max 100", exitOK, "30.00 USD", ""},
+		{"orders pay https://elsewhere.example/pay/ord_1 --yes --max 100", exitDenied, "", "no payable_url"},
+		{"orders pay ord_none --yes --max 100", exitFailure, "", "order_not_found"},
+		{"orders open", exitFailure, "", "card_already_exists"},
+		{"admin switches pause card_topup --reason test", exitOK, "true", ""},
+		{"admin switches list", exitOK, "card_topup", ""},
+		{"admin switches resume card_topup --reason test", exitOK, "false", ""},
+		{"admin switches pause nonsense --reason test", exitFailure, "", "schema_invalid"},
+		{"admin orders queue", exitOK, "REASON", ""},
+		{"admin orders show $ORDER", exitOK, "payment_required -> settling by buyer", ""},
+		{"admin orders decide $ORDER refund --reason test", exitFailure, "", "order_not_in_review"},
+		{"mcp tools", exitOK, "get_payable_url", ""},
+		{"mcp call no_such_tool", exitFailure, "", ""},
 		{"card reveal --present tty", exitFailure, "", ""},
 		{"admin fee-jobs list --json", exitOK, `"version": 1`, ""},
-		{"wallet balance --json", exitOK, `"9950.000000"`, ""},
+		{"wallet balance --json", exitOK, `"9920.000000"`, ""},
 	}
+	opened := ""
 	for _, s := range steps {
-		stdout, stderr, code := runWith(t, strings.Fields(s.args)...)
+		stdout, stderr, code := runWith(t, strings.Fields(strings.ReplaceAll(s.args, "$ORDER", opened))...)
+		if id := regexp.MustCompile(`/pay/(ord_\w+)`).FindStringSubmatch(stdout); id != nil {
+			opened = id[1]
+		}
 		if code != s.code || !strings.Contains(stdout, s.stdout) || !strings.Contains(stderr, s.stderr) {
 			t.Errorf("roamcard %s\nended with %d, expected %d\nstdout %s\nstderr %s", s.args, code, s.code, stdout, stderr)
 		}

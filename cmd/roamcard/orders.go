@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
@@ -14,7 +15,7 @@ func orders() *cobra.Command {
 	cmd := &cobra.Command{Use: "orders", GroupID: "buy", Args: noArgs, Short: "List, show and watch what the wallet has bought", RunE: help}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.ordersList(), b.ordersShow(), b.ordersWatch())
+	cmd.AddCommand(b.ordersList(), b.ordersShow(), b.ordersWatch(), b.ordersOpen(), b.ordersPay())
 	return cmd
 }
 
@@ -22,11 +23,7 @@ func (b *buyer) ordersList() *cobra.Command {
 	var active bool
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the wallet's orders, newest first",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			all, err := client.Orders(cmd.Context(), active)
 			if err != nil {
 				return err
@@ -37,7 +34,7 @@ func (b *buyer) ordersList() *cobra.Command {
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", o.GetOrderId(), o.GetKind(), o.GetStatus(), dollars(o.GetAmountUsdCents()))
 				}
 			})
-		},
+		}),
 	}
 	cmd.Flags().BoolVar(&active, "active", false, "leave out orders that are final")
 	return cmd
@@ -46,30 +43,22 @@ func (b *buyer) ordersList() *cobra.Command {
 func (b *buyer) ordersShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ORDER", Args: oneArg, Short: "Show one order",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			o, err := client.GetOrder(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			return b.showOrder(cmd, o)
-		},
+		}),
 	}
 }
 
 func (b *buyer) ordersWatch() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch ORDER", Args: oneArg, Short: "Follow an order until it is final, a line for each change",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := b.open(cmd)
-			if err != nil {
-				return err
-			}
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			var told error
-			err = client.WatchOrder(cmd.Context(), args[0], func(o *roamcardv1.Order) bool {
+			err := client.WatchOrder(cmd.Context(), args[0], func(o *roamcardv1.Order) bool {
 				told = b.show(cmd, o, func(w io.Writer) {
 					fmt.Fprintf(w, "%s\t%s%s\n", o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus())
 				})
@@ -79,6 +68,47 @@ func (b *buyer) ordersWatch() *cobra.Command {
 				return err
 			}
 			return told
-		},
+		}),
+	}
+}
+
+func (b *buyer) ordersOpen() *cobra.Command {
+	var key, topup string
+	cmd := &cobra.Command{
+		Use: "open", Args: noArgs, Short: "Open an order for a card, or with --topup for credit, that the wallet pays later",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			if topup == "" {
+				o, err := client.OpenCardOrder(cmd.Context(), key)
+				if err != nil {
+					return err
+				}
+				return b.showOrder(cmd, o)
+			}
+			amount, err := parseUSD(topup)
+			if err != nil {
+				return fmt.Errorf("%w: --topup: %w", errUsage, err)
+			}
+			o, err := client.OpenTopUpOrder(cmd.Context(), amount, key)
+			if err != nil {
+				return err
+			}
+			return b.showOrder(cmd, o)
+		}),
+	}
+	cmd.Flags().StringVar(&topup, "topup", "", "dollars to fund the wallet's card with, as in 25.00")
+	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key gives the same order")
+	return cmd
+}
+
+func (b *buyer) ordersPay() *cobra.Command {
+	return &cobra.Command{
+		Use: "pay ORDER", Args: oneArg, Short: "Pay an order that was opened, named by its id or its payable_url",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			o, err := client.Pay(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			return b.showOrder(cmd, o)
+		}),
 	}
 }

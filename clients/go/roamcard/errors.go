@@ -70,8 +70,13 @@ func (e *APIError) Error() string {
 	return text
 }
 
-// Unwrap gives the Connect error.
-func (e *APIError) Unwrap() error { return e.cause }
+// Unwrap gives the Connect error, when there is one.
+func (e *APIError) Unwrap() error {
+	if e.cause == nil {
+		return nil // not a nil pointer in an error
+	}
+	return e.cause
+}
 
 // Is makes errors.Is(err, &APIError{Code: "card_already_exists"}) compare by code.
 func (e *APIError) Is(target error) bool {
