@@ -1,0 +1,165 @@
+// Package activity takes product events in, gives aggregates out, and deletes what is old.
+//
+//	submission ─► allowlist and types ─► net of forbidden values ─► event without identifiers ─► store
+//
+// An event says what happened on a page or in a client, never to whom. Two walls stand before the store:
+// every member has a type that no secret fits, and, should a type be loosened one day, every text is
+// searched for what must never be there, in whatever encoding.
+package activity
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// DefaultRetention is how long events are kept when the configuration names no time.
+const DefaultRetention = 90 * 24 * time.Hour
+
+// Visitor is a digest of the id that a visitor's client made up: enough to count visitors.
+type Visitor [16]byte
+
+// Event is one accepted product event.
+type Event struct {
+	// ID is the client's; an event is stored once, however often it is sent.
+	ID      uuid.UUID
+	Visitor Visitor
+	Name    string
+	// Path has placeholders where it named things.
+	Path string
+	// Properties hold allowlisted names only.
+	Properties map[string]string
+	At         time.Time
+}
+
+// Store keeps events.
+type Store interface {
+	// Record stores an event unless one with its id is there.
+	Record(ctx context.Context, e Event) error
+	// Summarize counts the events from a time on.
+	Summarize(ctx context.Context, from time.Time) (Summary, error)
+	// Prune deletes at most limit events from before a time, and says how many.
+	Prune(ctx context.Context, before time.Time, limit int) (int, error)
+	// Pruned writes to the audit trail that actor had so many events deleted.
+	Pruned(ctx context.Context, actor string, deleted int) error
+}
+
+// Summary is what happened in a time, without anyone who did it.
+type Summary struct {
+	Events, Visitors int
+	ByName           []Count
+	ByDay            []Count
+	// ByProperty counts the values of each property.
+	ByProperty map[string][]Count
+}
+
+// Count is how often something was seen, and by how many visitors.
+type Count struct {
+	Value            string
+	Events, Visitors int
+}
+
+// Config is what an Activity is made of.
+type Config struct {
+	Store Store
+	Now   func() time.Time
+	// Retention is how long events are kept; zero stands for DefaultRetention.
+	Retention time.Duration
+}
+
+// Activity is the intake, the report and the pruning of product events.
+type Activity struct{ Config }
+
+// New makes an Activity.
+func New(c Config) *Activity {
+	if c.Retention == 0 {
+		c.Retention = DefaultRetention
+	}
+	return &Activity{c}
+}
+
+// Accept checks and stores what a client sent, or refuses with the fault event_rejected, which never
+// repeats what was sent.
+func (a *Activity) Accept(ctx context.Context, s Submission) error {
+	e, err := Check(s)
+	if err != nil {
+		return err
+	}
+	e.At = a.Now().UTC()
+	if err := a.Store.Record(ctx, e); err != nil {
+		return fmt.Errorf("record the event: %w", err)
+	}
+	return nil
+}
+
+// The days that a report may cover.
+const (
+	MinDays     = 1
+	DefaultDays = 7
+	MaxDays     = 90
+)
+
+// Report is the activity of the last days, today included.
+type Report struct {
+	Days     int
+	From, To time.Time
+	Summary
+}
+
+// Report counts the events of some days.
+func (a *Activity) Report(ctx context.Context, days int) (Report, error) {
+	if days < MinDays || days > MaxDays {
+		return Report{}, fault.Newf(fault.SchemaInvalid, "days must be %d to %d.", MinDays, MaxDays)
+	}
+	now := a.Now().UTC()
+	r := Report{Days: days, From: now.Truncate(24*time.Hour).AddDate(0, 0, 1-days), To: now}
+	var err error
+	if r.Summary, err = a.Store.Summarize(ctx, r.From); err != nil {
+		return Report{}, fmt.Errorf("summarize the events: %w", err)
+	}
+	return r, nil
+}
+
+const (
+	pruneBatch = 1000
+	// maxBatches bounds one call; what is left over is the next one's.
+	maxBatches = 50
+)
+
+// Prune deletes the events that are past their retention, in bounded batches, and says how many.
+func (a *Activity) Prune(ctx context.Context) (int, error) {
+	before, deleted := a.Now().Add(-a.Retention), 0
+	for range maxBatches {
+		n, err := a.Store.Prune(ctx, before, pruneBatch)
+		if deleted += n; err != nil {
+			return deleted, fmt.Errorf("prune the events: %w", err)
+		}
+		if n < pruneBatch {
+			break
+		}
+	}
+	return deleted, nil
+}
+
+// PruneFor is Prune at somebody's wish, which the audit trail keeps.
+func (a *Activity) PruneFor(ctx context.Context, actor string) (int, error) {
+	deleted, err := a.Prune(ctx)
+	if err != nil {
+		return deleted, err
+	}
+	if err := a.Store.Pruned(ctx, actor, deleted); err != nil {
+		return deleted, fmt.Errorf("record the pruning: %w", err)
+	}
+	return deleted, nil
+}
+
+// visitorOf forgets the id: only whether two events are of one visitor is of interest.
+func visitorOf(id uuid.UUID) Visitor {
+	sum := sha256.Sum256(id[:])
+	return Visitor(sum[:len(Visitor{})])
+}
