@@ -22,7 +22,7 @@ const module = "github.com/roamcard/roamcard/"
 // in /* stand for every package below the folder.
 var rows = [][]string{
 	0:  {"money", "fault", "faultpoint", "mutant", "telemetry"},
-	1:  {"x402"},
+	1:  {"x402", "limit"},
 	2:  {"order", "auth", "job", "ledger"},
 	3:  {"payment", "card", "esim", "activity"},
 	4:  {"checkout", "reconcile"},
