@@ -1,2 +1,2 @@
-// Package telemetry is logs, traces and request ids, with redaction by type.
+// Package telemetry is logs, traces, metrics and request ids, with redaction by type.
 package telemetry

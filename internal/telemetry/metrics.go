@@ -1,0 +1,236 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+// Metrics are the program's numbers. A nil Metrics counts nothing. Attributes have few values: never a
+// wallet, an order, an address or a token.
+type Metrics struct {
+	provider metric.MeterProvider
+	meter    metric.Meter
+
+	challenges, replays, settlements, transitions metric.Int64Counter
+	attempts, signIns, reveals, events, refusals  metric.Int64Counter
+
+	requests, calls metric.Float64Histogram
+}
+
+// seconds are the boundaries of what takes from a millisecond to the longest wait.
+var seconds = metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 45)
+
+// NewMetrics makes the instruments.
+func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
+	m := &Metrics{provider: provider, meter: provider.Meter("github.com/roamcard/roamcard")}
+	var err error
+	for _, c := range []struct {
+		into       *metric.Int64Counter
+		name, help string
+	}{
+		{&m.challenges, "payment.challenges", "402 answers with the terms of a payment"},
+		{&m.replays, "payment.replays", "paid requests that were answered from the record"},
+		{&m.settlements, "payment.settlements", "payments that were decided, or that a buyer was told are unknown"},
+		{&m.transitions, "order.transitions", "moves of orders"},
+		{&m.attempts, "job.attempts", "attempts at jobs"},
+		{&m.signIns, "auth.challenges", "sign-in challenges made, proven and refused"},
+		{&m.reveals, "reveal.attempts", "attempts to see a card's number"},
+		{&m.events, "activity.events", "product events accepted and refused"},
+		{&m.refusals, "http.server.rate_limited", "requests refused because there were too many"},
+	} {
+		if *c.into, err = m.meter.Int64Counter(c.name, metric.WithDescription(c.help)); err != nil {
+			return nil, fmt.Errorf("make %s: %w", c.name, err)
+		}
+	}
+	for _, h := range []struct {
+		into       *metric.Float64Histogram
+		name, help string
+	}{
+		{&m.requests, "http.server.request.duration", "requests by route"},
+		{&m.calls, "provider.request.duration", "calls of providers"},
+	} {
+		if *h.into, err = m.meter.Float64Histogram(h.name, metric.WithDescription(h.help), metric.WithUnit("s"), seconds); err != nil {
+			return nil, fmt.Errorf("make %s: %w", h.name, err)
+		}
+	}
+	return m, nil
+}
+
+// Provider is what instruments of libraries are made with.
+func (m *Metrics) Provider() metric.MeterProvider {
+	if m == nil {
+		return noop.NewMeterProvider()
+	}
+	return m.provider
+}
+
+// Challenged counts an answer that asks for payment.
+func (m *Metrics) Challenged(ctx context.Context, product string) {
+	if m != nil {
+		count(ctx, m.challenges, attribute.String("product", product))
+	}
+}
+
+// Replayed counts a purchase answered from its record.
+func (m *Metrics) Replayed(ctx context.Context, product string) {
+	if m != nil {
+		count(ctx, m.replays, attribute.String("product", product))
+	}
+}
+
+// Settled counts a payment's outcome: paid, dead, or unknown to a buyer who waited long enough.
+func (m *Metrics) Settled(ctx context.Context, product, outcome string) {
+	if m != nil {
+		count(ctx, m.settlements, attribute.String("product", product), attribute.String("outcome", outcome))
+	}
+}
+
+// Moved counts a move of an order.
+func (m *Metrics) Moved(ctx context.Context, product, from, to string) {
+	if m != nil {
+		count(ctx, m.transitions, attribute.String("product", product), attribute.String("from", from), attribute.String("to", to))
+	}
+}
+
+// Attempted counts an attempt at a job.
+func (m *Metrics) Attempted(ctx context.Context, kind, outcome string) {
+	if m != nil {
+		count(ctx, m.attempts, attribute.String("kind", kind), attribute.String("outcome", outcome))
+	}
+}
+
+// SignIn counts a sign-in challenge: issued, verified or refused.
+func (m *Metrics) SignIn(ctx context.Context, outcome string) {
+	if m != nil {
+		count(ctx, m.signIns, attribute.String("outcome", outcome))
+	}
+}
+
+// Revealed counts an attempt to see a card's number: shown or refused.
+func (m *Metrics) Revealed(ctx context.Context, outcome string) {
+	if m != nil {
+		count(ctx, m.reveals, attribute.String("outcome", outcome))
+	}
+}
+
+// Event counts a product event: accepted or refused.
+func (m *Metrics) Event(ctx context.Context, outcome string) {
+	if m != nil {
+		count(ctx, m.events, attribute.String("outcome", outcome))
+	}
+}
+
+// Limited counts a request refused because there were too many of its class.
+func (m *Metrics) Limited(ctx context.Context, class string) {
+	if m != nil {
+		count(ctx, m.refusals, attribute.String("class", class))
+	}
+}
+
+// Served counts a request. route is a pattern, never a path.
+func (m *Metrics) Served(ctx context.Context, method, route string, status int, took time.Duration) {
+	if m != nil {
+		m.requests.Record(ctx, took.Seconds(), metric.WithAttributes(
+			attribute.String("http.request.method", method), attribute.String("http.route", route), attribute.Int("http.response.status_code", status)))
+	}
+}
+
+// Asked counts a call of a provider: ok, refused, or unknown when no clear answer came.
+func (m *Metrics) Asked(ctx context.Context, provider, op, outcome string, took time.Duration) {
+	if m != nil {
+		m.calls.Record(ctx, took.Seconds(), metric.WithAttributes(
+			attribute.String("provider", provider), attribute.String("op", op), attribute.String("outcome", outcome)))
+	}
+}
+
+func count(ctx context.Context, c metric.Int64Counter, attrs ...attribute.KeyValue) {
+	c.Add(ctx, 1, metric.WithAttributes(attrs...))
+}
+
+// Levels are how things stand, as opposed to what has happened.
+type Levels struct {
+	Jobs   []JobLevel
+	Orders []OrderLevel
+	// FloatCents is what the issuer can still load; nil when it does not answer.
+	FloatCents *int64
+	// BalanceUnits is what the payee holds of the asset, in its smallest unit; nil when the chain does not answer.
+	BalanceUnits *int64
+	Asset        string
+}
+
+// JobLevel is how many jobs of a kind are in a state, and how old the oldest is.
+type JobLevel struct {
+	Kind, State string
+	Depth       int
+	Age         time.Duration
+}
+
+// OrderLevel is how old the oldest order of a product is that is not final.
+type OrderLevel struct {
+	Product string
+	Age     time.Duration
+}
+
+// Observe asks look for the levels whenever the numbers are read. It must return in seconds.
+func (m *Metrics) Observe(look func(context.Context) Levels) error {
+	if m == nil {
+		return nil
+	}
+	var depth, float, balance metric.Int64ObservableGauge
+	var jobAge, orderAge metric.Float64ObservableGauge
+	var all []metric.Observable
+	for _, g := range []struct {
+		into             *metric.Int64ObservableGauge
+		name, unit, help string
+	}{
+		{&depth, "job.queue.depth", "", "jobs that have not succeeded"},
+		{&float, "treasury.float.usd_cents", "", "what the card issuer can still load, in US cents"},
+		{&balance, "treasury.balance", "", "what the payee holds, in the asset's smallest unit"},
+	} {
+		made, err := m.meter.Int64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit(g.unit))
+		if err != nil {
+			return fmt.Errorf("make %s: %w", g.name, err)
+		}
+		*g.into, all = made, append(all, made)
+	}
+	for _, g := range []struct {
+		into       *metric.Float64ObservableGauge
+		name, help string
+	}{
+		{&jobAge, "job.queue.age", "the oldest job that has not succeeded"},
+		{&orderAge, "order.age", "the oldest order that is not final"},
+	} {
+		made, err := m.meter.Float64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit("s"))
+		if err != nil {
+			return fmt.Errorf("make %s: %w", g.name, err)
+		}
+		*g.into, all = made, append(all, made)
+	}
+	_, err := m.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		now := look(ctx)
+		for _, j := range now.Jobs {
+			of := metric.WithAttributes(attribute.String("kind", j.Kind), attribute.String("state", j.State))
+			o.ObserveInt64(depth, int64(j.Depth), of)
+			o.ObserveFloat64(jobAge, j.Age.Seconds(), of)
+		}
+		for _, r := range now.Orders {
+			o.ObserveFloat64(orderAge, r.Age.Seconds(), metric.WithAttributes(attribute.String("product", r.Product)))
+		}
+		if now.FloatCents != nil {
+			o.ObserveInt64(float, *now.FloatCents)
+		}
+		if now.BalanceUnits != nil {
+			o.ObserveInt64(balance, *now.BalanceUnits, metric.WithAttributes(attribute.String("asset", now.Asset)))
+		}
+		return nil
+	}, all...)
+	if err != nil {
+		return fmt.Errorf("observe levels: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package telemetry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/bridges/otelslog"
+	"go.opentelemetry.io/contrib/instrumentation/runtime"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/propagation"
+	sdklog "go.opentelemetry.io/otel/sdk/log"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
+)
+
+// Telemetry is what leaves the program about itself: metrics for who asks, and traces, metrics and logs
+// to a collector when one is configured.
+type Telemetry struct {
+	Metrics *Metrics
+	// Page shows the metrics to Prometheus.
+	Page http.Handler
+	logs *sdklog.LoggerProvider
+	stop []func(context.Context) error
+}
+
+// Start makes the metrics, and exports by OTLP over HTTP what an endpoint is set for:
+// OTEL_EXPORTER_OTLP_ENDPOINT, or its twins for TRACES, METRICS and LOGS. The other standard OTEL_
+// variables apply. A collector that is slow or gone never holds the program up: what it does not take is
+// dropped. Stop sends what is queued.
+func Start(ctx context.Context, service, version string) (_ *Telemetry, err error) {
+	otel.SetTextMapPropagator(propagation.TraceContext{})
+	t := &Telemetry{Page: http.NotFoundHandler()}
+	if os.Getenv("OTEL_SDK_DISABLED") == "true" {
+		return t, nil
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.Stop(ctx))
+		}
+	}()
+	res, err := resource.Merge(resource.Default(),
+		resource.NewSchemaless(semconv.ServiceName(cmp.Or(os.Getenv("OTEL_SERVICE_NAME"), service)), semconv.ServiceVersion(version)))
+	if err != nil {
+		return nil, fmt.Errorf("describe the service: %w", err)
+	}
+	for _, start := range []func(context.Context, *resource.Resource) error{t.startTraces, t.startMetrics, t.startLogs} {
+		if err := start(ctx, res); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// exported says whether a collector takes the signal: TRACES, METRICS or LOGS.
+func exported(signal string) bool {
+	return os.Getenv("OTEL_"+signal+"_EXPORTER") != "none" &&
+		cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT")) != ""
+}
+
+func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource) error {
+	opts := []sdktrace.TracerProviderOption{sdktrace.WithResource(res)}
+	if exported("TRACES") {
+		exporter, err := otlptracehttp.New(ctx)
+		if err != nil {
+			return fmt.Errorf("make the trace exporter: %w", err)
+		}
+		opts = append(opts, sdktrace.WithBatcher(Discreet(exporter)))
+	}
+	provider := sdktrace.NewTracerProvider(opts...)
+	otel.SetTracerProvider(provider)
+	t.stop = append(t.stop, provider.Shutdown)
+	return nil
+}
+
+func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) error {
+	registry := prometheus.NewRegistry()
+	page, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
+	if err != nil {
+		return fmt.Errorf("make the metrics page: %w", err)
+	}
+	opts := []sdkmetric.Option{
+		sdkmetric.WithResource(res), sdkmetric.WithReader(page),
+		// They repeat the Host header and the peer: callers would choose how many series there are.
+		sdkmetric.WithView(sdkmetric.NewView(sdkmetric.Instrument{Name: "rpc.server.*"}, sdkmetric.Stream{AttributeFilter: attribute.NewDenyKeysFilter(
+			"server.address", "server.port", "network.peer.address", "network.peer.port", "client.address", "client.port")})),
+	}
+	if exported("METRICS") {
+		exporter, err := otlpmetrichttp.New(ctx)
+		if err != nil {
+			return fmt.Errorf("make the metrics exporter: %w", err)
+		}
+		opts = append(opts, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(exporter)))
+	}
+	provider := sdkmetric.NewMeterProvider(opts...)
+	t.stop = append(t.stop, provider.Shutdown)
+	if err := runtime.Start(runtime.WithMeterProvider(provider)); err != nil {
+		return fmt.Errorf("watch the runtime: %w", err)
+	}
+	t.Page = promhttp.HandlerFor(registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
+	t.Metrics, err = NewMetrics(provider)
+	return err
+}
+
+func (t *Telemetry) startLogs(ctx context.Context, res *resource.Resource) error {
+	if !exported("LOGS") {
+		return nil
+	}
+	exporter, err := otlploghttp.New(ctx)
+	if err != nil {
+		return fmt.Errorf("make the log exporter: %w", err)
+	}
+	t.logs = sdklog.NewLoggerProvider(sdklog.WithResource(res), sdklog.WithProcessor(sdklog.NewBatchProcessor(exporter)))
+	t.stop = append(t.stop, t.logs.Shutdown)
+	return nil
+}
+
+// Logger writes to log and, when a collector takes logs, to it too.
+func (t *Telemetry) Logger(log *slog.Logger) *slog.Logger {
+	if t.logs == nil {
+		return log
+	}
+	out := otelslog.NewHandler("github.com/roamcard/roamcard", otelslog.WithLoggerProvider(t.logs))
+	return slog.New(both{log.Handler(), correlated{out}})
+}
+
+// Stop sends what is queued and ends the exports.
+func (t *Telemetry) Stop(ctx context.Context) error {
+	var errs []error
+	for _, stop := range t.stop {
+		errs = append(errs, stop(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+// both writes records to two handlers; the first one's level holds for both.
+type both struct{ first, second slog.Handler }
+
+// Enabled implements slog.Handler.
+func (b both) Enabled(ctx context.Context, level slog.Level) bool { return b.first.Enabled(ctx, level) }
+
+// Handle implements slog.Handler.
+func (b both) Handle(ctx context.Context, r slog.Record) error {
+	return errors.Join(b.first.Handle(ctx, r.Clone()), b.second.Handle(ctx, r.Clone()))
+}
+
+// WithAttrs implements slog.Handler.
+func (b both) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return both{b.first.WithAttrs(attrs), b.second.WithAttrs(attrs)}
+}
+
+// WithGroup implements slog.Handler.
+func (b both) WithGroup(name string) slog.Handler {
+	return both{b.first.WithGroup(name), b.second.WithGroup(name)}
+}

@@ -1,0 +1,156 @@
+package telemetry
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// collector keeps what is sent to it, by path.
+type collector struct {
+	mu   sync.Mutex
+	sent map[string]*bytes.Buffer
+}
+
+// ServeHTTP implements http.Handler.
+func (c *collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	body := io.Reader(r.Body)
+	if r.Header.Get("Content-Encoding") == "gzip" {
+		body, _ = gzip.NewReader(r.Body) // a bad body is an empty one, which the test notices
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent[r.URL.Path] == nil {
+		c.sent[r.URL.Path] = &bytes.Buffer{}
+	}
+	_, _ = c.sent[r.URL.Path].ReadFrom(body)
+}
+
+func (c *collector) at(path string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sent[path] == nil {
+		return ""
+	}
+	return c.sent[path].String()
+}
+
+// tell makes one of everything.
+func tell(t *testing.T, out *Telemetry) {
+	t.Helper()
+	ctx, span := otel.Tracer("test").Start(WithRequestID(t.Context(), "request-1"), "a step", trace.WithAttributes(
+		attribute.String("http.route", "/api/cards/{id}"), attribute.String("job.kind", "carry"), attribute.String("wallet", "0xCanary")))
+	span.RecordError(errors.New("quotes canary text"))
+	span.SetStatus(codes.Error, "canary status")
+	out.Logger(slog.New(slog.DiscardHandler)).InfoContext(ctx, "not written, so not sent")
+	out.Logger(NewLogger(io.Discard, slog.LevelInfo, true)).InfoContext(ctx, "something happened", "token", NewSecret("canary secret"), "order", "ord_1")
+	out.Metrics.Settled(ctx, "card_issue", "paid")
+	span.End()
+	if err := out.Stop(context.WithoutCancel(ctx)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestACollectorGetsTracesMetricsAndLogs(t *testing.T) {
+	c := &collector{sent: map[string]*bytes.Buffer{}}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.URL)
+	t.Setenv("OTEL_SERVICE_NAME", "named-by-the-operator")
+	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell(t, out)
+	for path, wants := range map[string][]string{
+		"/v1/traces":  {"a step", "/api/cards/{id}", "job.kind", "named-by-the-operator", "1.2.3"},
+		"/v1/metrics": {"payment.settlements", "card_issue"},
+		"/v1/logs":    {"something happened", "ord_1", "request-1", Redacted},
+	} {
+		got := c.at(path)
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s lacks %q", path, want)
+			}
+		}
+		if strings.Contains(strings.ToLower(got), "canary") {
+			t.Errorf("%s shows what nobody meant to show", path)
+		}
+		if strings.Contains(got, "not written") {
+			t.Errorf("%s has what the log's level leaves out", path)
+		}
+	}
+}
+
+func TestSignalsGoOutOnlyWhereAnEndpointIs(t *testing.T) {
+	c := &collector{sent: map[string]*bytes.Buffer{}}
+	server := httptest.NewServer(c)
+	defer server.Close()
+	t.Setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.URL+"/v1/traces")
+	t.Setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", server.URL+"/v1/metrics")
+	t.Setenv("OTEL_METRICS_EXPORTER", "none")
+	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tell(t, out)
+	if c.at("/v1/traces") == "" || c.at("/v1/metrics")+c.at("/v1/logs") != "" {
+		t.Errorf("sent: %d, %d, %d bytes", len(c.at("/v1/traces")), len(c.at("/v1/metrics")), len(c.at("/v1/logs")))
+	}
+}
+
+func TestADeadCollectorHoldsNothingUp(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
+	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := time.Now()
+	log := out.Logger(NewLogger(io.Discard, slog.LevelInfo, true))
+	for range 20_000 {
+		_, span := otel.Tracer("test").Start(t.Context(), "a step")
+		span.End()
+		log.Info("a line")
+		out.Metrics.Replayed(t.Context(), "card_issue")
+	}
+	if took := time.Since(begin); took > 5*time.Second {
+		t.Errorf("20,000 rounds took %s", took)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	_ = out.Stop(ctx) // it cannot send what is queued
+}
+
+func TestTelemetryCanBeTurnedOff(t *testing.T) {
+	t.Setenv("OTEL_SDK_DISABLED", "true")
+	out, err := Start(t.Context(), "roamcard", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Metrics != nil {
+		t.Error("something is counted")
+	}
+	out.Metrics.Settled(t.Context(), "card_issue", "paid")
+	if err := out.Metrics.Observe(nil); err != nil {
+		t.Error(err)
+	}
+	w := httptest.NewRecorder()
+	out.Page.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+	if w.Code != 404 {
+		t.Errorf("the page answers %d", w.Code)
+	}
+}
