@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
@@ -50,6 +51,8 @@ type Client struct {
 	Card *CardClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
+	// Event is the client for interacting with the Event builders.
+	Event *EventClient
 	// Hold is the client for interacting with the Hold builders.
 	Hold *HoldClient
 	// Job is the client for interacting with the Job builders.
@@ -92,6 +95,7 @@ func (c *Client) init() {
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
 	c.Challenge = NewChallengeClient(c.config)
+	c.Event = NewEventClient(c.config)
 	c.Hold = NewHoldClient(c.config)
 	c.Job = NewJobClient(c.config)
 	c.KillSwitch = NewKillSwitchClient(c.config)
@@ -202,6 +206,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
+		Event:          NewEventClient(cfg),
 		Hold:           NewHoldClient(cfg),
 		Job:            NewJobClient(cfg),
 		KillSwitch:     NewKillSwitchClient(cfg),
@@ -239,6 +244,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
+		Event:          NewEventClient(cfg),
 		Hold:           NewHoldClient(cfg),
 		Job:            NewJobClient(cfg),
 		KillSwitch:     NewKillSwitchClient(cfg),
@@ -281,9 +287,9 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job, c.KillSwitch,
-		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
-		c.Refund, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Event, c.Hold, c.Job,
+		c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment,
+		c.Reconciliation, c.Refund, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -293,9 +299,9 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Hold, c.Job, c.KillSwitch,
-		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
-		c.Refund, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Event, c.Hold, c.Job,
+		c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment,
+		c.Reconciliation, c.Refund, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -314,6 +320,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Card.mutate(ctx, m)
 	case *ChallengeMutation:
 		return c.Challenge.mutate(ctx, m)
+	case *EventMutation:
+		return c.Event.mutate(ctx, m)
 	case *HoldMutation:
 		return c.Hold.mutate(ctx, m)
 	case *JobMutation:
@@ -1007,6 +1015,139 @@ func (c *ChallengeClient) mutate(ctx context.Context, m *ChallengeMutation) (Val
 		return (&ChallengeDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Challenge mutation op: %q", m.Op())
+	}
+}
+
+// EventClient is a client for the Event schema.
+type EventClient struct {
+	config
+}
+
+// NewEventClient returns a client for the Event from the given config.
+func NewEventClient(c config) *EventClient {
+	return &EventClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `event.Hooks(f(g(h())))`.
+func (c *EventClient) Use(hooks ...Hook) {
+	c.hooks.Event = append(c.hooks.Event, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `event.Intercept(f(g(h())))`.
+func (c *EventClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Event = append(c.inters.Event, interceptors...)
+}
+
+// Create returns a builder for creating a Event entity.
+func (c *EventClient) Create() *EventCreate {
+	mutation := newEventMutation(c.config, OpCreate)
+	return &EventCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Event entities.
+func (c *EventClient) CreateBulk(builders ...*EventCreate) *EventCreateBulk {
+	return &EventCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EventClient) MapCreateBulk(slice any, setFunc func(*EventCreate, int)) *EventCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EventCreateBulk{err: fmt.Errorf("calling to EventClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EventCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EventCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Event.
+func (c *EventClient) Update() *EventUpdate {
+	mutation := newEventMutation(c.config, OpUpdate)
+	return &EventUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EventClient) UpdateOne(_m *Event) *EventUpdateOne {
+	mutation := newEventMutation(c.config, OpUpdateOne, withEvent(_m))
+	return &EventUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EventClient) UpdateOneID(id uuid.UUID) *EventUpdateOne {
+	mutation := newEventMutation(c.config, OpUpdateOne, withEventID(id))
+	return &EventUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Event.
+func (c *EventClient) Delete() *EventDelete {
+	mutation := newEventMutation(c.config, OpDelete)
+	return &EventDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EventClient) DeleteOne(_m *Event) *EventDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EventClient) DeleteOneID(id uuid.UUID) *EventDeleteOne {
+	builder := c.Delete().Where(event.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EventDeleteOne{builder}
+}
+
+// Query returns a query builder for Event.
+func (c *EventClient) Query() *EventQuery {
+	return &EventQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEvent},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Event entity by its id.
+func (c *EventClient) Get(ctx context.Context, id uuid.UUID) (*Event, error) {
+	return c.Query().Where(event.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EventClient) GetX(ctx context.Context, id uuid.UUID) *Event {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EventClient) Hooks() []Hook {
+	return c.hooks.Event
+}
+
+// Interceptors returns the client interceptors.
+func (c *EventClient) Interceptors() []Interceptor {
+	return c.inters.Event
+}
+
+func (c *EventClient) mutate(ctx context.Context, m *EventMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EventCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EventUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EventUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EventDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Event mutation op: %q", m.Op())
 	}
 }
 
@@ -2742,13 +2883,13 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, KillSwitch, LedgerEntry,
-		LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund, Session,
-		Timeline, Worker []ent.Hook
+		Arrival, Attempt, Audit, Card, Challenge, Event, Hold, Job, KillSwitch,
+		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund,
+		Session, Timeline, Worker []ent.Hook
 	}
 	inters struct {
-		Arrival, Attempt, Audit, Card, Challenge, Hold, Job, KillSwitch, LedgerEntry,
-		LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund, Session,
-		Timeline, Worker []ent.Interceptor
+		Arrival, Attempt, Audit, Card, Challenge, Event, Hold, Job, KillSwitch,
+		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund,
+		Session, Timeline, Worker []ent.Interceptor
 	}
 )

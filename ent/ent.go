@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
@@ -95,6 +96,7 @@ func checkColumn(t, c string) error {
 			audit.Table:          audit.ValidColumn,
 			card.Table:           card.ValidColumn,
 			challenge.Table:      challenge.ValidColumn,
+			event.Table:          event.ValidColumn,
 			hold.Table:           hold.ValidColumn,
 			job.Table:            job.ValidColumn,
 			killswitch.Table:     killswitch.ValidColumn,

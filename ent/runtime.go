@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/order"
@@ -70,6 +71,16 @@ func init() {
 	challengeDescID := challengeFields[0].Descriptor()
 	// challenge.DefaultID holds the default value on creation for the id field.
 	challenge.DefaultID = challengeDescID.Default.(func() uuid.UUID)
+	eventFields := schema.Event{}.Fields()
+	_ = eventFields
+	// eventDescPath is the schema descriptor for path field.
+	eventDescPath := eventFields[3].Descriptor()
+	// event.DefaultPath holds the default value on creation for the path field.
+	event.DefaultPath = eventDescPath.Default.(string)
+	// eventDescID is the schema descriptor for id field.
+	eventDescID := eventFields[0].Descriptor()
+	// event.DefaultID holds the default value on creation for the id field.
+	event.DefaultID = eventDescID.Default.(func() uuid.UUID)
 	holdFields := schema.Hold{}.Fields()
 	_ = holdFields
 	// holdDescID is the schema descriptor for id field.

@@ -22,6 +22,8 @@ type Tx struct {
 	Card *CardClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
+	// Event is the client for interacting with the Event builders.
+	Event *EventClient
 	// Hold is the client for interacting with the Hold builders.
 	Hold *HoldClient
 	// Job is the client for interacting with the Job builders.
@@ -184,6 +186,7 @@ func (tx *Tx) init() {
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
+	tx.Event = NewEventClient(tx.config)
 	tx.Hold = NewHoldClient(tx.config)
 	tx.Job = NewJobClient(tx.config)
 	tx.KillSwitch = NewKillSwitchClient(tx.config)

@@ -188,6 +188,28 @@ var (
 			},
 		},
 	}
+	// EventsColumns holds the columns for the "events" table.
+	EventsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "name", Type: field.TypeString},
+		{Name: "visitor", Type: field.TypeBytes},
+		{Name: "path", Type: field.TypeString, Default: ""},
+		{Name: "properties", Type: field.TypeJSON},
+		{Name: "at", Type: field.TypeTime},
+	}
+	// EventsTable holds the schema information for the "events" table.
+	EventsTable = &schema.Table{
+		Name:       "events",
+		Columns:    EventsColumns,
+		PrimaryKey: []*schema.Column{EventsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "event_at",
+				Unique:  false,
+				Columns: []*schema.Column{EventsColumns[5]},
+			},
+		},
+	}
 	// HoldsColumns holds the columns for the "holds" table.
 	HoldsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -572,6 +594,7 @@ var (
 		AuditTable,
 		CardsTable,
 		ChallengesTable,
+		EventsTable,
 		HoldsTable,
 		JobsTable,
 		SwitchesTable,

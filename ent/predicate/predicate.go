@@ -21,6 +21,9 @@ type Card func(*sql.Selector)
 // Challenge is the predicate function for challenge builders.
 type Challenge func(*sql.Selector)
 
+// Event is the predicate function for event builders.
+type Event func(*sql.Selector)
+
 // Hold is the predicate function for hold builders.
 type Hold func(*sql.Selector)
 

@@ -11,6 +11,7 @@ const (
 	SchemaInvalid            Code = "schema_invalid"
 	IdempotencyKeyMissing    Code = "idempotency_key_missing"
 	PaymentMalformed         Code = "payment_malformed"
+	EventRejected            Code = "event_rejected"
 	SignatureInvalid         Code = "signature_invalid"
 	SessionInvalid           Code = "session_invalid"
 	ChallengeInvalid         Code = "challenge_invalid"
@@ -54,6 +55,7 @@ var catalogue = index(
 	Kind{SchemaInvalid, http.StatusBadRequest, "The request does not match the documented shape.", false, false, FixRequest},
 	Kind{IdempotencyKeyMissing, http.StatusBadRequest, "The Idempotency-Key header is missing.", false, false, FixRequest},
 	Kind{PaymentMalformed, http.StatusBadRequest, "The PAYMENT-SIGNATURE header cannot be read.", false, false, FixRequest},
+	Kind{EventRejected, http.StatusBadRequest, "The event is not one that may be stored.", false, false, FixRequest},
 
 	Kind{SignatureInvalid, http.StatusUnauthorized, "The signature does not prove the wallet.", false, false, SignIn},
 	Kind{SessionInvalid, http.StatusUnauthorized, "The session is missing, expired or revoked.", false, false, SignIn},

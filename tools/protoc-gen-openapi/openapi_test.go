@@ -84,8 +84,8 @@ func TestAnswerAlwaysHasWhatHasNoPresence(t *testing.T) {
 func TestRulesBecomeKeywords(t *testing.T) {
 	properties := at(t, shopDocument(t), "components/schemas/PutRequest/properties")
 	for name, want := range map[string]object{
-		"minLen":     {"type": "string", "minLength": 1.0},
-		"maxLen":     {"type": "string", "maxLength": 9.0},
+		"minLen":     {"type": "string", "minLength": 1.0, "pattern": noNUL},
+		"maxLen":     {"type": "string", "maxLength": 9.0, "pattern": noNUL},
 		"uuid":       {"type": "string", "format": "uuid"},
 		"chosen":     {"type": "string", "enum": []any{"a", "b"}},
 		"pattern":    {"type": "string", "pattern": "^0x[0-9a-f]+$"},

@@ -120,7 +120,7 @@ func (d *document) operation(r route, tag string) (object, error) {
 	}
 	responses := object{}
 	operation["responses"] = responses
-	if responses["200"], err = d.success(r); err != nil {
+	if responses[r.policy.success()], err = d.success(r); err != nil {
 		return nil, err
 	}
 	return operation, d.refusals(r.codes(), responses)
@@ -186,7 +186,7 @@ func (d *document) body(r route) (object, error) {
 	}, nil
 }
 
-// success is the 200: the output, or the field of it that the rule selects.
+// success is the answer that is no problem: the output, or the field of it that the rule selects.
 func (d *document) success(r route) (schema object, err error) {
 	var described protoreflect.Descriptor = r.method.Output()
 	if r.ResponseBody == "" {

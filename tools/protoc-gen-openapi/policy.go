@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // policy is roamcard.v1.Policy.
@@ -14,6 +15,8 @@ type policy struct {
 	MaxBodyBytes      int
 	Problems          []string
 	Price             *priceRange
+	SuccessStatus     int
+	Rate              string
 }
 
 // priceRange is roamcard.v1.Price.
@@ -79,6 +82,14 @@ func (p policy) headers() (names []string) {
 		names = append(names, "OptionalIdempotencyKey")
 	}
 	return names
+}
+
+// success is the HTTP status of success; policy.proto names the default.
+func (p policy) success() string {
+	if p.SuccessStatus > 0 {
+		return strconv.Itoa(p.SuccessStatus)
+	}
+	return "200"
 }
 
 // settles says that a call of the method may take a payment, in a header or otherwise.

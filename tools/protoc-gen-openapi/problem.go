@@ -118,7 +118,14 @@ func (d *document) problemResponses(m protoreflect.MessageDescriptor) error {
 			headers["PAYMENT-REQUIRED"] = d.share("headers", "PaymentRequired")
 			headers["PAYMENT-RESPONSE"] = d.share("headers", "PaymentResponse")
 			headers["Cache-Control"] = d.share("headers", "NoStore")
-		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		case http.StatusTooManyRequests:
+			headers["Retry-After"] = d.share("headers", "RetryAfter")
+			for name, component := range map[string]string{
+				"RateLimit-Limit": "RateLimitLimit", "RateLimit-Remaining": "RateLimitRemaining", "RateLimit-Reset": "RateLimitReset",
+			} {
+				headers[name] = d.share("headers", component)
+			}
+		case http.StatusServiceUnavailable:
 			headers["Retry-After"] = d.share("headers", "RetryAfter")
 		}
 		examples := object{}

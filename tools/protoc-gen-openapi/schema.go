@@ -151,5 +151,14 @@ func (d *document) value(f protoreflect.FieldDescriptor, s side, r rules) (objec
 		// 64-bit integers would be JSON strings, and enums upper-case constants.
 		return nil, fmt.Errorf("%s has no translation; see uint32, and string with `in`", kind)
 	}
-	return schema, r.of(kind).addTo(schema)
+	if err := r.of(kind).addTo(schema); err != nil {
+		return nil, err
+	}
+	if s == asked && schema["type"] == "string" && schema["enum"] == nil && schema["format"] == nil && schema["pattern"] == nil {
+		schema["pattern"] = noNUL
+	}
+	return schema, nil
 }
+
+// noNUL is what every text of a request must match: no database column holds the character NUL.
+const noNUL = `^[^\x00]*$`

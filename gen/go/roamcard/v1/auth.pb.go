@@ -535,10 +535,10 @@ const file_roamcard_v1_auth_proto_rawDesc = "" +
 	"expires_at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x0f\n" +
 	"\rLogoutRequest\"*\n" +
 	"\x0eLogoutResponse\x12\x18\n" +
-	"\arevoked\x18\x01 \x01(\bR\arevoked2\xa8\x04\n" +
-	"\vAuthService\x12\x84\x01\n" +
-	"\x0fCreateChallenge\x12#.roamcard.v1.CreateChallengeRequest\x1a$.roamcard.v1.CreateChallengeResponse\"&\x8a\xb5\x18\x04\b\x01(\x01\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/auth/challenge\x12\x94\x01\n" +
-	"\x0fVerifyChallenge\x12#.roamcard.v1.VerifyChallengeRequest\x1a$.roamcard.v1.VerifyChallengeResponse\"6\x8a\xb5\x18\x17\b\x01(\x01:\x11signature_invalid\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/auth/verify\x12\x84\x01\n" +
+	"\arevoked\x18\x01 \x01(\bR\arevoked2\xbb\x04\n" +
+	"\vAuthService\x12\x8f\x01\n" +
+	"\x0fCreateChallenge\x12#.roamcard.v1.CreateChallengeRequest\x1a$.roamcard.v1.CreateChallengeResponse\"1\x8a\xb5\x18\x0f\b\x01(\x01R\tchallenge\x82\xd3\xe4\x93\x02\x18:\x01*\"\x13/api/auth/challenge\x12\x9c\x01\n" +
+	"\x0fVerifyChallenge\x12#.roamcard.v1.VerifyChallengeRequest\x1a$.roamcard.v1.VerifyChallengeResponse\">\x8a\xb5\x18\x1f\b\x01(\x01:\x11signature_invalidR\x06verify\x82\xd3\xe4\x93\x02\x15:\x01*\"\x10/api/auth/verify\x12\x84\x01\n" +
 	"\n" +
 	"GetSession\x12\x1e.roamcard.v1.GetSessionRequest\x1a\x1f.roamcard.v1.GetSessionResponse\"5\x8a\xb5\x18\x15\b\x03(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/auth/session\x90\x02\x01\x12t\n" +
 	"\x06Logout\x12\x1a.roamcard.v1.LogoutRequest\x1a\x1b.roamcard.v1.LogoutResponse\"1\x8a\xb5\x18\x15\b\x03(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\x12\"\x10/api/auth/logoutB\xa5\x01\n" +

@@ -1990,11 +1990,11 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\acard_id\x18\x01 \x01(\tR\x06cardId\x12\x1a\n" +
 	"\bcurrency\x18\x02 \x01(\tR\bcurrency\x12.\n" +
 	"\x13available_usd_cents\x18\x03 \x01(\x05R\x11availableUsdCents\x12/\n" +
-	"\x05as_of\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"\xd9\x01\n" +
+	"\x05as_of\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04asOf\"\x84\x02\n" +
 	"\x1cCreateRevealChallengeRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12X\n" +
-	"\x19preferred_message_schemes\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x10\x02\"\x12r\x10R\x06eip191R\x06eip712R\x17preferredMessageSchemes\x123\n" +
-	"\rrecipient_key\x18\x03 \x01(\tB\t\xbaH\x06r\x04\x10+\x18,H\x00R\frecipientKey\x88\x01\x01B\x10\n" +
+	"\x19preferred_message_schemes\x18\x02 \x03(\tB\x1c\xbaH\x19\x92\x01\x16\x10\x02\"\x12r\x10R\x06eip191R\x06eip712R\x17preferredMessageSchemes\x12^\n" +
+	"\rrecipient_key\x18\x03 \x01(\tB4\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$H\x00R\frecipientKey\x88\x01\x01B\x10\n" +
 	"\x0e_recipient_key\"\xf0\x01\n" +
 	"\x1dCreateRevealChallengeResponse\x12\x1b\n" +
 	"\tintent_id\x18\x01 \x01(\tR\bintentId\x12%\n" +
@@ -2003,14 +2003,14 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"typed_data\x18\x04 \x01(\v2\x17.google.protobuf.StructR\ttypedData\x129\n" +
 	"\n" +
-	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\x9b\x02\n" +
+	"expires_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\"\xc6\x02\n" +
 	"\x11RevealCardRequest\x12\x18\n" +
 	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12%\n" +
 	"\tintent_id\x18\x02 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\bintentId\x12(\n" +
 	"\tsignature\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xc8\x01R\tsignature\x12A\n" +
-	"\x0emessage_scheme\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06eip191R\x06eip712H\x00R\rmessageScheme\x88\x01\x01\x123\n" +
-	"\rrecipient_key\x18\x05 \x01(\tB\t\xbaH\x06r\x04\x10+\x18,H\x01R\frecipientKey\x88\x01\x01B\x11\n" +
+	"\x0emessage_scheme\x18\x04 \x01(\tB\x15\xbaH\x12r\x10R\x06eip191R\x06eip712H\x00R\rmessageScheme\x88\x01\x01\x12^\n" +
+	"\rrecipient_key\x18\x05 \x01(\tB4\xbaH1r/\x10+\x18,2)^[A-Za-z0-9+/_-]{42}[AEIMQUYcgkosw048]=?$H\x01R\frecipientKey\x88\x01\x01B\x11\n" +
 	"\x0f_message_schemeB\x10\n" +
 	"\x0e_recipient_key\"\xa5\x01\n" +
 	"\x12RevealCardResponse\x12\x17\n" +
@@ -2028,7 +2028,7 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xe9\x12\n" +
+	"ciphertext2\xf1\x12\n" +
 	"\vCardService\x12\x85\x01\n" +
 	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\x9e\x03\n" +
 	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xc8\x02\x8a\xb5\x18\x9f\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xb5\x02\n" +
@@ -2041,9 +2041,9 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"EnsureCard\x12\x1e.roamcard.v1.EnsureCardRequest\x1a\x1f.roamcard.v1.EnsureCardResponse\"[\x8a\xb5\x18?\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x13paid_issue_required:\fissue_paused\x82\xd3\xe4\x93\x02\x12b\x04card\"\n" +
 	"/api/cards\x12\xcf\x01\n" +
 	"\x0eGetCardBalance\x12\".roamcard.v1.GetCardBalanceRequest\x1a#.roamcard.v1.GetCardBalanceResponse\"t\x8a\xb5\x18N\b\x03\x12\x05cards(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fdependency_down\x82\xd3\xe4\x93\x02\x19\x12\x17/api/cards/{id}/balance\x90\x02\x01\x12\xdd\x01\n" +
-	"\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\"m\x8a\xb5\x18>\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active\x82\xd3\xe4\x93\x02%:\x01*\" /api/cards/{id}/reveal-challenge\x12\xd7\x01\n" +
+	"\x15CreateRevealChallenge\x12).roamcard.v1.CreateRevealChallengeRequest\x1a*.roamcard.v1.CreateRevealChallengeResponse\"m\x8a\xb5\x18>\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x0ecard_not_found:\x0fcard_not_active\x82\xd3\xe4\x93\x02%:\x01*\" /api/cards/{id}/reveal-challenge\x12\xdf\x01\n" +
 	"\n" +
-	"RevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponse\"\x87\x01\x8a\xb5\x18b\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x11challenge_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/cards/{id}/revealB\xa5\x01\n" +
+	"RevealCard\x12\x1e.roamcard.v1.RevealCardRequest\x1a\x1f.roamcard.v1.RevealCardResponse\"\x8f\x01\x8a\xb5\x18j\b\x03\x12\x06reveal(\x01:\x0fsession_invalid:\x11challenge_invalid:\x0ecard_not_found:\x0fcard_not_active:\x0fdependency_downR\x06reveal\x82\xd3\xe4\x93\x02\x1b:\x01*\"\x16/api/cards/{id}/revealB\xa5\x01\n" +
 	"\x0fcom.roamcard.v1B\tCardProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (

@@ -24,6 +24,203 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type GetChallengeRetentionRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetChallengeRetentionRequest) Reset() {
+	*x = GetChallengeRetentionRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[0]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetChallengeRetentionRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetChallengeRetentionRequest) ProtoMessage() {}
+
+func (x *GetChallengeRetentionRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[0]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetChallengeRetentionRequest.ProtoReflect.Descriptor instead.
+func (*GetChallengeRetentionRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{0}
+}
+
+type GetChallengeRetentionResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How long challenges are kept after they expire.
+	RetentionSeconds uint32 `protobuf:"varint,1,opt,name=retention_seconds,json=retentionSeconds,proto3" json:"retention_seconds,omitempty"`
+	Total            uint32 `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`
+	// Those that are past their retention.
+	Stale uint32 `protobuf:"varint,3,opt,name=stale,proto3" json:"stale,omitempty"`
+	// How many rows one batch deletes.
+	BatchSize     uint32 `protobuf:"varint,4,opt,name=batch_size,json=batchSize,proto3" json:"batch_size,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetChallengeRetentionResponse) Reset() {
+	*x = GetChallengeRetentionResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetChallengeRetentionResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetChallengeRetentionResponse) ProtoMessage() {}
+
+func (x *GetChallengeRetentionResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetChallengeRetentionResponse.ProtoReflect.Descriptor instead.
+func (*GetChallengeRetentionResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *GetChallengeRetentionResponse) GetRetentionSeconds() uint32 {
+	if x != nil {
+		return x.RetentionSeconds
+	}
+	return 0
+}
+
+func (x *GetChallengeRetentionResponse) GetTotal() uint32 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *GetChallengeRetentionResponse) GetStale() uint32 {
+	if x != nil {
+		return x.Stale
+	}
+	return 0
+}
+
+func (x *GetChallengeRetentionResponse) GetBatchSize() uint32 {
+	if x != nil {
+		return x.BatchSize
+	}
+	return 0
+}
+
+type PruneChallengesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneChallengesRequest) Reset() {
+	*x = PruneChallengesRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneChallengesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneChallengesRequest) ProtoMessage() {}
+
+func (x *PruneChallengesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneChallengesRequest.ProtoReflect.Descriptor instead.
+func (*PruneChallengesRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{2}
+}
+
+type PruneChallengesResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// How many challenges were deleted.
+	Deleted uint32 `protobuf:"varint,1,opt,name=deleted,proto3" json:"deleted,omitempty"`
+	// How many are left to the next call.
+	Remaining     uint32 `protobuf:"varint,2,opt,name=remaining,proto3" json:"remaining,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PruneChallengesResponse) Reset() {
+	*x = PruneChallengesResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PruneChallengesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PruneChallengesResponse) ProtoMessage() {}
+
+func (x *PruneChallengesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PruneChallengesResponse.ProtoReflect.Descriptor instead.
+func (*PruneChallengesResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *PruneChallengesResponse) GetDeleted() uint32 {
+	if x != nil {
+		return x.Deleted
+	}
+	return 0
+}
+
+func (x *PruneChallengesResponse) GetRemaining() uint32 {
+	if x != nil {
+		return x.Remaining
+	}
+	return 0
+}
+
 type ListFeeJobsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only jobs in this status.
@@ -38,7 +235,7 @@ type ListFeeJobsRequest struct {
 
 func (x *ListFeeJobsRequest) Reset() {
 	*x = ListFeeJobsRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[0]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -50,7 +247,7 @@ func (x *ListFeeJobsRequest) String() string {
 func (*ListFeeJobsRequest) ProtoMessage() {}
 
 func (x *ListFeeJobsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[0]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -63,7 +260,7 @@ func (x *ListFeeJobsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFeeJobsRequest.ProtoReflect.Descriptor instead.
 func (*ListFeeJobsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{0}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ListFeeJobsRequest) GetStatus() string {
@@ -98,7 +295,7 @@ type ListFeeJobsResponse struct {
 
 func (x *ListFeeJobsResponse) Reset() {
 	*x = ListFeeJobsResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[1]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -110,7 +307,7 @@ func (x *ListFeeJobsResponse) String() string {
 func (*ListFeeJobsResponse) ProtoMessage() {}
 
 func (x *ListFeeJobsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[1]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -123,7 +320,7 @@ func (x *ListFeeJobsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFeeJobsResponse.ProtoReflect.Descriptor instead.
 func (*ListFeeJobsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{1}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ListFeeJobsResponse) GetJobs() []*FeeJob {
@@ -149,7 +346,7 @@ type ReconcileFeeJobRequest struct {
 
 func (x *ReconcileFeeJobRequest) Reset() {
 	*x = ReconcileFeeJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[2]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -161,7 +358,7 @@ func (x *ReconcileFeeJobRequest) String() string {
 func (*ReconcileFeeJobRequest) ProtoMessage() {}
 
 func (x *ReconcileFeeJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[2]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -174,7 +371,7 @@ func (x *ReconcileFeeJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileFeeJobRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileFeeJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{2}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReconcileFeeJobRequest) GetId() string {
@@ -193,7 +390,7 @@ type ReconcileFeeJobResponse struct {
 
 func (x *ReconcileFeeJobResponse) Reset() {
 	*x = ReconcileFeeJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[3]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -205,7 +402,7 @@ func (x *ReconcileFeeJobResponse) String() string {
 func (*ReconcileFeeJobResponse) ProtoMessage() {}
 
 func (x *ReconcileFeeJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[3]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -218,7 +415,7 @@ func (x *ReconcileFeeJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileFeeJobResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileFeeJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{3}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ReconcileFeeJobResponse) GetJob() *FeeJob {
@@ -239,7 +436,7 @@ type RetryFeeJobRequest struct {
 
 func (x *RetryFeeJobRequest) Reset() {
 	*x = RetryFeeJobRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[4]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -251,7 +448,7 @@ func (x *RetryFeeJobRequest) String() string {
 func (*RetryFeeJobRequest) ProtoMessage() {}
 
 func (x *RetryFeeJobRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[4]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -264,7 +461,7 @@ func (x *RetryFeeJobRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryFeeJobRequest.ProtoReflect.Descriptor instead.
 func (*RetryFeeJobRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{4}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *RetryFeeJobRequest) GetId() string {
@@ -290,7 +487,7 @@ type RetryFeeJobResponse struct {
 
 func (x *RetryFeeJobResponse) Reset() {
 	*x = RetryFeeJobResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[5]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -302,7 +499,7 @@ func (x *RetryFeeJobResponse) String() string {
 func (*RetryFeeJobResponse) ProtoMessage() {}
 
 func (x *RetryFeeJobResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[5]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -315,7 +512,7 @@ func (x *RetryFeeJobResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryFeeJobResponse.ProtoReflect.Descriptor instead.
 func (*RetryFeeJobResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{5}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *RetryFeeJobResponse) GetJob() *FeeJob {
@@ -349,7 +546,7 @@ type FeeJob struct {
 
 func (x *FeeJob) Reset() {
 	*x = FeeJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[6]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -361,7 +558,7 @@ func (x *FeeJob) String() string {
 func (*FeeJob) ProtoMessage() {}
 
 func (x *FeeJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[6]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -374,7 +571,7 @@ func (x *FeeJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeJob.ProtoReflect.Descriptor instead.
 func (*FeeJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{6}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *FeeJob) GetId() string {
@@ -455,7 +652,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[7]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -467,7 +664,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[7]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -480,7 +677,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{7}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{11}
 }
 
 type ReconcileResponse struct {
@@ -492,7 +689,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[8]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -504,7 +701,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[8]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -517,7 +714,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{8}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ReconcileResponse) GetReport() *Reconciliation {
@@ -535,7 +732,7 @@ type GetReconciliationRequest struct {
 
 func (x *GetReconciliationRequest) Reset() {
 	*x = GetReconciliationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[9]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -547,7 +744,7 @@ func (x *GetReconciliationRequest) String() string {
 func (*GetReconciliationRequest) ProtoMessage() {}
 
 func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[9]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -560,7 +757,7 @@ func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
 func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 type GetReconciliationResponse struct {
@@ -572,7 +769,7 @@ type GetReconciliationResponse struct {
 
 func (x *GetReconciliationResponse) Reset() {
 	*x = GetReconciliationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -584,7 +781,7 @@ func (x *GetReconciliationResponse) String() string {
 func (*GetReconciliationResponse) ProtoMessage() {}
 
 func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -597,7 +794,7 @@ func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
 func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *GetReconciliationResponse) GetReport() *Reconciliation {
@@ -628,7 +825,7 @@ type Reconciliation struct {
 
 func (x *Reconciliation) Reset() {
 	*x = Reconciliation{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +837,7 @@ func (x *Reconciliation) String() string {
 func (*Reconciliation) ProtoMessage() {}
 
 func (x *Reconciliation) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +850,7 @@ func (x *Reconciliation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
 func (*Reconciliation) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
@@ -724,7 +921,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -736,7 +933,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -749,7 +946,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -806,7 +1003,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -818,7 +1015,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -831,7 +1028,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -866,7 +1063,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1075,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1088,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Finding) GetCode() string {
@@ -943,7 +1140,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -955,7 +1152,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -968,7 +1165,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -1003,7 +1200,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1212,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1225,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -1066,7 +1263,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1078,7 +1275,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1091,7 +1288,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -1159,7 +1356,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1171,7 +1368,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1184,7 +1381,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -1216,7 +1413,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1425,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1438,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -1316,7 +1513,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1328,7 +1525,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1341,7 +1538,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -1433,7 +1630,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1445,7 +1642,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1458,7 +1655,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -1559,7 +1756,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1768,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1781,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *JobRecord) GetId() string {
@@ -1665,7 +1862,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1677,7 +1874,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1690,7 +1887,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -1733,7 +1930,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1745,7 +1942,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1758,7 +1955,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -1821,7 +2018,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +2030,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +2043,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Evidence) GetName() string {
@@ -1877,7 +2074,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2086,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2099,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -1935,7 +2132,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1947,7 +2144,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1960,7 +2157,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -1978,7 +2175,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1990,7 +2187,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2003,7 +2200,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 type ListSwitchesResponse struct {
@@ -2015,7 +2212,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2224,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2237,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -2064,7 +2261,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2076,7 +2273,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2089,7 +2286,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -2122,7 +2319,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2331,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2344,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -2174,7 +2371,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2186,7 +2383,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2199,7 +2396,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Switch) GetProduct() string {
@@ -2241,7 +2438,18 @@ var File_roamcard_v1_operator_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x1aroamcard/v1/operator.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\"\xf3\x01\n" +
+	"\x1aroamcard/v1/operator.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\"\x1e\n" +
+	"\x1cGetChallengeRetentionRequest\"\x97\x01\n" +
+	"\x1dGetChallengeRetentionResponse\x12+\n" +
+	"\x11retention_seconds\x18\x01 \x01(\rR\x10retentionSeconds\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\rR\x05total\x12\x14\n" +
+	"\x05stale\x18\x03 \x01(\rR\x05stale\x12\x1d\n" +
+	"\n" +
+	"batch_size\x18\x04 \x01(\rR\tbatchSize\"\x18\n" +
+	"\x16PruneChallengesRequest\"Q\n" +
+	"\x17PruneChallengesResponse\x12\x18\n" +
+	"\adeleted\x18\x01 \x01(\rR\adeleted\x12\x1c\n" +
+	"\tremaining\x18\x02 \x01(\rR\tremaining\"\xf3\x01\n" +
 	"\x12ListFeeJobsRequest\x12Z\n" +
 	"\x06status\x18\x01 \x01(\tB=\xbaH:r8R\x06queuedR\n" +
 	"processingR\tsucceededR\x06failedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
@@ -2438,7 +2646,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xfc\x0e\n" +
+	"\t_operator2\xb7\x11\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
@@ -2449,7 +2657,9 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"X\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xfc\x01\n" +
 	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xa9\x01\x8a\xb5\x18p\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x93\x01\n" +
 	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xb6\x01\n" +
-	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"j\x8a\xb5\x186\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}B\xa9\x01\n" +
+	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"j\x8a\xb5\x186\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\xa7\x01\n" +
+	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"7\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x8e\x01\n" +
+	"\x0fPruneChallenges\x12#.roamcard.v1.PruneChallengesRequest\x1a$.roamcard.v1.PruneChallengesResponse\"0\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02\"\" /api/admin/auth-challenges/pruneB\xa9\x01\n" +
 	"\x0fcom.roamcard.v1B\rOperatorProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
 
 var (
@@ -2464,102 +2674,110 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_roamcard_v1_operator_proto_goTypes = []any{
-	(*ListFeeJobsRequest)(nil),        // 0: roamcard.v1.ListFeeJobsRequest
-	(*ListFeeJobsResponse)(nil),       // 1: roamcard.v1.ListFeeJobsResponse
-	(*ReconcileFeeJobRequest)(nil),    // 2: roamcard.v1.ReconcileFeeJobRequest
-	(*ReconcileFeeJobResponse)(nil),   // 3: roamcard.v1.ReconcileFeeJobResponse
-	(*RetryFeeJobRequest)(nil),        // 4: roamcard.v1.RetryFeeJobRequest
-	(*RetryFeeJobResponse)(nil),       // 5: roamcard.v1.RetryFeeJobResponse
-	(*FeeJob)(nil),                    // 6: roamcard.v1.FeeJob
-	(*ReconcileRequest)(nil),          // 7: roamcard.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),         // 8: roamcard.v1.ReconcileResponse
-	(*GetReconciliationRequest)(nil),  // 9: roamcard.v1.GetReconciliationRequest
-	(*GetReconciliationResponse)(nil), // 10: roamcard.v1.GetReconciliationResponse
-	(*Reconciliation)(nil),            // 11: roamcard.v1.Reconciliation
-	(*ReconciledBooks)(nil),           // 12: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),             // 13: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                   // 14: roamcard.v1.Finding
-	(*ListOrderQueueRequest)(nil),     // 15: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),    // 16: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),               // 17: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),       // 18: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),      // 19: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),             // 20: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),              // 21: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                 // 22: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),         // 23: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                 // 24: roamcard.v1.OrderMove
-	(*Evidence)(nil),                  // 25: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),        // 26: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),       // 27: roamcard.v1.DecideOrderResponse
-	(*ListSwitchesRequest)(nil),       // 28: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),      // 29: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),          // 30: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),         // 31: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                    // 32: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),     // 33: google.protobuf.Timestamp
-	(*Order)(nil),                     // 34: roamcard.v1.Order
+	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
+	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
+	(*PruneChallengesRequest)(nil),        // 2: roamcard.v1.PruneChallengesRequest
+	(*PruneChallengesResponse)(nil),       // 3: roamcard.v1.PruneChallengesResponse
+	(*ListFeeJobsRequest)(nil),            // 4: roamcard.v1.ListFeeJobsRequest
+	(*ListFeeJobsResponse)(nil),           // 5: roamcard.v1.ListFeeJobsResponse
+	(*ReconcileFeeJobRequest)(nil),        // 6: roamcard.v1.ReconcileFeeJobRequest
+	(*ReconcileFeeJobResponse)(nil),       // 7: roamcard.v1.ReconcileFeeJobResponse
+	(*RetryFeeJobRequest)(nil),            // 8: roamcard.v1.RetryFeeJobRequest
+	(*RetryFeeJobResponse)(nil),           // 9: roamcard.v1.RetryFeeJobResponse
+	(*FeeJob)(nil),                        // 10: roamcard.v1.FeeJob
+	(*ReconcileRequest)(nil),              // 11: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),             // 12: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),      // 13: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil),     // 14: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),                // 15: roamcard.v1.Reconciliation
+	(*ReconciledBooks)(nil),               // 16: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                 // 17: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                       // 18: roamcard.v1.Finding
+	(*ListOrderQueueRequest)(nil),         // 19: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 20: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 21: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 22: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 23: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),                 // 24: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 25: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 26: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 27: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 28: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 29: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 30: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 31: roamcard.v1.DecideOrderResponse
+	(*ListSwitchesRequest)(nil),           // 32: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 33: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 34: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 35: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 36: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 37: google.protobuf.Timestamp
+	(*Order)(nil),                         // 38: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
-	6,  // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
-	6,  // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	6,  // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	33, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	33, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	11, // 5: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	11, // 6: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	33, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	12, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	13, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	14, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	17, // 11: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	33, // 12: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	33, // 13: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	34, // 14: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	20, // 15: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	21, // 16: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	22, // 17: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	23, // 18: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	24, // 19: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	33, // 20: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	33, // 21: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	33, // 22: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	33, // 23: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	33, // 24: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	33, // 25: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	33, // 26: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	33, // 27: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	33, // 28: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	33, // 29: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	25, // 30: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	17, // 31: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	32, // 32: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	32, // 33: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	33, // 34: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	0,  // 35: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	2,  // 36: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	4,  // 37: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	7,  // 38: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	9,  // 39: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	15, // 40: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	18, // 41: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	26, // 42: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	28, // 43: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	30, // 44: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	1,  // 45: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	3,  // 46: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	5,  // 47: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	8,  // 48: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	10, // 49: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	16, // 50: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	19, // 51: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	27, // 52: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	29, // 53: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	31, // 54: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	45, // [45:55] is the sub-list for method output_type
-	35, // [35:45] is the sub-list for method input_type
+	10, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
+	10, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	10, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	37, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	37, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	15, // 5: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	15, // 6: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	37, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	16, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	17, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	18, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	21, // 11: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	37, // 12: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	37, // 13: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	38, // 14: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	24, // 15: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	25, // 16: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	26, // 17: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	27, // 18: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	28, // 19: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	37, // 20: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	37, // 21: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	37, // 22: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	37, // 23: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	37, // 24: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	37, // 25: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	37, // 26: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	37, // 27: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	37, // 28: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	37, // 29: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	29, // 30: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	21, // 31: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	36, // 32: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	36, // 33: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	37, // 34: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 35: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 36: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 37: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	11, // 38: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	13, // 39: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	19, // 40: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	22, // 41: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	30, // 42: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	32, // 43: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	34, // 44: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 45: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 46: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 47: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 48: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 49: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	12, // 50: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	14, // 51: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	20, // 52: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	23, // 53: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	31, // 54: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	33, // 55: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	35, // 56: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 57: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 58: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	47, // [47:59] is the sub-list for method output_type
+	35, // [35:47] is the sub-list for method input_type
 	35, // [35:35] is the sub-list for extension type_name
 	35, // [35:35] is the sub-list for extension extendee
 	0,  // [0:35] is the sub-list for field type_name
@@ -2572,24 +2790,24 @@ func file_roamcard_v1_operator_proto_init() {
 	}
 	file_roamcard_v1_order_proto_init()
 	file_roamcard_v1_policy_proto_init()
-	file_roamcard_v1_operator_proto_msgTypes[0].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[1].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[6].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[14].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[15].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[16].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[4].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[5].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[20].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[24].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   33,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

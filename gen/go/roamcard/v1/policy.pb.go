@@ -153,7 +153,12 @@ type Policy struct {
 	// The problem codes, beyond those any route may give, that this method answers with.
 	Problems []string `protobuf:"bytes,7,rep,name=problems,proto3" json:"problems,omitempty"`
 	// What a paid method costs.
-	Price         *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
+	Price *Price `protobuf:"bytes,8,opt,name=price,proto3" json:"price,omitempty"`
+	// The HTTP status of success on the REST face; 0 stands for 200.
+	SuccessStatus uint32 `protobuf:"varint,9,opt,name=success_status,json=successStatus,proto3" json:"success_status,omitempty"`
+	// The class whose rate limit applies: challenge, verify, events or reveal. Empty follows from the
+	// rest of the policy: unpaid, operator or poll.
+	Rate          string `protobuf:"bytes,10,opt,name=rate,proto3" json:"rate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -244,6 +249,20 @@ func (x *Policy) GetPrice() *Price {
 	return nil
 }
 
+func (x *Policy) GetSuccessStatus() uint32 {
+	if x != nil {
+		return x.SuccessStatus
+	}
+	return 0
+}
+
+func (x *Policy) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
 // The range of a price in US dollar cents; one price when both ends are the same.
 type Price struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -320,7 +339,7 @@ var File_roamcard_v1_policy_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\n" +
-	"\x18roamcard/v1/policy.proto\x12\vroamcard.v1\x1a google/protobuf/descriptor.proto\"\xb5\x02\n" +
+	"\x18roamcard/v1/policy.proto\x12\vroamcard.v1\x1a google/protobuf/descriptor.proto\"\xf0\x02\n" +
 	"\x06Policy\x12+\n" +
 	"\x06access\x18\x01 \x01(\x0e2\x13.roamcard.v1.AccessR\x06access\x12\x14\n" +
 	"\x05scope\x18\x02 \x01(\tR\x05scope\x12\x12\n" +
@@ -329,7 +348,10 @@ const file_roamcard_v1_policy_proto_rawDesc = "" +
 	"\bno_store\x18\x05 \x01(\bR\anoStore\x12$\n" +
 	"\x0emax_body_bytes\x18\x06 \x01(\rR\fmaxBodyBytes\x12\x1a\n" +
 	"\bproblems\x18\a \x03(\tR\bproblems\x12(\n" +
-	"\x05price\x18\b \x01(\v2\x12.roamcard.v1.PriceR\x05price\"O\n" +
+	"\x05price\x18\b \x01(\v2\x12.roamcard.v1.PriceR\x05price\x12%\n" +
+	"\x0esuccess_status\x18\t \x01(\rR\rsuccessStatus\x12\x12\n" +
+	"\x04rate\x18\n" +
+	" \x01(\tR\x04rate\"O\n" +
 	"\x05Price\x12\"\n" +
 	"\rmin_usd_cents\x18\x01 \x01(\rR\vminUsdCents\x12\"\n" +
 	"\rmax_usd_cents\x18\x02 \x01(\rR\vmaxUsdCents*\x83\x01\n" +

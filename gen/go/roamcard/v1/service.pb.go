@@ -103,6 +103,87 @@ func (x *GetHealthResponse) GetStatus() string {
 	return ""
 }
 
+type GetLivenessRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLivenessRequest) Reset() {
+	*x = GetLivenessRequest{}
+	mi := &file_roamcard_v1_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLivenessRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLivenessRequest) ProtoMessage() {}
+
+func (x *GetLivenessRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLivenessRequest.ProtoReflect.Descriptor instead.
+func (*GetLivenessRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{2}
+}
+
+type GetLivenessResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// `ok`.
+	Status        string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetLivenessResponse) Reset() {
+	*x = GetLivenessResponse{}
+	mi := &file_roamcard_v1_service_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetLivenessResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetLivenessResponse) ProtoMessage() {}
+
+func (x *GetLivenessResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_service_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetLivenessResponse.ProtoReflect.Descriptor instead.
+func (*GetLivenessResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *GetLivenessResponse) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
 type GetReadinessRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -111,7 +192,7 @@ type GetReadinessRequest struct {
 
 func (x *GetReadinessRequest) Reset() {
 	*x = GetReadinessRequest{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[2]
+	mi := &file_roamcard_v1_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -123,7 +204,7 @@ func (x *GetReadinessRequest) String() string {
 func (*GetReadinessRequest) ProtoMessage() {}
 
 func (x *GetReadinessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[2]
+	mi := &file_roamcard_v1_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -136,7 +217,7 @@ func (x *GetReadinessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReadinessRequest.ProtoReflect.Descriptor instead.
 func (*GetReadinessRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{2}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
 type GetReadinessResponse struct {
@@ -150,7 +231,7 @@ type GetReadinessResponse struct {
 
 func (x *GetReadinessResponse) Reset() {
 	*x = GetReadinessResponse{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[3]
+	mi := &file_roamcard_v1_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -162,7 +243,7 @@ func (x *GetReadinessResponse) String() string {
 func (*GetReadinessResponse) ProtoMessage() {}
 
 func (x *GetReadinessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[3]
+	mi := &file_roamcard_v1_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -175,7 +256,7 @@ func (x *GetReadinessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReadinessResponse.ProtoReflect.Descriptor instead.
 func (*GetReadinessResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{3}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *GetReadinessResponse) GetStatus() string {
@@ -205,7 +286,7 @@ type ReadinessCheck struct {
 
 func (x *ReadinessCheck) Reset() {
 	*x = ReadinessCheck{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[4]
+	mi := &file_roamcard_v1_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -217,7 +298,7 @@ func (x *ReadinessCheck) String() string {
 func (*ReadinessCheck) ProtoMessage() {}
 
 func (x *ReadinessCheck) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[4]
+	mi := &file_roamcard_v1_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -230,7 +311,7 @@ func (x *ReadinessCheck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadinessCheck.ProtoReflect.Descriptor instead.
 func (*ReadinessCheck) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{4}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *ReadinessCheck) GetName() string {
@@ -255,7 +336,7 @@ type GetConfigRequest struct {
 
 func (x *GetConfigRequest) Reset() {
 	*x = GetConfigRequest{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[5]
+	mi := &file_roamcard_v1_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -267,7 +348,7 @@ func (x *GetConfigRequest) String() string {
 func (*GetConfigRequest) ProtoMessage() {}
 
 func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[5]
+	mi := &file_roamcard_v1_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -280,7 +361,7 @@ func (x *GetConfigRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigRequest.ProtoReflect.Descriptor instead.
 func (*GetConfigRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{5}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{7}
 }
 
 type GetConfigResponse struct {
@@ -300,7 +381,7 @@ type GetConfigResponse struct {
 
 func (x *GetConfigResponse) Reset() {
 	*x = GetConfigResponse{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[6]
+	mi := &file_roamcard_v1_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -312,7 +393,7 @@ func (x *GetConfigResponse) String() string {
 func (*GetConfigResponse) ProtoMessage() {}
 
 func (x *GetConfigResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[6]
+	mi := &file_roamcard_v1_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -325,7 +406,7 @@ func (x *GetConfigResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetConfigResponse.ProtoReflect.Descriptor instead.
 func (*GetConfigResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{6}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *GetConfigResponse) GetBaseUrl() string {
@@ -399,7 +480,7 @@ type NetworkConfig struct {
 
 func (x *NetworkConfig) Reset() {
 	*x = NetworkConfig{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[7]
+	mi := &file_roamcard_v1_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -411,7 +492,7 @@ func (x *NetworkConfig) String() string {
 func (*NetworkConfig) ProtoMessage() {}
 
 func (x *NetworkConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[7]
+	mi := &file_roamcard_v1_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -424,7 +505,7 @@ func (x *NetworkConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkConfig.ProtoReflect.Descriptor instead.
 func (*NetworkConfig) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{7}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *NetworkConfig) GetNetwork() string {
@@ -522,7 +603,7 @@ type CardConfig struct {
 
 func (x *CardConfig) Reset() {
 	*x = CardConfig{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[8]
+	mi := &file_roamcard_v1_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -534,7 +615,7 @@ func (x *CardConfig) String() string {
 func (*CardConfig) ProtoMessage() {}
 
 func (x *CardConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[8]
+	mi := &file_roamcard_v1_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -547,7 +628,7 @@ func (x *CardConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CardConfig.ProtoReflect.Descriptor instead.
 func (*CardConfig) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{8}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *CardConfig) GetWalletPaymentUsdCents() uint32 {
@@ -621,7 +702,7 @@ type LimitConfig struct {
 
 func (x *LimitConfig) Reset() {
 	*x = LimitConfig{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[9]
+	mi := &file_roamcard_v1_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -633,7 +714,7 @@ func (x *LimitConfig) String() string {
 func (*LimitConfig) ProtoMessage() {}
 
 func (x *LimitConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[9]
+	mi := &file_roamcard_v1_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -646,7 +727,7 @@ func (x *LimitConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitConfig.ProtoReflect.Descriptor instead.
 func (*LimitConfig) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{9}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *LimitConfig) GetIdempotencyKeyMaxLength() uint32 {
@@ -698,6 +779,9 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x19roamcard/v1/service.proto\x12\vroamcard.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x18roamcard/v1/policy.proto\"\x12\n" +
 	"\x10GetHealthRequest\"+\n" +
 	"\x11GetHealthResponse\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\"\x14\n" +
+	"\x12GetLivenessRequest\"-\n" +
+	"\x13GetLivenessResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\"\x15\n" +
 	"\x13GetReadinessRequest\"c\n" +
 	"\x14GetReadinessResponse\x12\x16\n" +
@@ -746,9 +830,10 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12'\n" +
 	"\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n" +
 	"\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n" +
-	"\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xff\x02\n" +
+	"\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xec\x03\n" +
 	"\x0eRuntimeService\x12w\n" +
-	"\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse\"+\x8a\xb5\x18\x15\b\x01(\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\t\x12\a/health\x90\x02\x01\x12y\n" +
+	"\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse\"+\x8a\xb5\x18\x15\b\x01(\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\t\x12\a/health\x90\x02\x01\x12k\n" +
+	"\vGetLiveness\x12\x1f.roamcard.v1.GetLivenessRequest\x1a .roamcard.v1.GetLivenessResponse\"\x19\x8a\xb5\x18\x04\b\x01(\x01\x82\xd3\xe4\x93\x02\b\x12\x06/livez\x90\x02\x01\x12y\n" +
 	"\fGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse\"$\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\b\x12\x06/ready\x90\x02\x01\x12y\n" +
 	"\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse\"-\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\r\x12\v/api/config\x90\x02\x01B\xa8\x01\n" +
 	"\x0fcom.roamcard.v1B\fServiceProtoP\x01Z:github.com/roamcard/roamcard/gen/go/roamcard/v1;roamcardv1\xa2\x02\x03RXX\xaa\x02\vRoamcard.V1\xca\x02\vRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\fRoamcard::V1b\x06proto3"
@@ -765,35 +850,39 @@ func file_roamcard_v1_service_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_service_proto_rawDescData
 }
 
-var file_roamcard_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_roamcard_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_roamcard_v1_service_proto_goTypes = []any{
 	(*GetHealthRequest)(nil),     // 0: roamcard.v1.GetHealthRequest
 	(*GetHealthResponse)(nil),    // 1: roamcard.v1.GetHealthResponse
-	(*GetReadinessRequest)(nil),  // 2: roamcard.v1.GetReadinessRequest
-	(*GetReadinessResponse)(nil), // 3: roamcard.v1.GetReadinessResponse
-	(*ReadinessCheck)(nil),       // 4: roamcard.v1.ReadinessCheck
-	(*GetConfigRequest)(nil),     // 5: roamcard.v1.GetConfigRequest
-	(*GetConfigResponse)(nil),    // 6: roamcard.v1.GetConfigResponse
-	(*NetworkConfig)(nil),        // 7: roamcard.v1.NetworkConfig
-	(*CardConfig)(nil),           // 8: roamcard.v1.CardConfig
-	(*LimitConfig)(nil),          // 9: roamcard.v1.LimitConfig
+	(*GetLivenessRequest)(nil),   // 2: roamcard.v1.GetLivenessRequest
+	(*GetLivenessResponse)(nil),  // 3: roamcard.v1.GetLivenessResponse
+	(*GetReadinessRequest)(nil),  // 4: roamcard.v1.GetReadinessRequest
+	(*GetReadinessResponse)(nil), // 5: roamcard.v1.GetReadinessResponse
+	(*ReadinessCheck)(nil),       // 6: roamcard.v1.ReadinessCheck
+	(*GetConfigRequest)(nil),     // 7: roamcard.v1.GetConfigRequest
+	(*GetConfigResponse)(nil),    // 8: roamcard.v1.GetConfigResponse
+	(*NetworkConfig)(nil),        // 9: roamcard.v1.NetworkConfig
+	(*CardConfig)(nil),           // 10: roamcard.v1.CardConfig
+	(*LimitConfig)(nil),          // 11: roamcard.v1.LimitConfig
 }
 var file_roamcard_v1_service_proto_depIdxs = []int32{
-	4, // 0: roamcard.v1.GetReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
-	7, // 1: roamcard.v1.GetConfigResponse.network:type_name -> roamcard.v1.NetworkConfig
-	8, // 2: roamcard.v1.GetConfigResponse.card:type_name -> roamcard.v1.CardConfig
-	9, // 3: roamcard.v1.GetConfigResponse.limits:type_name -> roamcard.v1.LimitConfig
-	0, // 4: roamcard.v1.RuntimeService.GetHealth:input_type -> roamcard.v1.GetHealthRequest
-	2, // 5: roamcard.v1.RuntimeService.GetReadiness:input_type -> roamcard.v1.GetReadinessRequest
-	5, // 6: roamcard.v1.RuntimeService.GetConfig:input_type -> roamcard.v1.GetConfigRequest
-	1, // 7: roamcard.v1.RuntimeService.GetHealth:output_type -> roamcard.v1.GetHealthResponse
-	3, // 8: roamcard.v1.RuntimeService.GetReadiness:output_type -> roamcard.v1.GetReadinessResponse
-	6, // 9: roamcard.v1.RuntimeService.GetConfig:output_type -> roamcard.v1.GetConfigResponse
-	7, // [7:10] is the sub-list for method output_type
-	4, // [4:7] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6,  // 0: roamcard.v1.GetReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
+	9,  // 1: roamcard.v1.GetConfigResponse.network:type_name -> roamcard.v1.NetworkConfig
+	10, // 2: roamcard.v1.GetConfigResponse.card:type_name -> roamcard.v1.CardConfig
+	11, // 3: roamcard.v1.GetConfigResponse.limits:type_name -> roamcard.v1.LimitConfig
+	0,  // 4: roamcard.v1.RuntimeService.GetHealth:input_type -> roamcard.v1.GetHealthRequest
+	2,  // 5: roamcard.v1.RuntimeService.GetLiveness:input_type -> roamcard.v1.GetLivenessRequest
+	4,  // 6: roamcard.v1.RuntimeService.GetReadiness:input_type -> roamcard.v1.GetReadinessRequest
+	7,  // 7: roamcard.v1.RuntimeService.GetConfig:input_type -> roamcard.v1.GetConfigRequest
+	1,  // 8: roamcard.v1.RuntimeService.GetHealth:output_type -> roamcard.v1.GetHealthResponse
+	3,  // 9: roamcard.v1.RuntimeService.GetLiveness:output_type -> roamcard.v1.GetLivenessResponse
+	5,  // 10: roamcard.v1.RuntimeService.GetReadiness:output_type -> roamcard.v1.GetReadinessResponse
+	8,  // 11: roamcard.v1.RuntimeService.GetConfig:output_type -> roamcard.v1.GetConfigResponse
+	8,  // [8:12] is the sub-list for method output_type
+	4,  // [4:8] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_service_proto_init() }
@@ -808,7 +897,7 @@ func file_roamcard_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_service_proto_rawDesc), len(file_roamcard_v1_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   10,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

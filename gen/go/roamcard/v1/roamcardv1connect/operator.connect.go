@@ -63,6 +63,12 @@ const (
 	// OperatorServiceSetSwitchProcedure is the fully-qualified name of the OperatorService's SetSwitch
 	// RPC.
 	OperatorServiceSetSwitchProcedure = "/roamcard.v1.OperatorService/SetSwitch"
+	// OperatorServiceGetChallengeRetentionProcedure is the fully-qualified name of the
+	// OperatorService's GetChallengeRetention RPC.
+	OperatorServiceGetChallengeRetentionProcedure = "/roamcard.v1.OperatorService/GetChallengeRetention"
+	// OperatorServicePruneChallengesProcedure is the fully-qualified name of the OperatorService's
+	// PruneChallenges RPC.
+	OperatorServicePruneChallengesProcedure = "/roamcard.v1.OperatorService/PruneChallenges"
 )
 
 // OperatorServiceClient is a client for the roamcard.v1.OperatorService service.
@@ -91,6 +97,11 @@ type OperatorServiceClient interface {
 	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
 	// on. A product that the configuration has paused stays paused.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
+	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
+	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
+	// Deletes challenges that expired longer ago than they are kept, in batches. Call it again while
+	// some remain.
+	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
 }
 
 // NewOperatorServiceClient constructs a client for the roamcard.v1.OperatorService service. By
@@ -169,21 +180,36 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("SetSwitch")),
 			connect.WithClientOptions(opts...),
 		),
+		getChallengeRetention: connect.NewClient[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse](
+			httpClient,
+			baseURL+OperatorServiceGetChallengeRetentionProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("GetChallengeRetention")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		pruneChallenges: connect.NewClient[v1.PruneChallengesRequest, v1.PruneChallengesResponse](
+			httpClient,
+			baseURL+OperatorServicePruneChallengesProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("PruneChallenges")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // operatorServiceClient implements OperatorServiceClient.
 type operatorServiceClient struct {
-	listFeeJobs       *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
-	reconcileFeeJob   *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
-	retryFeeJob       *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
-	reconcile         *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
-	getReconciliation *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
-	listOrderQueue    *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
-	inspectOrder      *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
-	decideOrder       *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
-	listSwitches      *connect.Client[v1.ListSwitchesRequest, v1.ListSwitchesResponse]
-	setSwitch         *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
+	listFeeJobs           *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
+	reconcileFeeJob       *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
+	retryFeeJob           *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
+	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
+	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
+	listOrderQueue        *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
+	inspectOrder          *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
+	decideOrder           *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
+	listSwitches          *connect.Client[v1.ListSwitchesRequest, v1.ListSwitchesResponse]
+	setSwitch             *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
+	getChallengeRetention *connect.Client[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse]
+	pruneChallenges       *connect.Client[v1.PruneChallengesRequest, v1.PruneChallengesResponse]
 }
 
 // ListFeeJobs calls roamcard.v1.OperatorService.ListFeeJobs.
@@ -276,6 +302,24 @@ func (c *operatorServiceClient) SetSwitch(ctx context.Context, req *v1.SetSwitch
 	return nil, err
 }
 
+// GetChallengeRetention calls roamcard.v1.OperatorService.GetChallengeRetention.
+func (c *operatorServiceClient) GetChallengeRetention(ctx context.Context, req *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error) {
+	response, err := c.getChallengeRetention.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// PruneChallenges calls roamcard.v1.OperatorService.PruneChallenges.
+func (c *operatorServiceClient) PruneChallenges(ctx context.Context, req *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error) {
+	response, err := c.pruneChallenges.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorServiceHandler is an implementation of the roamcard.v1.OperatorService service.
 type OperatorServiceHandler interface {
 	// Lists the jobs that withdraw the platform fee from issued cards, newest first.
@@ -302,6 +346,11 @@ type OperatorServiceHandler interface {
 	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
 	// on. A product that the configuration has paused stays paused.
 	SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error)
+	// How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
+	GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error)
+	// Deletes challenges that expired longer ago than they are kept, in batches. Call it again while
+	// some remain.
+	PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error)
 }
 
 // NewOperatorServiceHandler builds an HTTP handler from the service implementation. It returns the
@@ -376,6 +425,19 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("SetSwitch")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceGetChallengeRetentionHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceGetChallengeRetentionProcedure,
+		svc.GetChallengeRetention,
+		connect.WithSchema(operatorServiceMethods.ByName("GetChallengeRetention")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServicePruneChallengesHandler := connect.NewUnaryHandlerSimple(
+		OperatorServicePruneChallengesProcedure,
+		svc.PruneChallenges,
+		connect.WithSchema(operatorServiceMethods.ByName("PruneChallenges")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/roamcard.v1.OperatorService/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorServiceListFeeJobsProcedure:
@@ -398,6 +460,10 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceListSwitchesHandler.ServeHTTP(w, r)
 		case OperatorServiceSetSwitchProcedure:
 			operatorServiceSetSwitchHandler.ServeHTTP(w, r)
+		case OperatorServiceGetChallengeRetentionProcedure:
+			operatorServiceGetChallengeRetentionHandler.ServeHTTP(w, r)
+		case OperatorServicePruneChallengesProcedure:
+			operatorServicePruneChallengesHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -445,4 +511,12 @@ func (UnimplementedOperatorServiceHandler) ListSwitches(context.Context, *v1.Lis
 
 func (UnimplementedOperatorServiceHandler) SetSwitch(context.Context, *v1.SetSwitchRequest) (*v1.SetSwitchResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.SetSwitch is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) GetChallengeRetention(context.Context, *v1.GetChallengeRetentionRequest) (*v1.GetChallengeRetentionResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetChallengeRetention is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) PruneChallenges(context.Context, *v1.PruneChallengesRequest) (*v1.PruneChallengesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.PruneChallenges is not implemented"))
 }

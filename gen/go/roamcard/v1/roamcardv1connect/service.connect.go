@@ -36,6 +36,9 @@ const (
 	// RuntimeServiceGetHealthProcedure is the fully-qualified name of the RuntimeService's GetHealth
 	// RPC.
 	RuntimeServiceGetHealthProcedure = "/roamcard.v1.RuntimeService/GetHealth"
+	// RuntimeServiceGetLivenessProcedure is the fully-qualified name of the RuntimeService's
+	// GetLiveness RPC.
+	RuntimeServiceGetLivenessProcedure = "/roamcard.v1.RuntimeService/GetLiveness"
 	// RuntimeServiceGetReadinessProcedure is the fully-qualified name of the RuntimeService's
 	// GetReadiness RPC.
 	RuntimeServiceGetReadinessProcedure = "/roamcard.v1.RuntimeService/GetReadiness"
@@ -48,6 +51,8 @@ const (
 type RuntimeServiceClient interface {
 	// Answers 200 while the process and its database work.
 	GetHealth(context.Context, *v1.GetHealthRequest) (*v1.GetHealthResponse, error)
+	// Answers 200 while the process runs, whatever its database does.
+	GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error)
 	// Answers 200 while purchases can be taken and delivered, and 503 otherwise.
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
 	// The public settings: network, asset, payee, fees and limits.
@@ -72,6 +77,13 @@ func NewRuntimeServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		getLiveness: connect.NewClient[v1.GetLivenessRequest, v1.GetLivenessResponse](
+			httpClient,
+			baseURL+RuntimeServiceGetLivenessProcedure,
+			connect.WithSchema(runtimeServiceMethods.ByName("GetLiveness")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		getReadiness: connect.NewClient[v1.GetReadinessRequest, v1.GetReadinessResponse](
 			httpClient,
 			baseURL+RuntimeServiceGetReadinessProcedure,
@@ -92,6 +104,7 @@ func NewRuntimeServiceClient(httpClient connect.HTTPClient, baseURL string, opts
 // runtimeServiceClient implements RuntimeServiceClient.
 type runtimeServiceClient struct {
 	getHealth    *connect.Client[v1.GetHealthRequest, v1.GetHealthResponse]
+	getLiveness  *connect.Client[v1.GetLivenessRequest, v1.GetLivenessResponse]
 	getReadiness *connect.Client[v1.GetReadinessRequest, v1.GetReadinessResponse]
 	getConfig    *connect.Client[v1.GetConfigRequest, v1.GetConfigResponse]
 }
@@ -99,6 +112,15 @@ type runtimeServiceClient struct {
 // GetHealth calls roamcard.v1.RuntimeService.GetHealth.
 func (c *runtimeServiceClient) GetHealth(ctx context.Context, req *v1.GetHealthRequest) (*v1.GetHealthResponse, error) {
 	response, err := c.getHealth.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// GetLiveness calls roamcard.v1.RuntimeService.GetLiveness.
+func (c *runtimeServiceClient) GetLiveness(ctx context.Context, req *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error) {
+	response, err := c.getLiveness.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -127,6 +149,8 @@ func (c *runtimeServiceClient) GetConfig(ctx context.Context, req *v1.GetConfigR
 type RuntimeServiceHandler interface {
 	// Answers 200 while the process and its database work.
 	GetHealth(context.Context, *v1.GetHealthRequest) (*v1.GetHealthResponse, error)
+	// Answers 200 while the process runs, whatever its database does.
+	GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error)
 	// Answers 200 while purchases can be taken and delivered, and 503 otherwise.
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
 	// The public settings: network, asset, payee, fees and limits.
@@ -144,6 +168,13 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 		RuntimeServiceGetHealthProcedure,
 		svc.GetHealth,
 		connect.WithSchema(runtimeServiceMethods.ByName("GetHealth")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	runtimeServiceGetLivenessHandler := connect.NewUnaryHandlerSimple(
+		RuntimeServiceGetLivenessProcedure,
+		svc.GetLiveness,
+		connect.WithSchema(runtimeServiceMethods.ByName("GetLiveness")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -165,6 +196,8 @@ func NewRuntimeServiceHandler(svc RuntimeServiceHandler, opts ...connect.Handler
 		switch r.URL.Path {
 		case RuntimeServiceGetHealthProcedure:
 			runtimeServiceGetHealthHandler.ServeHTTP(w, r)
+		case RuntimeServiceGetLivenessProcedure:
+			runtimeServiceGetLivenessHandler.ServeHTTP(w, r)
 		case RuntimeServiceGetReadinessProcedure:
 			runtimeServiceGetReadinessHandler.ServeHTTP(w, r)
 		case RuntimeServiceGetConfigProcedure:
@@ -180,6 +213,10 @@ type UnimplementedRuntimeServiceHandler struct{}
 
 func (UnimplementedRuntimeServiceHandler) GetHealth(context.Context, *v1.GetHealthRequest) (*v1.GetHealthResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetHealth is not implemented"))
+}
+
+func (UnimplementedRuntimeServiceHandler) GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.RuntimeService.GetLiveness is not implemented"))
 }
 
 func (UnimplementedRuntimeServiceHandler) GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error) {

@@ -14,7 +14,97 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/operator.proto.
  */
 export const file_roamcard_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24i/wEKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmciegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSJsCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAhCCwoJX29yZGVyX2lkIoUBChVMaXN0T3JkZXJRdWV1ZVJlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ0ChZMaXN0T3JkZXJRdWV1ZVJlc3BvbnNlEigKBm9yZGVycxgBIAMoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i0QEKC1F1ZXVlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg0KBW93bmVyGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDgoGcmVhc29uGAYgASgJEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCInChNJbnNwZWN0T3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIqUCChRJbnNwZWN0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyEg0KBW93bmVyGAIgASgJEiwKCHBheW1lbnRzGAMgAygLMhoucm9hbWNhcmQudjEuUGF5bWVudFJlY29yZBIpCgZyZWZ1bmQYBCABKAsyGS5yb2FtY2FyZC52MS5SZWZ1bmRSZWNvcmQSJAoEam9icxgFIAMoCzIWLnJvYW1jYXJkLnYxLkpvYlJlY29yZBIyCgpyZWZlcmVuY2VzGAYgAygLMh4ucm9hbWNhcmQudjEuUHJvdmlkZXJSZWZlcmVuY2USKAoIdGltZWxpbmUYByADKAsyFi5yb2FtY2FyZC52MS5PcmRlck1vdmUijQIKDVBheW1lbnRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEg0KBXBheWVyGAMgASgJEg4KBmFtb3VudBgEIAEoCRINCgVub25jZRgFIAEoCRIYCgt0cmFuc2FjdGlvbhgGIAEoCUgAiAEBEhgKC2RlYWRfcmVhc29uGAcgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uQg4KDF9kZWFkX3JlYXNvbiLSAgoMUmVmdW5kUmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIQCgh0cmVhc3VyeRgDIAEoCRIKCgJ0bxgEIAEoCRIOCgZhbW91bnQYBSABKAkSDQoFbm9uY2UYBiABKAkSMAoMdmFsaWRfYmVmb3JlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0cmFuc2FjdGlvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXNpZ25lZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uIpcCCglKb2JSZWNvcmQSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHYXR0ZW1wdBgEIAEoDRIRCgRzdGVwGAUgASgJSACIAQESFwoKbGFzdF9lcnJvchgGIAEoCUgBiAEBEioKBnJ1bl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwQg0KC19sYXN0X2Vycm9yIkUKEVByb3ZpZGVyUmVmZXJlbmNlEgwKBHN0ZXAYASABKAkSDwoHdmVyc2lvbhgCIAEoDRIRCglyZWZlcmVuY2UYAyABKAkipgEKCU9yZGVyTW92ZRIPCgd2ZXJzaW9uGAEgASgNEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJEg0KBWFjdG9yGAUgASgJEg4KBnJlYXNvbhgGIAEoCRInCghldmlkZW5jZRgHIAMoCzIVLnJvYW1jYXJkLnYxLkV2aWRlbmNlIicKCEV2aWRlbmNlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiRgoSRGVjaWRlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkiPgoTRGVjaWRlT3JkZXJSZXNwb25zZRInCgVvcmRlchgBIAEoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyIhUKE0xpc3RTd2l0Y2hlc1JlcXVlc3QiPQoUTGlzdFN3aXRjaGVzUmVzcG9uc2USJQoIc3dpdGNoZXMYASADKAsyEy5yb2FtY2FyZC52MS5Td2l0Y2giUwoQU2V0U3dpdGNoUmVxdWVzdBIPCgdwcm9kdWN0GAEgASgJEhMKBnBhdXNlZBgCIAEoCEgAiAEBEg4KBnJlYXNvbhgDIAEoCUIJCgdfcGF1c2VkIjgKEVNldFN3aXRjaFJlc3BvbnNlEiMKBnN3aXRjaBgBIAEoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCKdAQoGU3dpdGNoEg8KB3Byb2R1Y3QYASABKAkSDgoGcGF1c2VkGAIgASgIEhMKBnJlYXNvbhgDIAEoCUgAiAEBEhUKCG9wZXJhdG9yGAQgASgJSAGIAQESLgoKY2hhbmdlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3JlYXNvbkILCglfb3BlcmF0b3Iy/wYKD09wZXJhdG9yU2VydmljZRJVCgtMaXN0RmVlSm9icxIfLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVxdWVzdBogLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVzcG9uc2UiA5ACARJcCg9SZWNvbmNpbGVGZWVKb2ISIy5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXF1ZXN0GiQucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USUAoLUmV0cnlGZWVKb2ISHy5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlcXVlc3QaIC5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlc3BvbnNlEkoKCVJlY29uY2lsZRIdLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlcXVlc3QaHi5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXNwb25zZRJnChFHZXRSZWNvbmNpbGlhdGlvbhIlLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2UiA5ACARJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlQm0KD2NvbS5yb2FtY2FyZC52MUINT3BlcmF0b3JQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24i/wEKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmciegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSJsCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAhCCwoJX29yZGVyX2lkIoUBChVMaXN0T3JkZXJRdWV1ZVJlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ0ChZMaXN0T3JkZXJRdWV1ZVJlc3BvbnNlEigKBm9yZGVycxgBIAMoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i0QEKC1F1ZXVlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg0KBW93bmVyGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDgoGcmVhc29uGAYgASgJEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCInChNJbnNwZWN0T3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIqUCChRJbnNwZWN0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyEg0KBW93bmVyGAIgASgJEiwKCHBheW1lbnRzGAMgAygLMhoucm9hbWNhcmQudjEuUGF5bWVudFJlY29yZBIpCgZyZWZ1bmQYBCABKAsyGS5yb2FtY2FyZC52MS5SZWZ1bmRSZWNvcmQSJAoEam9icxgFIAMoCzIWLnJvYW1jYXJkLnYxLkpvYlJlY29yZBIyCgpyZWZlcmVuY2VzGAYgAygLMh4ucm9hbWNhcmQudjEuUHJvdmlkZXJSZWZlcmVuY2USKAoIdGltZWxpbmUYByADKAsyFi5yb2FtY2FyZC52MS5PcmRlck1vdmUijQIKDVBheW1lbnRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEg0KBXBheWVyGAMgASgJEg4KBmFtb3VudBgEIAEoCRINCgVub25jZRgFIAEoCRIYCgt0cmFuc2FjdGlvbhgGIAEoCUgAiAEBEhgKC2RlYWRfcmVhc29uGAcgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uQg4KDF9kZWFkX3JlYXNvbiLSAgoMUmVmdW5kUmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIQCgh0cmVhc3VyeRgDIAEoCRIKCgJ0bxgEIAEoCRIOCgZhbW91bnQYBSABKAkSDQoFbm9uY2UYBiABKAkSMAoMdmFsaWRfYmVmb3JlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0cmFuc2FjdGlvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXNpZ25lZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uIpcCCglKb2JSZWNvcmQSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHYXR0ZW1wdBgEIAEoDRIRCgRzdGVwGAUgASgJSACIAQESFwoKbGFzdF9lcnJvchgGIAEoCUgBiAEBEioKBnJ1bl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwQg0KC19sYXN0X2Vycm9yIkUKEVByb3ZpZGVyUmVmZXJlbmNlEgwKBHN0ZXAYASABKAkSDwoHdmVyc2lvbhgCIAEoDRIRCglyZWZlcmVuY2UYAyABKAkipgEKCU9yZGVyTW92ZRIPCgd2ZXJzaW9uGAEgASgNEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJEg0KBWFjdG9yGAUgASgJEg4KBnJlYXNvbhgGIAEoCRInCghldmlkZW5jZRgHIAMoCzIVLnJvYW1jYXJkLnYxLkV2aWRlbmNlIicKCEV2aWRlbmNlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiRgoSRGVjaWRlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkiPgoTRGVjaWRlT3JkZXJSZXNwb25zZRInCgVvcmRlchgBIAEoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyIhUKE0xpc3RTd2l0Y2hlc1JlcXVlc3QiPQoUTGlzdFN3aXRjaGVzUmVzcG9uc2USJQoIc3dpdGNoZXMYASADKAsyEy5yb2FtY2FyZC52MS5Td2l0Y2giUwoQU2V0U3dpdGNoUmVxdWVzdBIPCgdwcm9kdWN0GAEgASgJEhMKBnBhdXNlZBgCIAEoCEgAiAEBEg4KBnJlYXNvbhgDIAEoCUIJCgdfcGF1c2VkIjgKEVNldFN3aXRjaFJlc3BvbnNlEiMKBnN3aXRjaBgBIAEoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCKdAQoGU3dpdGNoEg8KB3Byb2R1Y3QYASABKAkSDgoGcGF1c2VkGAIgASgIEhMKBnJlYXNvbhgDIAEoCUgAiAEBEhUKCG9wZXJhdG9yGAQgASgJSAGIAQESLgoKY2hhbmdlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3JlYXNvbkILCglfb3BlcmF0b3Iy0ggKD09wZXJhdG9yU2VydmljZRJVCgtMaXN0RmVlSm9icxIfLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVxdWVzdBogLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVzcG9uc2UiA5ACARJcCg9SZWNvbmNpbGVGZWVKb2ISIy5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXF1ZXN0GiQucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USUAoLUmV0cnlGZWVKb2ISHy5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlcXVlc3QaIC5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlc3BvbnNlEkoKCVJlY29uY2lsZRIdLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlcXVlc3QaHi5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXNwb25zZRJnChFHZXRSZWNvbmNpbGlhdGlvbhIlLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2UiA5ACARJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
+
+/**
+ * @generated from message roamcard.v1.GetChallengeRetentionRequest
+ */
+export type GetChallengeRetentionRequest = Message<"roamcard.v1.GetChallengeRetentionRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.GetChallengeRetentionRequest.
+ * Use `create(GetChallengeRetentionRequestSchema)` to create a new message.
+ */
+export const GetChallengeRetentionRequestSchema: GenMessage<GetChallengeRetentionRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 0);
+
+/**
+ * @generated from message roamcard.v1.GetChallengeRetentionResponse
+ */
+export type GetChallengeRetentionResponse = Message<"roamcard.v1.GetChallengeRetentionResponse"> & {
+  /**
+   * How long challenges are kept after they expire.
+   *
+   * @generated from field: uint32 retention_seconds = 1;
+   */
+  retentionSeconds: number;
+
+  /**
+   * @generated from field: uint32 total = 2;
+   */
+  total: number;
+
+  /**
+   * Those that are past their retention.
+   *
+   * @generated from field: uint32 stale = 3;
+   */
+  stale: number;
+
+  /**
+   * How many rows one batch deletes.
+   *
+   * @generated from field: uint32 batch_size = 4;
+   */
+  batchSize: number;
+};
+
+/**
+ * Describes the message roamcard.v1.GetChallengeRetentionResponse.
+ * Use `create(GetChallengeRetentionResponseSchema)` to create a new message.
+ */
+export const GetChallengeRetentionResponseSchema: GenMessage<GetChallengeRetentionResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 1);
+
+/**
+ * @generated from message roamcard.v1.PruneChallengesRequest
+ */
+export type PruneChallengesRequest = Message<"roamcard.v1.PruneChallengesRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.PruneChallengesRequest.
+ * Use `create(PruneChallengesRequestSchema)` to create a new message.
+ */
+export const PruneChallengesRequestSchema: GenMessage<PruneChallengesRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 2);
+
+/**
+ * @generated from message roamcard.v1.PruneChallengesResponse
+ */
+export type PruneChallengesResponse = Message<"roamcard.v1.PruneChallengesResponse"> & {
+  /**
+   * How many challenges were deleted.
+   *
+   * @generated from field: uint32 deleted = 1;
+   */
+  deleted: number;
+
+  /**
+   * How many are left to the next call.
+   *
+   * @generated from field: uint32 remaining = 2;
+   */
+  remaining: number;
+};
+
+/**
+ * Describes the message roamcard.v1.PruneChallengesResponse.
+ * Use `create(PruneChallengesResponseSchema)` to create a new message.
+ */
+export const PruneChallengesResponseSchema: GenMessage<PruneChallengesResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 3);
 
 /**
  * @generated from message roamcard.v1.ListFeeJobsRequest
@@ -47,7 +137,7 @@ export type ListFeeJobsRequest = Message<"roamcard.v1.ListFeeJobsRequest"> & {
  * Use `create(ListFeeJobsRequestSchema)` to create a new message.
  */
 export const ListFeeJobsRequestSchema: GenMessage<ListFeeJobsRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 0);
+  messageDesc(file_roamcard_v1_operator, 4);
 
 /**
  * @generated from message roamcard.v1.ListFeeJobsResponse
@@ -71,7 +161,7 @@ export type ListFeeJobsResponse = Message<"roamcard.v1.ListFeeJobsResponse"> & {
  * Use `create(ListFeeJobsResponseSchema)` to create a new message.
  */
 export const ListFeeJobsResponseSchema: GenMessage<ListFeeJobsResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 1);
+  messageDesc(file_roamcard_v1_operator, 5);
 
 /**
  * @generated from message roamcard.v1.ReconcileFeeJobRequest
@@ -88,7 +178,7 @@ export type ReconcileFeeJobRequest = Message<"roamcard.v1.ReconcileFeeJobRequest
  * Use `create(ReconcileFeeJobRequestSchema)` to create a new message.
  */
 export const ReconcileFeeJobRequestSchema: GenMessage<ReconcileFeeJobRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 2);
+  messageDesc(file_roamcard_v1_operator, 6);
 
 /**
  * @generated from message roamcard.v1.ReconcileFeeJobResponse
@@ -105,7 +195,7 @@ export type ReconcileFeeJobResponse = Message<"roamcard.v1.ReconcileFeeJobRespon
  * Use `create(ReconcileFeeJobResponseSchema)` to create a new message.
  */
 export const ReconcileFeeJobResponseSchema: GenMessage<ReconcileFeeJobResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 3);
+  messageDesc(file_roamcard_v1_operator, 7);
 
 /**
  * @generated from message roamcard.v1.RetryFeeJobRequest
@@ -129,7 +219,7 @@ export type RetryFeeJobRequest = Message<"roamcard.v1.RetryFeeJobRequest"> & {
  * Use `create(RetryFeeJobRequestSchema)` to create a new message.
  */
 export const RetryFeeJobRequestSchema: GenMessage<RetryFeeJobRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 4);
+  messageDesc(file_roamcard_v1_operator, 8);
 
 /**
  * @generated from message roamcard.v1.RetryFeeJobResponse
@@ -146,7 +236,7 @@ export type RetryFeeJobResponse = Message<"roamcard.v1.RetryFeeJobResponse"> & {
  * Use `create(RetryFeeJobResponseSchema)` to create a new message.
  */
 export const RetryFeeJobResponseSchema: GenMessage<RetryFeeJobResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 5);
+  messageDesc(file_roamcard_v1_operator, 9);
 
 /**
  * The withdrawal of the platform fee from one card.
@@ -220,7 +310,7 @@ export type FeeJob = Message<"roamcard.v1.FeeJob"> & {
  * Use `create(FeeJobSchema)` to create a new message.
  */
 export const FeeJobSchema: GenMessage<FeeJob> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 6);
+  messageDesc(file_roamcard_v1_operator, 10);
 
 /**
  * @generated from message roamcard.v1.ReconcileRequest
@@ -233,7 +323,7 @@ export type ReconcileRequest = Message<"roamcard.v1.ReconcileRequest"> & {
  * Use `create(ReconcileRequestSchema)` to create a new message.
  */
 export const ReconcileRequestSchema: GenMessage<ReconcileRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 7);
+  messageDesc(file_roamcard_v1_operator, 11);
 
 /**
  * @generated from message roamcard.v1.ReconcileResponse
@@ -250,7 +340,7 @@ export type ReconcileResponse = Message<"roamcard.v1.ReconcileResponse"> & {
  * Use `create(ReconcileResponseSchema)` to create a new message.
  */
 export const ReconcileResponseSchema: GenMessage<ReconcileResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 8);
+  messageDesc(file_roamcard_v1_operator, 12);
 
 /**
  * @generated from message roamcard.v1.GetReconciliationRequest
@@ -263,7 +353,7 @@ export type GetReconciliationRequest = Message<"roamcard.v1.GetReconciliationReq
  * Use `create(GetReconciliationRequestSchema)` to create a new message.
  */
 export const GetReconciliationRequestSchema: GenMessage<GetReconciliationRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 9);
+  messageDesc(file_roamcard_v1_operator, 13);
 
 /**
  * @generated from message roamcard.v1.GetReconciliationResponse
@@ -280,7 +370,7 @@ export type GetReconciliationResponse = Message<"roamcard.v1.GetReconciliationRe
  * Use `create(GetReconciliationResponseSchema)` to create a new message.
  */
 export const GetReconciliationResponseSchema: GenMessage<GetReconciliationResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 10);
+  messageDesc(file_roamcard_v1_operator, 14);
 
 /**
  * What one comparison of the books found.
@@ -339,7 +429,7 @@ export type Reconciliation = Message<"roamcard.v1.Reconciliation"> & {
  * Use `create(ReconciliationSchema)` to create a new message.
  */
 export const ReconciliationSchema: GenMessage<Reconciliation> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 11);
+  messageDesc(file_roamcard_v1_operator, 15);
 
 /**
  * How much was compared.
@@ -391,7 +481,7 @@ export type ReconciledBooks = Message<"roamcard.v1.ReconciledBooks"> & {
  * Use `create(ReconciledBooksSchema)` to create a new message.
  */
 export const ReconciledBooksSchema: GenMessage<ReconciledBooks> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 12);
+  messageDesc(file_roamcard_v1_operator, 16);
 
 /**
  * What an account of the ledger holds. What the service has is positive, what it owes or earned is negative.
@@ -417,7 +507,7 @@ export type LedgerBalance = Message<"roamcard.v1.LedgerBalance"> & {
  * Use `create(LedgerBalanceSchema)` to create a new message.
  */
 export const LedgerBalanceSchema: GenMessage<LedgerBalance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 13);
+  messageDesc(file_roamcard_v1_operator, 17);
 
 /**
  * One thing that does not match.
@@ -464,7 +554,7 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 14);
+  messageDesc(file_roamcard_v1_operator, 18);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueRequest
@@ -497,7 +587,7 @@ export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest">
  * Use `create(ListOrderQueueRequestSchema)` to create a new message.
  */
 export const ListOrderQueueRequestSchema: GenMessage<ListOrderQueueRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 15);
+  messageDesc(file_roamcard_v1_operator, 19);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueResponse
@@ -521,7 +611,7 @@ export type ListOrderQueueResponse = Message<"roamcard.v1.ListOrderQueueResponse
  * Use `create(ListOrderQueueResponseSchema)` to create a new message.
  */
 export const ListOrderQueueResponseSchema: GenMessage<ListOrderQueueResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 16);
+  messageDesc(file_roamcard_v1_operator, 20);
 
 /**
  * An order as it lies before an operator.
@@ -583,7 +673,7 @@ export type QueuedOrder = Message<"roamcard.v1.QueuedOrder"> & {
  * Use `create(QueuedOrderSchema)` to create a new message.
  */
 export const QueuedOrderSchema: GenMessage<QueuedOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 17);
+  messageDesc(file_roamcard_v1_operator, 21);
 
 /**
  * @generated from message roamcard.v1.InspectOrderRequest
@@ -600,7 +690,7 @@ export type InspectOrderRequest = Message<"roamcard.v1.InspectOrderRequest"> & {
  * Use `create(InspectOrderRequestSchema)` to create a new message.
  */
 export const InspectOrderRequestSchema: GenMessage<InspectOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 18);
+  messageDesc(file_roamcard_v1_operator, 22);
 
 /**
  * @generated from message roamcard.v1.InspectOrderResponse
@@ -661,7 +751,7 @@ export type InspectOrderResponse = Message<"roamcard.v1.InspectOrderResponse"> &
  * Use `create(InspectOrderResponseSchema)` to create a new message.
  */
 export const InspectOrderResponseSchema: GenMessage<InspectOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 19);
+  messageDesc(file_roamcard_v1_operator, 23);
 
 /**
  * One authorization claimed for an order.
@@ -730,7 +820,7 @@ export type PaymentRecord = Message<"roamcard.v1.PaymentRecord"> & {
  * Use `create(PaymentRecordSchema)` to create a new message.
  */
 export const PaymentRecordSchema: GenMessage<PaymentRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 20);
+  messageDesc(file_roamcard_v1_operator, 24);
 
 /**
  * The authorization that brings an order's payment back.
@@ -811,7 +901,7 @@ export type RefundRecord = Message<"roamcard.v1.RefundRecord"> & {
  * Use `create(RefundRecordSchema)` to create a new message.
  */
 export const RefundRecordSchema: GenMessage<RefundRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 21);
+  messageDesc(file_roamcard_v1_operator, 25);
 
 /**
  * One job behind an order.
@@ -876,7 +966,7 @@ export type JobRecord = Message<"roamcard.v1.JobRecord"> & {
  * Use `create(JobRecordSchema)` to create a new message.
  */
 export const JobRecordSchema: GenMessage<JobRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 22);
+  messageDesc(file_roamcard_v1_operator, 26);
 
 /**
  * Our name for one call to a provider.
@@ -911,7 +1001,7 @@ export type ProviderReference = Message<"roamcard.v1.ProviderReference"> & {
  * Use `create(ProviderReferenceSchema)` to create a new message.
  */
 export const ProviderReferenceSchema: GenMessage<ProviderReference> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 23);
+  messageDesc(file_roamcard_v1_operator, 27);
 
 /**
  * One move of an order.
@@ -966,7 +1056,7 @@ export type OrderMove = Message<"roamcard.v1.OrderMove"> & {
  * Use `create(OrderMoveSchema)` to create a new message.
  */
 export const OrderMoveSchema: GenMessage<OrderMove> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 24);
+  messageDesc(file_roamcard_v1_operator, 28);
 
 /**
  * One thing that a move rests on, by name.
@@ -990,7 +1080,7 @@ export type Evidence = Message<"roamcard.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 25);
+  messageDesc(file_roamcard_v1_operator, 29);
 
 /**
  * @generated from message roamcard.v1.DecideOrderRequest
@@ -1022,7 +1112,7 @@ export type DecideOrderRequest = Message<"roamcard.v1.DecideOrderRequest"> & {
  * Use `create(DecideOrderRequestSchema)` to create a new message.
  */
 export const DecideOrderRequestSchema: GenMessage<DecideOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 26);
+  messageDesc(file_roamcard_v1_operator, 30);
 
 /**
  * @generated from message roamcard.v1.DecideOrderResponse
@@ -1039,7 +1129,7 @@ export type DecideOrderResponse = Message<"roamcard.v1.DecideOrderResponse"> & {
  * Use `create(DecideOrderResponseSchema)` to create a new message.
  */
 export const DecideOrderResponseSchema: GenMessage<DecideOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 27);
+  messageDesc(file_roamcard_v1_operator, 31);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesRequest
@@ -1052,7 +1142,7 @@ export type ListSwitchesRequest = Message<"roamcard.v1.ListSwitchesRequest"> & {
  * Use `create(ListSwitchesRequestSchema)` to create a new message.
  */
 export const ListSwitchesRequestSchema: GenMessage<ListSwitchesRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 28);
+  messageDesc(file_roamcard_v1_operator, 32);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesResponse
@@ -1069,7 +1159,7 @@ export type ListSwitchesResponse = Message<"roamcard.v1.ListSwitchesResponse"> &
  * Use `create(ListSwitchesResponseSchema)` to create a new message.
  */
 export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 29);
+  messageDesc(file_roamcard_v1_operator, 33);
 
 /**
  * @generated from message roamcard.v1.SetSwitchRequest
@@ -1102,7 +1192,7 @@ export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
  * Use `create(SetSwitchRequestSchema)` to create a new message.
  */
 export const SetSwitchRequestSchema: GenMessage<SetSwitchRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 30);
+  messageDesc(file_roamcard_v1_operator, 34);
 
 /**
  * @generated from message roamcard.v1.SetSwitchResponse
@@ -1119,7 +1209,7 @@ export type SetSwitchResponse = Message<"roamcard.v1.SetSwitchResponse"> & {
  * Use `create(SetSwitchResponseSchema)` to create a new message.
  */
 export const SetSwitchResponseSchema: GenMessage<SetSwitchResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 31);
+  messageDesc(file_roamcard_v1_operator, 35);
 
 /**
  * The kill switch of one product.
@@ -1164,7 +1254,7 @@ export type Switch = Message<"roamcard.v1.Switch"> & {
  * Use `create(SwitchSchema)` to create a new message.
  */
 export const SwitchSchema: GenMessage<Switch> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 32);
+  messageDesc(file_roamcard_v1_operator, 36);
 
 /**
  * OperatorService is for the people who run the service. Every use is written to the audit trail
@@ -1276,6 +1366,27 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof SetSwitchRequestSchema;
     output: typeof SetSwitchResponseSchema;
+  },
+  /**
+   * How many sign-in and reveal challenges are kept, and how many of them pruning would delete.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.GetChallengeRetention
+   */
+  getChallengeRetention: {
+    methodKind: "unary";
+    input: typeof GetChallengeRetentionRequestSchema;
+    output: typeof GetChallengeRetentionResponseSchema;
+  },
+  /**
+   * Deletes challenges that expired longer ago than they are kept, in batches. Call it again while
+   * some remain.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.PruneChallenges
+   */
+  pruneChallenges: {
+    methodKind: "unary";
+    input: typeof PruneChallengesRequestSchema;
+    output: typeof PruneChallengesResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_roamcard_v1_operator, 0);

@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/service.proto.
  */
 export const file_roamcard_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Chlyb2FtY2FyZC92MS9zZXJ2aWNlLnByb3RvEgtyb2FtY2FyZC52MSISChBHZXRIZWFsdGhSZXF1ZXN0IiMKEUdldEhlYWx0aFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCSIVChNHZXRSZWFkaW5lc3NSZXF1ZXN0IlMKFEdldFJlYWRpbmVzc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCRIrCgZjaGVja3MYAiADKAsyGy5yb2FtY2FyZC52MS5SZWFkaW5lc3NDaGVjayIuCg5SZWFkaW5lc3NDaGVjaxIMCgRuYW1lGAEgASgJEg4KBnN0YXR1cxgCIAEoCSISChBHZXRDb25maWdSZXF1ZXN0IuABChFHZXRDb25maWdSZXNwb25zZRIQCghiYXNlX3VybBgBIAEoCRIrCgduZXR3b3JrGAIgASgLMhoucm9hbWNhcmQudjEuTmV0d29ya0NvbmZpZxIlCgRjYXJkGAMgASgLMhcucm9hbWNhcmQudjEuQ2FyZENvbmZpZxIoCgZsaW1pdHMYBCABKAsyGC5yb2FtY2FyZC52MS5MaW1pdENvbmZpZxIVCg10cmVhc3VyeV9tb2RlGAUgASgJEhMKC2Vudmlyb25tZW50GAYgASgJEg8KB3ZlcnNpb24YByABKAki4gEKDU5ldHdvcmtDb25maWcSDwoHbmV0d29yaxgBIAEoCRIQCghjaGFpbl9pZBgCIAEoDRINCgVhc3NldBgDIAEoCRIUCgxhc3NldF9zeW1ib2wYBCABKAkSFgoOYXNzZXRfZGVjaW1hbHMYBSABKA0SEgoKYXNzZXRfbmFtZRgGIAEoCRIVCg1hc3NldF92ZXJzaW9uGAcgASgJEg4KBnBheV90bxgIIAEoCRIQCghwcm90b2NvbBgJIAEoCRIUCgx4NDAyX3ZlcnNpb24YCiABKA0SDgoGc2NoZW1lGAsgASgJIokCCgpDYXJkQ29uZmlnEiAKGHdhbGxldF9wYXltZW50X3VzZF9jZW50cxgBIAEoDRIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYAiABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgDIAEoDRIbChNtaW5fb3JkZXJfdXNkX2NlbnRzGAQgASgNEh8KF2RlZmF1bHRfb3JkZXJfdXNkX2NlbnRzGAUgASgNEhsKE21heF9vcmRlcl91c2RfY2VudHMYBiABKA0SFAoMbG9hZF9mZWVfYnBzGAcgASgNEhQKDGlzc3VlX3BhdXNlZBgIIAEoCCLSAQoLTGltaXRDb25maWcSIgoaaWRlbXBvdGVuY3lfa2V5X21heF9sZW5ndGgYASABKA0SHwoXcHVyY2hhc2VfYm9keV9tYXhfYnl0ZXMYAiABKA0SIAoYcGF5bWVudF9oZWFkZXJfbWF4X2J5dGVzGAMgASgNEhcKD3Nlc3Npb25fc2Vjb25kcxgEIAEoDRIhChlzaWduX2luX2NoYWxsZW5nZV9zZWNvbmRzGAUgASgNEiAKGHJldmVhbF9jaGFsbGVuZ2Vfc2Vjb25kcxgGIAEoDTKMAgoOUnVudGltZVNlcnZpY2USTwoJR2V0SGVhbHRoEh0ucm9hbWNhcmQudjEuR2V0SGVhbHRoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkdldEhlYWx0aFJlc3BvbnNlIgOQAgESWAoMR2V0UmVhZGluZXNzEiAucm9hbWNhcmQudjEuR2V0UmVhZGluZXNzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkdldFJlYWRpbmVzc1Jlc3BvbnNlIgOQAgESTwoJR2V0Q29uZmlnEh0ucm9hbWNhcmQudjEuR2V0Q29uZmlnUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkdldENvbmZpZ1Jlc3BvbnNlIgOQAgFCbAoPY29tLnJvYW1jYXJkLnYxQgxTZXJ2aWNlUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z");
+  fileDesc("Chlyb2FtY2FyZC92MS9zZXJ2aWNlLnByb3RvEgtyb2FtY2FyZC52MSISChBHZXRIZWFsdGhSZXF1ZXN0IiMKEUdldEhlYWx0aFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCSIUChJHZXRMaXZlbmVzc1JlcXVlc3QiJQoTR2V0TGl2ZW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkiFQoTR2V0UmVhZGluZXNzUmVxdWVzdCJTChRHZXRSZWFkaW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSKwoGY2hlY2tzGAIgAygLMhsucm9hbWNhcmQudjEuUmVhZGluZXNzQ2hlY2siLgoOUmVhZGluZXNzQ2hlY2sSDAoEbmFtZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkiEgoQR2V0Q29uZmlnUmVxdWVzdCLgAQoRR2V0Q29uZmlnUmVzcG9uc2USEAoIYmFzZV91cmwYASABKAkSKwoHbmV0d29yaxgCIAEoCzIaLnJvYW1jYXJkLnYxLk5ldHdvcmtDb25maWcSJQoEY2FyZBgDIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRDb25maWcSKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuTGltaXRDb25maWcSFQoNdHJlYXN1cnlfbW9kZRgFIAEoCRITCgtlbnZpcm9ubWVudBgGIAEoCRIPCgd2ZXJzaW9uGAcgASgJIuIBCg1OZXR3b3JrQ29uZmlnEg8KB25ldHdvcmsYASABKAkSEAoIY2hhaW5faWQYAiABKA0SDQoFYXNzZXQYAyABKAkSFAoMYXNzZXRfc3ltYm9sGAQgASgJEhYKDmFzc2V0X2RlY2ltYWxzGAUgASgNEhIKCmFzc2V0X25hbWUYBiABKAkSFQoNYXNzZXRfdmVyc2lvbhgHIAEoCRIOCgZwYXlfdG8YCCABKAkSEAoIcHJvdG9jb2wYCSABKAkSFAoMeDQwMl92ZXJzaW9uGAogASgNEg4KBnNjaGVtZRgLIAEoCSKJAgoKQ2FyZENvbmZpZxIgChh3YWxsZXRfcGF5bWVudF91c2RfY2VudHMYASABKA0SIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAIgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYAyABKA0SGwoTbWluX29yZGVyX3VzZF9jZW50cxgEIAEoDRIfChdkZWZhdWx0X29yZGVyX3VzZF9jZW50cxgFIAEoDRIbChNtYXhfb3JkZXJfdXNkX2NlbnRzGAYgASgNEhQKDGxvYWRfZmVlX2JwcxgHIAEoDRIUCgxpc3N1ZV9wYXVzZWQYCCABKAgi0gEKC0xpbWl0Q29uZmlnEiIKGmlkZW1wb3RlbmN5X2tleV9tYXhfbGVuZ3RoGAEgASgNEh8KF3B1cmNoYXNlX2JvZHlfbWF4X2J5dGVzGAIgASgNEiAKGHBheW1lbnRfaGVhZGVyX21heF9ieXRlcxgDIAEoDRIXCg9zZXNzaW9uX3NlY29uZHMYBCABKA0SIQoZc2lnbl9pbl9jaGFsbGVuZ2Vfc2Vjb25kcxgFIAEoDRIgChhyZXZlYWxfY2hhbGxlbmdlX3NlY29uZHMYBiABKA0y4wIKDlJ1bnRpbWVTZXJ2aWNlEk8KCUdldEhlYWx0aBIdLnJvYW1jYXJkLnYxLkdldEhlYWx0aFJlcXVlc3QaHi5yb2FtY2FyZC52MS5HZXRIZWFsdGhSZXNwb25zZSIDkAIBElUKC0dldExpdmVuZXNzEh8ucm9hbWNhcmQudjEuR2V0TGl2ZW5lc3NSZXF1ZXN0GiAucm9hbWNhcmQudjEuR2V0TGl2ZW5lc3NSZXNwb25zZSIDkAIBElgKDEdldFJlYWRpbmVzcxIgLnJvYW1jYXJkLnYxLkdldFJlYWRpbmVzc1JlcXVlc3QaIS5yb2FtY2FyZC52MS5HZXRSZWFkaW5lc3NSZXNwb25zZSIDkAIBEk8KCUdldENvbmZpZxIdLnJvYW1jYXJkLnYxLkdldENvbmZpZ1JlcXVlc3QaHi5yb2FtY2FyZC52MS5HZXRDb25maWdSZXNwb25zZSIDkAIBQmwKD2NvbS5yb2FtY2FyZC52MUIMU2VydmljZVByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw");
 
 /**
  * @generated from message roamcard.v1.GetHealthRequest
@@ -45,6 +45,38 @@ export const GetHealthResponseSchema: GenMessage<GetHealthResponse> = /*@__PURE_
   messageDesc(file_roamcard_v1_service, 1);
 
 /**
+ * @generated from message roamcard.v1.GetLivenessRequest
+ */
+export type GetLivenessRequest = Message<"roamcard.v1.GetLivenessRequest"> & {
+};
+
+/**
+ * Describes the message roamcard.v1.GetLivenessRequest.
+ * Use `create(GetLivenessRequestSchema)` to create a new message.
+ */
+export const GetLivenessRequestSchema: GenMessage<GetLivenessRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_service, 2);
+
+/**
+ * @generated from message roamcard.v1.GetLivenessResponse
+ */
+export type GetLivenessResponse = Message<"roamcard.v1.GetLivenessResponse"> & {
+  /**
+   * `ok`.
+   *
+   * @generated from field: string status = 1;
+   */
+  status: string;
+};
+
+/**
+ * Describes the message roamcard.v1.GetLivenessResponse.
+ * Use `create(GetLivenessResponseSchema)` to create a new message.
+ */
+export const GetLivenessResponseSchema: GenMessage<GetLivenessResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_service, 3);
+
+/**
  * @generated from message roamcard.v1.GetReadinessRequest
  */
 export type GetReadinessRequest = Message<"roamcard.v1.GetReadinessRequest"> & {
@@ -55,7 +87,7 @@ export type GetReadinessRequest = Message<"roamcard.v1.GetReadinessRequest"> & {
  * Use `create(GetReadinessRequestSchema)` to create a new message.
  */
 export const GetReadinessRequestSchema: GenMessage<GetReadinessRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 2);
+  messageDesc(file_roamcard_v1_service, 4);
 
 /**
  * @generated from message roamcard.v1.GetReadinessResponse
@@ -79,7 +111,7 @@ export type GetReadinessResponse = Message<"roamcard.v1.GetReadinessResponse"> &
  * Use `create(GetReadinessResponseSchema)` to create a new message.
  */
 export const GetReadinessResponseSchema: GenMessage<GetReadinessResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 3);
+  messageDesc(file_roamcard_v1_service, 5);
 
 /**
  * One thing purchases depend on.
@@ -107,7 +139,7 @@ export type ReadinessCheck = Message<"roamcard.v1.ReadinessCheck"> & {
  * Use `create(ReadinessCheckSchema)` to create a new message.
  */
 export const ReadinessCheckSchema: GenMessage<ReadinessCheck> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 4);
+  messageDesc(file_roamcard_v1_service, 6);
 
 /**
  * @generated from message roamcard.v1.GetConfigRequest
@@ -120,7 +152,7 @@ export type GetConfigRequest = Message<"roamcard.v1.GetConfigRequest"> & {
  * Use `create(GetConfigRequestSchema)` to create a new message.
  */
 export const GetConfigRequestSchema: GenMessage<GetConfigRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 5);
+  messageDesc(file_roamcard_v1_service, 7);
 
 /**
  * @generated from message roamcard.v1.GetConfigResponse
@@ -171,7 +203,7 @@ export type GetConfigResponse = Message<"roamcard.v1.GetConfigResponse"> & {
  * Use `create(GetConfigResponseSchema)` to create a new message.
  */
 export const GetConfigResponseSchema: GenMessage<GetConfigResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 6);
+  messageDesc(file_roamcard_v1_service, 8);
 
 /**
  * Where and in what payments are made.
@@ -244,7 +276,7 @@ export type NetworkConfig = Message<"roamcard.v1.NetworkConfig"> & {
  * Use `create(NetworkConfigSchema)` to create a new message.
  */
 export const NetworkConfigSchema: GenMessage<NetworkConfig> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 7);
+  messageDesc(file_roamcard_v1_service, 9);
 
 /**
  * What cards cost.
@@ -300,7 +332,7 @@ export type CardConfig = Message<"roamcard.v1.CardConfig"> & {
  * Use `create(CardConfigSchema)` to create a new message.
  */
 export const CardConfigSchema: GenMessage<CardConfig> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 8);
+  messageDesc(file_roamcard_v1_service, 10);
 
 /**
  * What requests may be.
@@ -344,7 +376,7 @@ export type LimitConfig = Message<"roamcard.v1.LimitConfig"> & {
  * Use `create(LimitConfigSchema)` to create a new message.
  */
 export const LimitConfigSchema: GenMessage<LimitConfig> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 9);
+  messageDesc(file_roamcard_v1_service, 11);
 
 /**
  * RuntimeService tells whether the service runs, whether it can sell, and under which terms.
@@ -361,6 +393,16 @@ export const RuntimeService: GenService<{
     methodKind: "unary";
     input: typeof GetHealthRequestSchema;
     output: typeof GetHealthResponseSchema;
+  },
+  /**
+   * Answers 200 while the process runs, whatever its database does.
+   *
+   * @generated from rpc roamcard.v1.RuntimeService.GetLiveness
+   */
+  getLiveness: {
+    methodKind: "unary";
+    input: typeof GetLivenessRequestSchema;
+    output: typeof GetLivenessResponseSchema;
   },
   /**
    * Answers 200 while purchases can be taken and delivered, and 503 otherwise.

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse
+from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -54,6 +54,12 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def set_switch(self, request: SetSwitchRequest, ctx: RequestContext[SetSwitchRequest, SetSwitchResponse]) -> SetSwitchResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_challenge_retention(self, request: GetChallengeRetentionRequest, ctx: RequestContext[GetChallengeRetentionRequest, GetChallengeRetentionResponse]) -> GetChallengeRetentionResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def prune_challenges(self, request: PruneChallengesRequest, ctx: RequestContext[PruneChallengesRequest, PruneChallengesResponse]) -> PruneChallengesResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -169,6 +175,26 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.set_switch,
+                ),
+                "/roamcard.v1.OperatorService/GetChallengeRetention": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetChallengeRetention",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetChallengeRetentionRequest,
+                        output=GetChallengeRetentionResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_challenge_retention,
+                ),
+                "/roamcard.v1.OperatorService/PruneChallenges": Endpoint.unary(
+                    method=MethodInfo(
+                        name="PruneChallenges",
+                        service_name="roamcard.v1.OperatorService",
+                        input=PruneChallengesRequest,
+                        output=PruneChallengesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.prune_challenges,
                 ),
             },
             interceptors=interceptors,
@@ -394,6 +420,48 @@ class OperatorServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def get_challenge_retention(
+        self,
+        request: GetChallengeRetentionRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetChallengeRetentionResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetChallengeRetention",
+                service_name="roamcard.v1.OperatorService",
+                input=GetChallengeRetentionRequest,
+                output=GetChallengeRetentionResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def prune_challenges(
+        self,
+        request: PruneChallengesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PruneChallengesResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PruneChallenges",
+                service_name="roamcard.v1.OperatorService",
+                input=PruneChallengesRequest,
+                output=PruneChallengesResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
 class OperatorServiceSync(Protocol):
     def list_fee_jobs(self, request: ListFeeJobsRequest, ctx: RequestContext[ListFeeJobsRequest, ListFeeJobsResponse]) -> ListFeeJobsResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
@@ -423,6 +491,12 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def set_switch(self, request: SetSwitchRequest, ctx: RequestContext[SetSwitchRequest, SetSwitchResponse]) -> SetSwitchResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def get_challenge_retention(self, request: GetChallengeRetentionRequest, ctx: RequestContext[GetChallengeRetentionRequest, GetChallengeRetentionResponse]) -> GetChallengeRetentionResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def prune_challenges(self, request: PruneChallengesRequest, ctx: RequestContext[PruneChallengesRequest, PruneChallengesResponse]) -> PruneChallengesResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
 
@@ -536,6 +610,26 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.set_switch,
+                ),
+                "/roamcard.v1.OperatorService/GetChallengeRetention": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetChallengeRetention",
+                        service_name="roamcard.v1.OperatorService",
+                        input=GetChallengeRetentionRequest,
+                        output=GetChallengeRetentionResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_challenge_retention,
+                ),
+                "/roamcard.v1.OperatorService/PruneChallenges": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="PruneChallenges",
+                        service_name="roamcard.v1.OperatorService",
+                        input=PruneChallengesRequest,
+                        output=PruneChallengesResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.prune_challenges,
                 ),
             },
             interceptors=interceptors,
@@ -746,6 +840,46 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=SetSwitchRequest,
                 output=SetSwitchResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def get_challenge_retention(
+        self,
+        request: GetChallengeRetentionRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetChallengeRetentionResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetChallengeRetention",
+                service_name="roamcard.v1.OperatorService",
+                input=GetChallengeRetentionRequest,
+                output=GetChallengeRetentionResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def prune_challenges(
+        self,
+        request: PruneChallengesRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> PruneChallengesResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="PruneChallenges",
+                service_name="roamcard.v1.OperatorService",
+                input=PruneChallengesRequest,
+                output=PruneChallengesResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

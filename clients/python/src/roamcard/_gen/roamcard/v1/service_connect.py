@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .service_pb import GetConfigRequest, GetConfigResponse, GetHealthRequest, GetHealthResponse, GetReadinessRequest, GetReadinessResponse
+from .service_pb import GetConfigRequest, GetConfigResponse, GetHealthRequest, GetHealthResponse, GetLivenessRequest, GetLivenessResponse, GetReadinessRequest, GetReadinessResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 class RuntimeService(Protocol):
     async def get_health(self, request: GetHealthRequest, ctx: RequestContext[GetHealthRequest, GetHealthResponse]) -> GetHealthResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def get_liveness(self, request: GetLivenessRequest, ctx: RequestContext[GetLivenessRequest, GetLivenessResponse]) -> GetLivenessResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_readiness(self, request: GetReadinessRequest, ctx: RequestContext[GetReadinessRequest, GetReadinessResponse]) -> GetReadinessResponse:
@@ -58,6 +61,16 @@ class RuntimeServiceASGIApplication(ConnectASGIApplication[RuntimeService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_health,
+                ),
+                "/roamcard.v1.RuntimeService/GetLiveness": Endpoint.unary(
+                    method=MethodInfo(
+                        name="GetLiveness",
+                        service_name="roamcard.v1.RuntimeService",
+                        input=GetLivenessRequest,
+                        output=GetLivenessResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.get_liveness,
                 ),
                 "/roamcard.v1.RuntimeService/GetReadiness": Endpoint.unary(
                     method=MethodInfo(
@@ -115,6 +128,28 @@ class RuntimeServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def get_liveness(
+        self,
+        request: GetLivenessRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetLivenessResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetLiveness",
+                service_name="roamcard.v1.RuntimeService",
+                input=GetLivenessRequest,
+                output=GetLivenessResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
     async def get_readiness(
         self,
         request: GetReadinessRequest,
@@ -163,6 +198,9 @@ class RuntimeServiceSync(Protocol):
     def get_health(self, request: GetHealthRequest, ctx: RequestContext[GetHealthRequest, GetHealthResponse]) -> GetHealthResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def get_liveness(self, request: GetLivenessRequest, ctx: RequestContext[GetLivenessRequest, GetLivenessResponse]) -> GetLivenessResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def get_readiness(self, request: GetReadinessRequest, ctx: RequestContext[GetReadinessRequest, GetReadinessResponse]) -> GetReadinessResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -190,6 +228,16 @@ class RuntimeServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_health,
+                ),
+                "/roamcard.v1.RuntimeService/GetLiveness": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="GetLiveness",
+                        service_name="roamcard.v1.RuntimeService",
+                        input=GetLivenessRequest,
+                        output=GetLivenessResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.get_liveness,
                 ),
                 "/roamcard.v1.RuntimeService/GetReadiness": EndpointSync.unary(
                     method=MethodInfo(
@@ -240,6 +288,27 @@ class RuntimeServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.RuntimeService",
                 input=GetHealthRequest,
                 output=GetHealthResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def get_liveness(
+        self,
+        request: GetLivenessRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> GetLivenessResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="GetLiveness",
+                service_name="roamcard.v1.RuntimeService",
+                input=GetLivenessRequest,
+                output=GetLivenessResponse,
                 idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
             ),
             headers=headers,

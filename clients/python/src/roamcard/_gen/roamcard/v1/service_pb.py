@@ -63,6 +63,54 @@ class GetHealthResponse(Message[_GetHealthResponseFields]):
 
         status: str
 
+_GetLivenessRequestFields: TypeAlias = NoReturn
+
+class GetLivenessRequest(Message[_GetLivenessRequestFields]):
+    """
+    ```proto
+    message roamcard.v1.GetLivenessRequest
+    ```
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+        ) -> None:
+            pass
+
+_GetLivenessResponseFields: TypeAlias = Literal["status"]
+
+class GetLivenessResponse(Message[_GetLivenessResponseFields]):
+    """
+    ```proto
+    message roamcard.v1.GetLivenessResponse
+    ```
+
+    Attributes:
+        status:
+            `ok`.
+
+            ```proto
+            string status = 1;
+            ```
+    """
+
+    __slots__ = ("status",)
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str = "",
+        ) -> None:
+            pass
+
+        status: str
+
 _GetReadinessRequestFields: TypeAlias = NoReturn
 
 class GetReadinessRequest(Message[_GetReadinessRequestFields]):
@@ -473,11 +521,13 @@ class LimitConfig(Message[_LimitConfigFields]):
 
 
 _DESC = file_desc(
-    b'\n\x19roamcard/v1/service.proto\x12\x0broamcard.v1"\x12\n\x10GetHealthRequest"+\n\x11GetHealthResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x15\n\x13GetReadinessRequest"c\n\x14GetReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"<\n\x0eReadinessCheck\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status"\x12\n\x10GetConfigRequest"\xa4\x02\n\x11GetConfigResponse\x12\x19\n\x08base_url\x18\x01 \x01(\tR\x07baseUrl\x124\n\x07network\x18\x02 \x01(\x0b2\x1a.roamcard.v1.NetworkConfigR\x07network\x12+\n\x04card\x18\x03 \x01(\x0b2\x17.roamcard.v1.CardConfigR\x04card\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.LimitConfigR\x06limits\x12#\n\rtreasury_mode\x18\x05 \x01(\tR\x0ctreasuryMode\x12 \n\x0benvironment\x18\x06 \x01(\tR\x0benvironment\x12\x18\n\x07version\x18\x07 \x01(\tR\x07version"\xd6\x02\n\rNetworkConfig\x12\x18\n\x07network\x18\x01 \x01(\tR\x07network\x12\x19\n\x08chain_id\x18\x02 \x01(\rR\x07chainId\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12!\n\x0casset_symbol\x18\x04 \x01(\tR\x0bassetSymbol\x12%\n\x0easset_decimals\x18\x05 \x01(\rR\rassetDecimals\x12\x1d\n\nasset_name\x18\x06 \x01(\tR\tassetName\x12#\n\rasset_version\x18\x07 \x01(\tR\x0cassetVersion\x12\x15\n\x06pay_to\x18\x08 \x01(\tR\x05payTo\x12\x1a\n\x08protocol\x18\t \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\n \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x0b \x01(\tR\x06scheme"\xae\x03\n\nCardConfig\x127\n\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n\x18card_issue_fee_usd_cents\x18\x02 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x03 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12-\n\x13min_order_usd_cents\x18\x04 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x05 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x06 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x07 \x01(\rR\nloadFeeBps\x12!\n\x0cissue_paused\x18\x08 \x01(\x08R\x0bissuePaused"\xd8\x02\n\x0bLimitConfig\x12;\n\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12\'\n\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\x8c\x02\n\x0eRuntimeService\x12O\n\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse"\x03\x90\x02\x01\x12X\n\x0cGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse"\x03\x90\x02\x01\x12O\n\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse"\x03\x90\x02\x01Bl\n\x0fcom.roamcard.v1B\x0cServiceProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x19roamcard/v1/service.proto\x12\x0broamcard.v1"\x12\n\x10GetHealthRequest"+\n\x11GetHealthResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x14\n\x12GetLivenessRequest"-\n\x13GetLivenessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x15\n\x13GetReadinessRequest"c\n\x14GetReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"<\n\x0eReadinessCheck\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status"\x12\n\x10GetConfigRequest"\xa4\x02\n\x11GetConfigResponse\x12\x19\n\x08base_url\x18\x01 \x01(\tR\x07baseUrl\x124\n\x07network\x18\x02 \x01(\x0b2\x1a.roamcard.v1.NetworkConfigR\x07network\x12+\n\x04card\x18\x03 \x01(\x0b2\x17.roamcard.v1.CardConfigR\x04card\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.LimitConfigR\x06limits\x12#\n\rtreasury_mode\x18\x05 \x01(\tR\x0ctreasuryMode\x12 \n\x0benvironment\x18\x06 \x01(\tR\x0benvironment\x12\x18\n\x07version\x18\x07 \x01(\tR\x07version"\xd6\x02\n\rNetworkConfig\x12\x18\n\x07network\x18\x01 \x01(\tR\x07network\x12\x19\n\x08chain_id\x18\x02 \x01(\rR\x07chainId\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12!\n\x0casset_symbol\x18\x04 \x01(\tR\x0bassetSymbol\x12%\n\x0easset_decimals\x18\x05 \x01(\rR\rassetDecimals\x12\x1d\n\nasset_name\x18\x06 \x01(\tR\tassetName\x12#\n\rasset_version\x18\x07 \x01(\tR\x0cassetVersion\x12\x15\n\x06pay_to\x18\x08 \x01(\tR\x05payTo\x12\x1a\n\x08protocol\x18\t \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\n \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x0b \x01(\tR\x06scheme"\xae\x03\n\nCardConfig\x127\n\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n\x18card_issue_fee_usd_cents\x18\x02 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x03 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12-\n\x13min_order_usd_cents\x18\x04 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x05 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x06 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x07 \x01(\rR\nloadFeeBps\x12!\n\x0cissue_paused\x18\x08 \x01(\x08R\x0bissuePaused"\xd8\x02\n\x0bLimitConfig\x12;\n\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12\'\n\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xe3\x02\n\x0eRuntimeService\x12O\n\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse"\x03\x90\x02\x01\x12U\n\x0bGetLiveness\x12\x1f.roamcard.v1.GetLivenessRequest\x1a .roamcard.v1.GetLivenessResponse"\x03\x90\x02\x01\x12X\n\x0cGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse"\x03\x90\x02\x01\x12O\n\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse"\x03\x90\x02\x01Bl\n\x0fcom.roamcard.v1B\x0cServiceProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [],
     {
         "GetHealthRequest": GetHealthRequest,
         "GetHealthResponse": GetHealthResponse,
+        "GetLivenessRequest": GetLivenessRequest,
+        "GetLivenessResponse": GetLivenessResponse,
         "GetReadinessRequest": GetReadinessRequest,
         "GetReadinessResponse": GetReadinessResponse,
         "ReadinessCheck": ReadinessCheck,
