@@ -1,0 +1,85 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// DefaultRetention is how long challenges and sessions that are over are kept.
+const DefaultRetention = 24 * time.Hour
+
+// Leftovers is where challenges and sessions that are over are counted and deleted.
+type Leftovers interface {
+	// CountChallenges counts all challenges, and those that expired before a time.
+	CountChallenges(ctx context.Context, before time.Time) (all, stale int, err error)
+	// PruneChallenges and PruneSessions delete at most limit that expired before a time, and say how many.
+	PruneChallenges(ctx context.Context, before time.Time, limit int) (int, error)
+	PruneSessions(ctx context.Context, before time.Time, limit int) (int, error)
+	// Looked and Pruned write to the audit trail what an operator did.
+	Looked(ctx context.Context, operator string) error
+	Pruned(ctx context.Context, operator string, deleted int) error
+}
+
+// Retention deletes challenges and sessions that have been over for some time.
+type Retention struct {
+	Store Leftovers
+	Now   func() time.Time
+	// Keep is how long they stay to be looked at; zero stands for DefaultRetention.
+	Keep time.Duration
+}
+
+// PruneBatch is how many rows one statement deletes; a call takes maxBatches of them.
+const PruneBatch = 1000
+
+const maxBatches = 20
+
+// RetentionStatus tells how many challenges there are, and how many of them pruning would delete.
+type RetentionStatus struct {
+	Keep       time.Duration
+	All, Stale int
+}
+
+func (r Retention) before() time.Time { return r.Now().Add(-orDefault(r.Keep, DefaultRetention)) }
+
+// Status counts challenges for an operator.
+func (r Retention) Status(ctx context.Context, operator string) (RetentionStatus, error) {
+	s := RetentionStatus{Keep: orDefault(r.Keep, DefaultRetention)}
+	var err error
+	if s.All, s.Stale, err = r.Store.CountChallenges(ctx, r.before()); err != nil {
+		return s, err
+	}
+	return s, r.Store.Looked(ctx, operator)
+}
+
+// PruneFor prunes challenges for an operator: those deleted, and those left to the next call.
+func (r Retention) PruneFor(ctx context.Context, operator string) (deleted, left int, err error) {
+	if deleted, err = batches(ctx, r.before(), r.Store.PruneChallenges); err != nil {
+		return deleted, 0, fmt.Errorf("prune challenges: %w", err)
+	}
+	if _, left, err = r.Store.CountChallenges(ctx, r.before()); err != nil {
+		return deleted, 0, err
+	}
+	return deleted, left, r.Store.Pruned(ctx, operator, deleted)
+}
+
+// Prune deletes challenges and sessions that are over.
+func (r Retention) Prune(ctx context.Context) error {
+	if _, err := batches(ctx, r.before(), r.Store.PruneChallenges); err != nil {
+		return fmt.Errorf("prune challenges: %w", err)
+	}
+	if _, err := batches(ctx, r.before(), r.Store.PruneSessions); err != nil {
+		return fmt.Errorf("prune sessions: %w", err)
+	}
+	return nil
+}
+
+func batches(ctx context.Context, before time.Time, prune func(context.Context, time.Time, int) (int, error)) (deleted int, err error) {
+	for range maxBatches {
+		n, err := prune(ctx, before, PruneBatch)
+		if deleted += n; err != nil || n < PruneBatch {
+			return deleted, err
+		}
+	}
+	return deleted, nil
+}
