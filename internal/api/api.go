@@ -8,11 +8,14 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -25,7 +28,13 @@ type Config struct {
 	Treasury *reconcile.Reconciler
 	Desk     checkout.Desk
 	Auth     *auth.Auth
-	Terms    payment.Terms
+	// Activity takes product events; Retention forgets challenges and sessions.
+	Activity  *activity.Activity
+	Retention auth.Retention
+	Metrics   *telemetry.Metrics
+	// Limits counts what wallets ask for; nil does not limit.
+	Limits *limit.Limiter
+	Terms  payment.Terms
 	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.
 	BaseURL string
 	// Environment is production or sandbox.

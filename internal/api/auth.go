@@ -26,6 +26,7 @@ func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.Create
 	if err != nil {
 		return nil, err
 	}
+	s.Metrics.SignIn(ctx, "issued")
 	doc, err := typedData(typed)
 	if err != nil {
 		return nil, err
@@ -49,8 +50,10 @@ func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.Verify
 	}
 	session, token, err := s.Auth.Verify(ctx, r)
 	if err != nil {
+		s.Metrics.SignIn(ctx, "refused")
 		return nil, err
 	}
+	s.Metrics.SignIn(ctx, "verified")
 	return &roamcardv1.VerifyChallengeResponse{
 		AccessToken: token.Reveal(), TokenType: "Bearer", Wallet: session.Wallet.String(),
 		Scopes: scopeNames(session.Scopes), ExpiresAt: timestamp(session.ExpiresAt),

@@ -115,7 +115,14 @@ func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.
 }
 
 // RevealCard implements roamcardv1connect.CardServiceHandler. The credentials pass through once.
-func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardRequest) (*roamcardv1.RevealCardResponse, error) {
+func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardRequest) (res *roamcardv1.RevealCardResponse, err error) {
+	defer func() {
+		outcome := "shown"
+		if err != nil {
+			outcome = "refused"
+		}
+		s.Metrics.Revealed(ctx, outcome)
+	}()
 	id, err := cardID(req.GetId())
 	if err != nil {
 		return nil, err
@@ -139,7 +146,7 @@ func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardR
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.RevealCardResponse{CardId: id.String()}
+	res = &roamcardv1.RevealCardResponse{CardId: id.String()}
 	if key == nil || mutant.SealedInTheOpen {
 		res.Credentials = credentialsMessage(secret)
 		return res, nil

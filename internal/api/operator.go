@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
 )
@@ -106,4 +107,24 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 		m.Reason = proto.String(row.LastError)
 	}
 	return m, nil
+}
+
+// GetChallengeRetention implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest) (*roamcardv1.GetChallengeRetentionResponse, error) {
+	status, err := s.Retention.Status(ctx, caller(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetChallengeRetentionResponse{
+		RetentionSeconds: uint32(status.Keep.Seconds()), Total: uint32(status.All), Stale: uint32(status.Stale), BatchSize: auth.PruneBatch,
+	}, nil
+}
+
+// PruneChallenges implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) PruneChallenges(ctx context.Context, _ *roamcardv1.PruneChallengesRequest) (*roamcardv1.PruneChallengesResponse, error) {
+	deleted, left, err := s.Retention.PruneFor(ctx, caller(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.PruneChallengesResponse{Deleted: uint32(deleted), Remaining: uint32(left)}, nil
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 
 	"connectrpc.com/connect"
 
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -28,6 +30,9 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 		Extensions: c.extensions(ctx),
 	})
 	if err != nil {
+		if f, ok := fault.As(err); ok && f.Status == http.StatusPaymentRequired {
+			c.Metrics.Challenged(ctx, string(kind))
+		}
 		return checkout.Sold{}, err
 	}
 	return sold, handOut(call, sold)

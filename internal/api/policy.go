@@ -13,6 +13,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mutant"
 )
 
@@ -28,9 +29,37 @@ func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 	return p, nil
 }
 
-// Policies enforces the policy of every method before its handler runs: who may call, the idempotency
-// header, and no-store.
-func Policies(a *auth.Auth) connect.UnaryInterceptorFunc {
+// RateOf is the class of a method's requests, as the edge counts them by address.
+func RateOf(p *roamcardv1.Policy) limit.Class {
+	switch {
+	case p.GetRate() == string(limit.Reveal):
+		return limit.Poll // its own rate is the owner's, see Policies
+	case p.GetRate() != "":
+		return limit.Class(p.GetRate())
+	case p.GetPaid():
+		return limit.Unpaid
+	case p.GetAccess() == roamcardv1.Access_ACCESS_OPERATOR:
+		return limit.Operator
+	}
+	return limit.Poll
+}
+
+// throttle counts a wallet's requests, whatever address they come from.
+func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
+	if who.Kind != auth.KindWallet {
+		return nil
+	}
+	class := limit.Poll
+	if p.GetRate() == string(limit.Reveal) {
+		class = limit.Reveal
+	}
+	_, _, err := l.Take(class, who.Wallet.Lower())
+	return err
+}
+
+// Policies enforces the policy of every method before its handler runs: who may call and how often, the
+// idempotency header, and no-store.
+func Policies(a *auth.Auth, l *limit.Limiter) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
@@ -43,6 +72,9 @@ func Policies(a *auth.Auth) connect.UnaryInterceptorFunc {
 			}
 			ctx, err = admit(ctx, a, p, req.Header())
 			if err != nil {
+				return nil, err
+			}
+			if err := throttle(l, p, caller(ctx)); err != nil {
 				return nil, err
 			}
 			res, err := next(ctx, req)

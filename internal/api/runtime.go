@@ -24,6 +24,11 @@ func (s RuntimeService) GetHealth(ctx context.Context, _ *roamcardv1.GetHealthRe
 	return &roamcardv1.GetHealthResponse{Status: "ok"}, nil
 }
 
+// GetLiveness implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetLiveness(context.Context, *roamcardv1.GetLivenessRequest) (*roamcardv1.GetLivenessResponse, error) {
+	return &roamcardv1.GetLivenessResponse{Status: "ok"}, nil
+}
+
 // GetReadiness implements roamcardv1connect.RuntimeServiceHandler.
 func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadinessRequest) (*roamcardv1.GetReadinessResponse, error) {
 	res := &roamcardv1.GetReadinessResponse{Status: "ready"}

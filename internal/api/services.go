@@ -39,7 +39,7 @@ type Handler struct {
 // strict JSON, policy, validation. Every method's rules are compiled here, so that a wrong one fails at
 // the start and not on a request.
 func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
-	tracing, err := otelconnect.NewInterceptor(otelconnect.WithoutMetrics())
+	tracing, err := otelconnect.NewInterceptor(otelconnect.WithMeterProvider(c.Metrics.Provider()))
 	if err != nil {
 		return nil, fmt.Errorf("make the tracing interceptor: %w", err)
 	}
@@ -56,7 +56,7 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 	opts := []connect.HandlerOption{
 		connect.WithInterceptors(tracing, Log(log, c.Now), Errors()),
 		JSON(),
-		connect.WithInterceptors(Policies(c.Auth), UnlessPreview(validation)),
+		connect.WithInterceptors(Policies(c.Auth, c.Limits), UnlessPreview(validation)),
 		connect.WithInterceptors(Streams(c, log, validation)),
 		connect.WithReadMaxBytes(maxMessage),
 		connect.WithCompressMinBytes(1024),
@@ -74,6 +74,9 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 		},
 		func() (string, http.Handler) {
 			return roamcardv1connect.NewOperatorServiceHandler(OperatorService{c}, opts...)
+		},
+		func() (string, http.Handler) {
+			return roamcardv1connect.NewActivityServiceHandler(ActivityService{c}, opts...)
 		},
 	} {
 		path, handler := add()

@@ -66,6 +66,9 @@ func (s streams) admitted(ctx context.Context, conn connect.StreamingHandlerConn
 	if ctx, err = admit(ctx, s.Auth, p, conn.RequestHeader()); err != nil {
 		return err
 	}
+	if err := throttle(s.Limits, p, caller(ctx)); err != nil {
+		return err
+	}
 	if p.GetNoStore() {
 		conn.ResponseHeader().Set("Cache-Control", "private, no-store")
 	}

@@ -36,6 +36,11 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return Sold{}, fmt.Errorf("look the purchase up: %w", err)
 	case err != nil:
+		leave, err := c.throttle(ctx, pay.Authorization.From)
+		if err != nil {
+			return c.unlessKnown(ctx, p, pay, err)
+		}
+		defer leave()
 		return c.claim(ctx, p, pay, nil)
 	}
 	return c.claim(ctx, p, pay, &known)
@@ -219,6 +224,7 @@ func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, wake <-
 		case <-wake:
 		case <-look.C:
 		case <-patience.C:
+			c.Metrics.Settled(ctx, string(p.Kind), "unknown")
 			if mutant.UnknownIs402 {
 				return Sold{}, c.reject(ctx, p, nil)
 			}
@@ -240,6 +246,9 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 		return Sold{}, fmt.Errorf("read the payment: %w", errors.Join(err, unknownYet(o.ID)))
 	}
 	if o.Status.Paid() {
+		if replayed {
+			c.Metrics.Replayed(ctx, string(p.Kind))
+		}
 		return c.paid(ctx, o, pay, replayed)
 	}
 	offer, err := c.offer(ctx, p, nil)

@@ -145,6 +145,8 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order) (tim
 		if err := c.Store.Settle(ctx, l.Fence(), pay, m, confirmJob(pay)); err != nil {
 			return 0, fmt.Errorf("record the payment: %w", err)
 		}
+		c.Metrics.Settled(ctx, string(o.Kind), "paid")
+		c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 		faultpoint.Reach("settle.committed")
 		return 0, nil
 	case payment.Gone:
@@ -153,6 +155,8 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order) (tim
 		if err := c.Store.Bury(ctx, l.Fence(), pay, m); err != nil {
 			return 0, fmt.Errorf("record the dead payment: %w", err)
 		}
+		c.Metrics.Settled(ctx, string(o.Kind), "dead")
+		c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 		faultpoint.Reach("bury.committed")
 		return rest, nil
 	case payment.Unknown, payment.Unused:
@@ -191,13 +195,14 @@ func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (ti
 }
 
 func (c *Checkout) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress) error {
-	return c.take(ctx, l, worker(o, to, at))
+	return c.take(ctx, l, o.Kind, worker(o, to, at))
 }
 
-func (c *Checkout) take(ctx context.Context, l *job.Lease, m order.Move) error {
+func (c *Checkout) take(ctx context.Context, l *job.Lease, kind order.Kind, m order.Move) error {
 	if err := c.Store.Move(ctx, l.Fence(), m); err != nil {
 		return fmt.Errorf("move the order to %s: %w", m.To, err)
 	}
+	c.Metrics.Moved(ctx, string(kind), string(m.From), string(m.To))
 	faultpoint.Reach("move.committed")
 	return nil
 }

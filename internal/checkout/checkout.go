@@ -22,8 +22,10 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -152,6 +154,9 @@ type Config struct {
 	QuoteKey []byte
 	// Sandbox lets an idempotency key ending in ~NNN make the sandbox misbehave.
 	Sandbox bool
+	Metrics *telemetry.Metrics
+	// Limits counts new purchases of a payer; nil does not limit.
+	Limits *limit.Limiter
 	// Wait bounds how long Buy waits for a settlement. 20 s.
 	Wait time.Duration
 	// PayableFor is how long an order that was opened can be paid. Zero is half an hour.

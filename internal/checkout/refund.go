@@ -61,7 +61,7 @@ func (c *Checkout) refused(ctx context.Context, l *job.Lease, o order.Order, at 
 	}
 	m := worker(o, to, at)
 	m.Refused = true
-	return c.take(ctx, l, m)
+	return c.take(ctx, l, o.Kind, m)
 }
 
 // refund takes one step of an order's refund. The order leaves refund_pending only when the money has
@@ -165,6 +165,7 @@ func (c *Checkout) refunded(ctx context.Context, l *job.Lease, o order.Order, r 
 	if err := c.Store.Refunded(ctx, l.Fence(), r, m, refundConfirmJob(r)); err != nil {
 		return fmt.Errorf("record the refund: %w", err)
 	}
+	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 	faultpoint.Reach("refund.committed")
 	return nil
 }

@@ -218,5 +218,6 @@ func (r *Runner) report(ctx context.Context, span trace.Span, row Row, o Outcome
 		span.SetStatus(codes.Error, outcome)
 	}
 	span.SetAttributes(attribute.String("job.outcome", outcome), attribute.String("job.step", row.Step))
+	r.Metrics.Attempted(ctx, string(row.Kind), outcome)
 	r.Log.LogAttrs(ctx, level, "job attempt", attrs...)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // ErrShutdown is the cause of a handler's cancelled context when the process stops.
@@ -38,6 +40,7 @@ type Config struct {
 	// for a handler's own Review.
 	OnParked func(ctx context.Context, l *Lease, reason string) error
 	Tracer   trace.TracerProvider
+	Metrics  *telemetry.Metrics
 }
 
 // Runner claims jobs and runs them.

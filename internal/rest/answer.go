@@ -70,7 +70,7 @@ func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded) 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
-	w.WriteHeader(http.StatusOK)
+	w.WriteHeader(rt.success())
 	if w.Header().Get(x402.HeaderResponse) != "" {
 		faultpoint.ReachAfter("answer.half", func() {
 			_, _ = w.Write(body[:len(body)/2])
@@ -80,6 +80,14 @@ func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded) 
 	}
 	// A caller that has gone away is no failure of ours.
 	_, _ = w.Write(body)
+}
+
+// success is the status that the method's policy gives a good answer.
+func (rt *route) success() int {
+	if status := rt.policy.GetSuccessStatus(); status > 0 {
+		return int(status)
+	}
+	return http.StatusOK
 }
 
 // ofConnect says which headers of an answer belong to the inner call alone.

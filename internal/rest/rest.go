@@ -18,7 +18,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 )
 
 // Config is what a Router needs.
@@ -35,6 +37,7 @@ type Router struct {
 	mux *http.ServeMux
 	// operations are the patterns of transcoded routes. The mux would let HEAD run them.
 	operations map[string]bool
+	rates      map[string]limit.Class
 }
 
 // New makes a router without routes.
@@ -43,7 +46,7 @@ func New(cfg Config) *Router {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return &Router{log: log, mux: http.NewServeMux(), operations: map[string]bool{}}
+	return &Router{log: log, mux: http.NewServeMux(), operations: map[string]bool{}, rates: map[string]limit.Class{}}
 }
 
 // Mount adds the REST routes of a service. servicePath and handler are what the generated
@@ -69,9 +72,13 @@ func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 			return fmt.Errorf("mount %s: %w", b.procedure, err)
 		}
 		rt.operations[pattern] = true
+		rt.rates[pattern] = api.RateOf(b.policy)
 	}
 	return nil
 }
+
+// Rate is the class of requests under a pattern of an operation; empty for other patterns.
+func (rt *Router) Rate(pattern string) limit.Class { return rt.rates[pattern] }
 
 // Handle adds a handler under a pattern of http.ServeMux, which answers for itself. As in the mux, a
 // GET pattern also gets HEAD.

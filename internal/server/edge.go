@@ -31,7 +31,8 @@ func (s *Server) chain(routes http.Handler) http.Handler {
 		s.observe,  // one span and one line per request
 		s.recover,  // a panic is a 500 and not a cut connection
 		s.harden,   // headers that keep browsers and caches from harm
-		s.limit,    // sizes; rate limits by caller belong right after it
+		s.limit,    // sizes
+		s.throttle, // rates, by address
 		s.commit,   // what is paid for is seen through
 	}
 	h := routes
@@ -87,6 +88,7 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		),
 		ExposedHeaders: append(connectcors.ExposedHeaders(),
 			"Payment-Required", "Payment-Response", "Retry-After", "Location", "Www-Authenticate", headerRequestID,
+			"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
 		),
 		MaxAge: 7200,
 	})

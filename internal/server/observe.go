@@ -17,7 +17,12 @@ import (
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := s.cfg.Now()
-		route, method := routeOf(s.router.Pattern(r)), methodOf(r)
+		pattern := s.router.Pattern(r)
+		route, method := routeOf(pattern), methodOf(r)
+		// Of a caller's trace we take the ids. What else it carries is the caller's own text, and would go
+		// out with our spans.
+		r.Header.Del("Tracestate")
+		r.Header.Del("Baggage")
 		remote := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := s.tracer.Start(remote, strings.TrimSpace(method+" "+route), trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(
@@ -25,7 +30,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				attribute.String("http.route", route),
 				attribute.String("network.protocol.version", protocolOf(r)),
 			))
-		answer := &recorder{ResponseWriter: w}
+		answer := &recorder{ResponseWriter: w, pattern: pattern}
 		defer func() {
 			status := answer.status
 			if status == 0 {
@@ -36,9 +41,11 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				span.SetStatus(codes.Error, "")
 			}
 			span.End()
+			took := s.cfg.Now().Sub(start)
+			s.cfg.Metrics.Served(ctx, method, route, status, took)
 			s.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "request",
 				slog.String("method", method), slog.String("route", route), slog.String("protocol", r.Proto),
-				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", s.cfg.Now().Sub(start)))
+				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", took))
 		}()
 		next.ServeHTTP(answer, r.WithContext(ctx))
 	})
@@ -68,6 +75,8 @@ func protocolOf(r *http.Request) string { return strings.TrimPrefix(r.Proto, "HT
 // recorder counts what an answer comes to.
 type recorder struct {
 	http.ResponseWriter
+	// pattern is the route's; empty when nothing serves the request.
+	pattern string
 	// status is 0 until the answer begins.
 	status int
 	bytes  int64

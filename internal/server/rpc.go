@@ -26,7 +26,13 @@ func (s *Server) addService(service Service) error {
 	}
 	called := withStatus(service.Handler)
 	for i := range descriptor.Methods().Len() {
-		procedure := service.Path + string(descriptor.Methods().Get(i).Name())
+		method := descriptor.Methods().Get(i)
+		procedure := service.Path + string(method.Name())
+		policy, err := api.PolicyOf(method)
+		if err != nil {
+			return err
+		}
+		s.rates[procedure] = api.RateOf(policy)
 		if err := s.router.Handle(procedure, called); err != nil {
 			return err
 		}

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -18,7 +20,9 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/rest"
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 const (
@@ -55,11 +59,19 @@ type Config struct {
 	Raw map[string]http.Handler
 	// Origins may read answers in a browser; empty stands for every origin.
 	Origins []string
+	// Rates are the classes of raw handlers, by pattern; a handler without one is not limited.
+	Rates map[string]limit.Class
+	// Limits counts requests; nil does not limit.
+	Limits *limit.Limiter
+	// TrustedProxies are believed when they say, in X-Forwarded-For, for whom they ask.
+	TrustedProxies []netip.Prefix
 	// NoCORS are path prefixes that no other origin may use in a browser: the operator routes.
 	NoCORS []string
 	Log    *slog.Logger
 	// Tracing may be nil; then nothing is traced.
 	Tracing trace.TracerProvider
+	// Metrics may be nil; then nothing is counted.
+	Metrics *telemetry.Metrics
 	// DrainTimeout is how long Serve waits for running requests at the end; 0 stands for 30 s.
 	DrainTimeout time.Duration
 	Now          func() time.Time
@@ -69,6 +81,7 @@ type Config struct {
 type Server struct {
 	cfg     Config
 	router  *rest.Router
+	rates   map[string]limit.Class
 	tracer  trace.Tracer
 	refusal *connect.ErrorWriter
 	health  *grpchealth.StaticChecker
@@ -87,6 +100,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg:     cfg,
 		router:  cfg.REST,
+		rates:   map[string]limit.Class{},
 		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/server"),
 		refusal: connect.NewErrorWriter(api.JSON()),
 	}
@@ -134,6 +148,7 @@ func (s *Server) route() error {
 			return err
 		}
 	}
+	maps.Copy(s.rates, s.cfg.Rates)
 	for pattern, handler := range s.cfg.Raw {
 		if err := s.router.Handle(pattern, handler); err != nil {
 			return err

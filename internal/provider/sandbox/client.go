@@ -40,6 +40,8 @@ type ClientConfig struct {
 	Now func() time.Time
 	// Tracer is the process's own if nil.
 	Tracer trace.Tracer
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
 }
 
 // Issuer is the sandbox issuer as the card domain sees it: a card.Issuer, card.Vault and card.Stock.
@@ -52,6 +54,7 @@ type Issuer struct {
 	horizon time.Duration
 	now     func() time.Time
 	tracer  trace.Tracer
+	metrics *telemetry.Metrics
 }
 
 var (
@@ -67,7 +70,7 @@ func Dial(cfg ClientConfig) (*Issuer, error) {
 		return nil, fmt.Errorf("dial the sandbox issuer: %q is not an http URL", cfg.URL)
 	}
 	i := &Issuer{
-		base: base, apiKey: cfg.APIKey, now: cfg.Now, tracer: cfg.Tracer,
+		base: base, apiKey: cfg.APIKey, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics,
 		timeout: cmp.Or(cfg.Timeout, 10*time.Second), horizon: cmp.Or(cfg.Horizon, 30*time.Second),
 		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
@@ -253,6 +256,8 @@ func (i *Issuer) call(ctx context.Context, rq request, into any) error {
 		attribute.String("server.address", i.base.Host),
 	))
 	defer span.End()
+	asked, outcome := i.now(), "ok"
+	defer func() { i.metrics.Asked(ctx, "sandbox", rq.op, outcome, i.now().Sub(asked)) }()
 	status, answer, err := i.exchange(ctx, rq)
 	if status != 0 {
 		span.SetAttributes(attribute.Int("http.response.status_code", status))
@@ -261,8 +266,10 @@ func (i *Issuer) call(ctx context.Context, rq request, into any) error {
 		err = understand(status, answer, rq.confidential, into)
 	}
 	if refusal, no := errors.AsType[*card.Refusal](err); no {
+		outcome = "refused"
 		span.SetAttributes(attribute.String("issuer.refusal", refusal.Code))
 	} else if err != nil {
+		outcome = "unknown"
 		span.SetStatus(codes.Error, err.Error())
 	}
 	return err
