@@ -57,6 +57,7 @@ func dev() *cobra.Command {
 	f.StringVar(&c.FacilitatorURL, "facilitator-url", "", "settle through this x402 facilitator, which has to be on the same chain")
 	f.DurationVar(&c.IssuerBudget, "issuer-budget", 0, "the setting issuer.budget")
 	f.DurationVar(&c.IssuerHorizon, "issuer-horizon", 0, "the setting issuer.horizon")
+	f.StringVar(&c.Limits, "limits", app.DevLimits, "rates of requests: standard, off, or changes to the standard (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the facilitator, if there is one, then the relayer)")
 	return cmd
 }

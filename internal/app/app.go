@@ -23,10 +23,12 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/server"
 	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -38,6 +40,8 @@ type Options struct {
 	Log *slog.Logger
 	// Listener is used instead of listening on the configured address.
 	Listener net.Listener
+	// Telemetry may be nil; then nothing is counted.
+	Telemetry *telemetry.Telemetry
 	// Migrate brings the database up to date first.
 	Migrate bool
 }
@@ -55,7 +59,10 @@ type App struct {
 	runner      *job.Runner
 	server      *server.Server
 	checks      func(context.Context) []api.Check
-	close       closers
+	metrics     *telemetry.Metrics
+	// page is nil when metrics are not shown.
+	page  *metricsPage
+	close closers
 }
 
 // New connects to everything and wires it. Nothing is served yet.
@@ -64,6 +71,9 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	a := &App{config: c, log: o.Log}
+	if o.Telemetry != nil {
+		a.metrics = o.Telemetry.Metrics
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close.all())
@@ -84,6 +94,15 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	if err := a.dialIssuer(); err != nil {
+		return nil, err
+	}
+	if a.page, err = listenForMetrics(c.MetricsAddr, o.Telemetry); err != nil {
+		return nil, err
+	}
+	if a.page != nil {
+		a.close.add(a.page.close)
+	}
+	if err := a.metrics.Observe((&levels{app: a}).look); err != nil {
 		return nil, err
 	}
 	return a, a.wire(o.Listener)
@@ -120,7 +139,7 @@ func (a *App) dialChain(ctx context.Context) error {
 
 func (a *App) dialIssuer() (err error) {
 	a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
-		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerBudget, Horizon: a.config.IssuerHorizon,
+		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerBudget, Horizon: a.config.IssuerHorizon, Metrics: a.metrics,
 	})
 	if err != nil {
 		return fmt.Errorf("dial the issuer: %w", err)
@@ -133,7 +152,7 @@ func (a *App) wire(listener net.Listener) error {
 	c := a.config
 	var sells *checkout.Checkout
 	a.runner = job.NewRunner(job.Config{
-		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, TTL: c.LeaseTTL, AdoptOnly: c.NoWorker,
+		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
 		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
 			if l.Row().Kind != checkout.Carrying {
 				return nil
@@ -151,6 +170,7 @@ func (a *App) wire(listener net.Listener) error {
 	if err != nil {
 		return errors.New("decode the quote key: not hex")
 	}
+	limits := limit.New(c.Limits, time.Now)
 	terms, products := c.terms(), []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}}
 	refunds, err := a.refunds()
 	if err != nil {
@@ -164,7 +184,7 @@ func (a *App) wire(listener net.Listener) error {
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
 		Settling: settling.ask, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait,
-		PayableFor: c.PayableFor,
+		PayableFor: c.PayableFor, Limits: limits, Metrics: a.metrics,
 	})
 	a.runner.Register(checkout.Carrying, sells.Carry)
 	a.runner.Register(checkout.Confirming, sells.Confirm)
@@ -173,6 +193,8 @@ func (a *App) wire(listener net.Listener) error {
 	registerUpkeep(a.runner, a.store, a.relayer)
 	treasury := a.newReconciler()
 	registerReconcile(a.runner, c.ReconcileEvery, treasury, a.log)
+	events, signIns := c.activity(a.store), c.retention(a.store)
+	registerRetention(a.runner, events, signIns)
 	a.checks = a.ready(workers)
 	if c.NoServer {
 		return nil
@@ -191,7 +213,7 @@ func (a *App) wire(listener net.Listener) error {
 	return a.face(listener, api.Config{
 		Checkout: sells, Cards: cards, Issued: a.store.Cards(),
 		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
-		Desk: checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: refunds, Products: products}, Treasury: treasury, Auth: who, Terms: terms, BaseURL: c.BaseURL,
+		Desk: checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: refunds, Products: products}, Treasury: treasury, Auth: who, Activity: events, Retention: signIns, Limits: limits, Metrics: a.metrics, Terms: terms, BaseURL: c.BaseURL,
 		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks, Now: time.Now,
 	})
 }
@@ -215,6 +237,9 @@ func (a *App) run(ctx context.Context, started func(context.Context) error) erro
 		<-ctx.Done()
 		return nil
 	})
+	if a.page != nil {
+		group.Go(func() error { return a.page.serve(ctx) })
+	}
 	group.Go(func() error { return started(ctx) })
 	return group.Wait()
 }

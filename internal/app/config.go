@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -45,20 +48,29 @@ type Config struct {
 	IssuePaused      bool
 	TopupPaused      bool
 	// PayableFor is how long an unpaid order can be paid; zero takes the standard.
-	PayableFor     time.Duration
-	QuoteKey       telemetry.Secret
-	Operators      []auth.Operator
-	Activity       []x402.Address
-	LogLevel       slog.Level
-	LogJSON        bool
-	Slots          int
-	LeaseTTL       time.Duration
-	Wait           time.Duration
-	IssuerPoll     time.Duration
-	IssuerPatience time.Duration
+	PayableFor time.Duration
+	QuoteKey   telemetry.Secret
+	Operators  []auth.Operator
+	Activity   []x402.Address
+	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
+	// over, are kept; zero takes the standard.
+	EventsRetention, AuthRetention time.Duration
+	LogLevel                       slog.Level
+	LogJSON                        bool
+	Slots                          int
+	LeaseTTL                       time.Duration
+	Wait                           time.Duration
+	IssuerPoll                     time.Duration
+	IssuerPatience                 time.Duration
 	// ReconcileEvery is how often the books are compared; zero is never.
 	ReconcileEvery time.Duration
 	ReconcileGate  bool
+	// Limits are the rates of requests; nil does not limit.
+	Limits limit.Rates
+	// TrustedProxies may say for whom they ask.
+	TrustedProxies []netip.Prefix
+	// MetricsAddr is where Prometheus reads; empty shows nothing.
+	MetricsAddr string
 	// Contact is the e-mail address of whoever runs the service.
 	Contact string
 	// MCPOrigins are pages of other origins that may call the MCP endpoint.
@@ -120,6 +132,11 @@ func settings() []setting {
 		{key: "reconcile.gate", help: "keeps top-ups from being sold while the books differ or have not been compared", standard: "true", set: boolean(func(c *Config) *bool { return &c.ReconcileGate })},
 		{key: "contact.email", help: "the e-mail address of whoever runs the service, for registries and reports", standard: none, set: text(func(c *Config) *string { return &c.Contact })},
 		{key: "mcp.origins", help: "origins whose pages may call the MCP endpoint, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.MCPOrigins, err = origins(s); return err }},
+		{key: "events.retention", help: "how long product events are kept", standard: activity.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.EventsRetention })},
+		{key: "auth.retention", help: "how long challenges and sessions are kept after they expire", standard: auth.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.AuthRetention })},
+		{key: "limits", help: "rates of requests: standard, off, or changes to the standard like reveal=10/1h, separated by commas", standard: "standard", set: func(c *Config, s string) (err error) { c.Limits, err = limit.Parse(s); return err }},
+		{key: "trusted_proxies", help: "networks whose X-Forwarded-For is believed, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.TrustedProxies, err = prefixes(s); return err }},
+		{key: "metrics.addr", help: "host and port to show metrics to Prometheus on, at /metrics; keep it private", standard: none, set: text(func(c *Config) *string { return &c.MetricsAddr })},
 		{key: "log.level", help: "debug, info, warn or error", standard: "info", set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
 		{key: "log.format", help: "json or text", standard: "json", set: func(c *Config, s string) error {
 			c.LogJSON = s == "json"
@@ -328,6 +345,18 @@ func urls(s string) ([]string, error) {
 			return nil, errors.New("must be http or https URLs separated by commas")
 		}
 		all = append(all, u.String())
+	}
+	return all, nil
+}
+
+func prefixes(s string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	for part := range strings.SplitSeq(s, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(part))
+		if err != nil {
+			return nil, fmt.Errorf("%q is no network like 10.0.0.0/8", part)
+		}
+		all = append(all, p)
 	}
 	return all, nil
 }

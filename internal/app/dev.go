@@ -18,6 +18,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -38,6 +39,8 @@ type DevConfig struct {
 	FacilitatorURL string
 	// Settlement is the setting settlement.order; empty is the relayer.
 	Settlement string
+	// Limits is the setting limits; empty is DevLimits.
+	Limits string
 	// IssuerBudget and IssuerHorizon are the settings of these names; zero takes the standards.
 	IssuerBudget, IssuerHorizon time.Duration
 	Log                         *slog.Logger
@@ -56,6 +59,7 @@ type Ready struct {
 	PayTo          string        `json:"payTo"`
 	OperatorToken  string        `json:"operatorToken"`
 	SandboxURL     string        `json:"sandboxUrl"`
+	MetricsURL     string        `json:"metricsUrl"`
 	OperatorWallet ReadyWallet   `json:"operatorWallet"`
 	Wallets        []ReadyWallet `json:"wallets"`
 }
@@ -67,6 +71,9 @@ type ReadyWallet struct {
 	// USDC is what the wallet was given, in dollars.
 	USDC string `json:"usdc,omitempty"`
 }
+
+// DevLimits are the rates of development: everything comes from one address there, and tests are quick.
+const DevLimits = "x20"
 
 // blockTime is Base's: the chain ticks when nobody pays, so that authorizations expire there too.
 const blockTime = 2 * time.Second
@@ -89,12 +96,12 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 	if c.ReadyFile == "" {
 		c.ReadyFile = filepath.Join(c.Dir, "ready.json")
 	}
-	stopTraces, err := telemetry.StartTraces(ctx, "roamcard-dev", Version)
+	out, err := telemetry.Start(ctx, "roamcard-dev", Version)
 	if err != nil {
-		return fmt.Errorf("start traces: %w", err)
+		return fmt.Errorf("start telemetry: %w", err)
 	}
 	var close closers
-	close.add(func() error { return stopTraces(context.WithoutCancel(ctx)) })
+	close.add(func() error { return out.Stop(context.WithoutCancel(ctx)) })
 	defer func() { err = errors.Join(err, close.all()) }()
 	// First of all, so that a taken address shows before the children are up.
 	listener, err := net.Listen("tcp", c.Addr)
@@ -108,11 +115,12 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 	cfg.Addr = listener.Addr().String()
 	cfg.BaseURL = "http://" + cfg.Addr
 	ready.BaseURL = cfg.BaseURL
-	a, err := New(ctx, cfg, Options{Log: c.Log, Listener: listener, Migrate: true})
+	a, err := New(ctx, cfg, Options{Log: out.Logger(c.Log), Listener: listener, Telemetry: out, Migrate: true})
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	close.add(a.Close)
+	ready.MetricsURL = a.MetricsURL()
 	return a.run(ctx, func(ctx context.Context) error {
 		if err := a.awaitReady(ctx); err != nil {
 			return err
@@ -134,6 +142,10 @@ func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, er
 	cfg.IssuerBudget, cfg.IssuerHorizon = cmp.Or(c.IssuerBudget, issuerBudget), cmp.Or(c.IssuerHorizon, issuerHorizon)
 	if err := c.settle(&cfg); err != nil {
 		return cfg, Ready{}, err
+	}
+	var err error
+	if cfg.Limits, err = limit.Parse(cmp.Or(c.Limits, DevLimits)); err != nil {
+		return cfg, Ready{}, fmt.Errorf("read the limits: %w", err)
 	}
 	if c.DatabaseURL == "" {
 		db, err := devnet.StartPostgres(ctx, devnet.PostgresConfig{Dir: filepath.Join(c.Dir, "postgres"), Log: c.Log})
@@ -197,7 +209,7 @@ func devDefaults() Config {
 	cfg := Config{
 		Environment: Sandbox, Contact: "operator@example.com", IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
 		LogLevel: slog.LevelInfo, Slots: 8, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
-		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, ReconcileEvery: time.Minute, ReconcileGate: true,
+		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, ReconcileEvery: time.Minute, ReconcileGate: true, MetricsAddr: "127.0.0.1:0",
 	}
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))
@@ -257,13 +269,14 @@ func banner(w io.Writer, readyFile string, r Ready) {
   OpenAPI         %s/api/openapi.json
   Chain (8453)    %s
   Sandbox issuer  %s/control/books
+  Metrics         %s
   Operator token  %s
   Demo wallet     %s with %s USDC
 
   Compare the books:  roamcard reconcile --ready-file %s
   Try:  roamcard demo   or   curl -i -X POST %s/api/card/purchase -H 'content-type: application/json' -d '{"idempotencyKey":"first"}'
 
-`, r.BaseURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.OperatorToken, r.Wallets[0].Address, r.Wallets[0].USDC, readyFile, r.BaseURL)
+`, r.BaseURL, r.BaseURL, r.RPCURL, r.SandboxURL, r.MetricsURL, r.OperatorToken, r.Wallets[0].Address, r.Wallets[0].USDC, readyFile, r.BaseURL)
 }
 
 // loopback refuses to show well-known keys to a network.

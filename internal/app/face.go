@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/discovery"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mcp"
 	"github.com/roamcard/roamcard/internal/rest"
 	"github.com/roamcard/roamcard/internal/server"
@@ -51,8 +52,9 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 	a.server, err = server.New(server.Config{
 		Listener: listener, Addr: a.config.Addr, BaseURL: a.config.BaseURL, Services: services, REST: router,
 		Raw:    beside,
+		Limits: c.Limits, TrustedProxies: a.config.TrustedProxies, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
 		NoCORS: []string{"/api/admin/", api.OperatorPath},
-		Log:    a.log, Tracing: otel.GetTracerProvider(), Now: time.Now,
+		Log:    a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
 	})
 	if err != nil {
 		return fmt.Errorf("make the edge: %w", err)

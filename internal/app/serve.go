@@ -39,16 +39,17 @@ func Serve(ctx context.Context, s ServeConfig) (err error) {
 	}
 	cfg.NoWorker, cfg.NoServer = s.NoWorker, s.NoServer
 	log := telemetry.NewLogger(s.LogTo, cfg.LogLevel, cfg.LogJSON)
-	stop, err := telemetry.StartTraces(ctx, "roamcard", Version)
+	out, err := telemetry.Start(ctx, "roamcard", Version)
 	if err != nil {
-		return fmt.Errorf("start traces: %w", err)
+		return fmt.Errorf("start telemetry: %w", err)
 	}
+	log = out.Logger(log)
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		err = errors.Join(err, stop(ctx))
+		err = errors.Join(err, out.Stop(ctx))
 	}()
-	a, err := New(ctx, cfg, Options{Log: log})
+	a, err := New(ctx, cfg, Options{Log: log, Telemetry: out})
 	if err != nil {
 		return err
 	}

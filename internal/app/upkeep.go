@@ -65,7 +65,7 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer) {
 	r.Every(expireEvery, expire{})
 	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind()}, time.Now().Add(-keepUpkeep), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), forget{}.Kind()}, time.Now().Add(-keepUpkeep), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}

@@ -52,6 +52,7 @@ type world struct {
 	issuer    *issuer
 	instances []*instance
 	log       *slog.Logger
+	telemetry *telemetry.Telemetry
 
 	databaseURL, rpcURL string
 
@@ -72,6 +73,8 @@ type plan struct {
 	change      func(*app.Config)
 	// log hears what the instances log.
 	log *slog.Logger
+	// telemetry counts what the instances do; nil counts nothing.
+	telemetry *telemetry.Telemetry
 }
 
 // newWorld makes a world whose instances are ready to sell.
@@ -83,7 +86,7 @@ func newWorld(t *testing.T, p plan) *world {
 	if p.databaseURL == "" {
 		p.databaseURL = storetest.URL(t)
 	}
-	w := &world{t: t, issuer: newIssuer(t, p.issuer), databaseURL: p.databaseURL, rpcURL: p.chain.RPCURL, log: p.log}
+	w := &world{t: t, issuer: newIssuer(t, p.issuer), databaseURL: p.databaseURL, rpcURL: p.chain.RPCURL, log: p.log, telemetry: p.telemetry}
 	if w.log == nil {
 		w.log = worldLog(t)
 	}
@@ -120,6 +123,8 @@ func newWorld(t *testing.T, p plan) *world {
 // instance is one process's worth of the program.
 type instance struct {
 	url string
+	// metrics is where the metrics are shown; empty when they are not.
+	metrics string
 	// stop ends it as a signal would, and waits.
 	stop func()
 }
@@ -132,7 +137,7 @@ func (w *world) start(cfg app.Config) *instance {
 		w.t.Fatal(err)
 	}
 	cfg.Addr = listener.Addr().String()
-	a, err := app.New(w.t.Context(), cfg, app.Options{Log: w.log, Listener: listener})
+	a, err := app.New(w.t.Context(), cfg, app.Options{Log: w.log, Listener: listener, Telemetry: w.telemetry})
 	if err != nil {
 		listener.Close()
 		w.t.Fatalf("start an instance: %v", err)
@@ -140,7 +145,7 @@ func (w *world) start(cfg app.Config) *instance {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	i := &instance{url: "http://" + cfg.Addr}
+	i := &instance{url: "http://" + cfg.Addr, metrics: a.MetricsURL()}
 	i.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := errors.Join(<-ended, a.Close()); err != nil {

@@ -1,0 +1,162 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// levels remembers for a moment how things stand: several readers may ask for the same numbers.
+type levels struct {
+	app *App
+	mu  sync.Mutex
+	at  time.Time
+	now telemetry.Levels
+}
+
+const (
+	levelsTTL     = 5 * time.Second
+	levelsTimeout = 3 * time.Second
+)
+
+func (l *levels) look(ctx context.Context) telemetry.Levels {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); l.at.IsZero() || now.Sub(l.at) >= levelsTTL {
+		ctx, cancel := context.WithTimeout(ctx, levelsTimeout)
+		defer cancel()
+		l.at, l.now = now, l.app.levels(ctx, now)
+	}
+	return l.now
+}
+
+// levels asks everything at once. What does not answer is left out: a missing number is an alert, an old
+// one is a lie.
+func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
+	out := telemetry.Levels{Asset: a.config.AssetName}
+	failed := func(what string, err error) {
+		a.log.WarnContext(ctx, "a level cannot be read", slog.String("level", what), slog.Any("error", err))
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		depths, err := a.store.Jobs().Depth(ctx)
+		if err != nil {
+			failed("jobs", err)
+		}
+		seen := map[job.Kind]map[job.Status]bool{}
+		for _, d := range depths {
+			if seen[d.Kind] == nil {
+				seen[d.Kind] = map[job.Status]bool{}
+			}
+			seen[d.Kind][d.Status] = true
+			out.Jobs = append(out.Jobs, telemetry.JobLevel{Kind: string(d.Kind), State: string(d.Status), Depth: d.Count, Age: max(0, now.Sub(d.Oldest))})
+		}
+		if err != nil {
+			return
+		}
+		// None is a number too: a series that is not there cannot rise.
+		for _, kind := range []job.Kind{checkout.Carrying, checkout.Confirming, card.FeeJob} {
+			for _, status := range []job.Status{job.Queued, job.OperatorReview} {
+				if !seen[kind][status] {
+					out.Jobs = append(out.Jobs, telemetry.JobLevel{Kind: string(kind), State: string(status)})
+				}
+			}
+		}
+	})
+	all.Go(func() {
+		oldest, err := a.store.Orders().Oldest(ctx)
+		if err != nil {
+			failed("orders", err)
+			return
+		}
+		for _, kind := range []order.Kind{order.CardIssue, order.CardTopup, order.ESIM} {
+			age := time.Duration(0)
+			if at, waiting := oldest[kind]; waiting {
+				age = max(0, now.Sub(at))
+			}
+			out.Orders = append(out.Orders, telemetry.OrderLevel{Product: string(kind), Age: age})
+		}
+	})
+	all.Go(func() {
+		stock, err := a.issuer.Stock(ctx)
+		if err != nil {
+			failed("float", err)
+			return
+		}
+		cents := int64(stock.Float)
+		out.FloatCents = &cents
+	})
+	all.Go(func() {
+		balance, err := a.chain.Balance(ctx, a.config.PayTo)
+		if err != nil {
+			failed("balance", err)
+			return
+		}
+		units := int64(balance)
+		out.BalanceUnits = &units
+	})
+	all.Wait()
+	return out
+}
+
+// metricsPage is the listener for Prometheus, apart from the API: what it shows is no caller's business.
+type metricsPage struct {
+	listener net.Listener
+	server   *http.Server
+}
+
+func listenForMetrics(addr string, t *telemetry.Telemetry) (*metricsPage, error) {
+	if addr == "" || t == nil {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen for metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", t.Page)
+	return &metricsPage{listener, &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second}}, nil
+}
+
+// MetricsURL is where metrics are shown, or empty.
+func (a *App) MetricsURL() string {
+	if a.page == nil {
+		return ""
+	}
+	return "http://" + a.page.listener.Addr().String() + "/metrics"
+}
+
+// serve shows the metrics until ctx ends.
+func (m *metricsPage) serve(ctx context.Context) error {
+	ended := make(chan error, 1)
+	go func() { ended <- m.server.Serve(m.listener) }()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve metrics: %w", err)
+	case <-ctx.Done():
+	}
+	err := m.server.Close()
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
+
+func (m *metricsPage) close() error {
+	// Serving closes it too.
+	if err := m.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("close the metrics listener: %w", err)
+	}
+	return nil
+}
