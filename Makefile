@@ -78,6 +78,10 @@ torture: setup ## Kill the program at every point of a purchase, again while it 
 fuzz: ## Fuzz every decoder that strangers reach, 60 s each
 	tools/fuzz.sh
 
+.PHONY: schemathesis
+schemathesis: $(PACKAGES) build ## Fuzz the API of a development server by its OpenAPI document, about ten minutes
+	tools/schemathesis.sh
+
 .PHONY: bench
 bench: setup ## Measure against plain yardsticks and write the tables of docs/performance.md, about ten minutes
 	tools/bench.sh
