@@ -54,8 +54,8 @@ var only = map[string][]string{
 var allowed = map[string][]string{
 	// A buyer signs with a key of its own, and the key's type is this library's.
 	"demo": {"github.com/ethereum/go-ethereum/crypto"},
-	// A command that buys speaks the API's own messages, as any client does.
-	"cmd/roamcard": {module + "gen/go/roamcard/v1"},
+	// A command that buys speaks the API's own messages, and its tools' protocol, as any client does.
+	"cmd/roamcard": {module + "gen/go/roamcard/v1", "github.com/modelcontextprotocol/go-sdk/mcp"},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devnet"},
 }
