@@ -51,13 +51,13 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		return order.Progress{}, fmt.Errorf("open the card: %w", err)
 	}
 	switch opened.knowledge {
-	case recorded:
+	case job.Known:
 		return c.opened(ctx, l, o, card, opened.record)
-	case refused:
+	case job.Refused:
 		return c.refuse(ctx, l, card, opened.refusal)
-	case untraceable:
+	case job.Untraceable:
 		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the opening", Evidence: evidence(card)}, nil
-	case unknown:
+	case job.Unknown:
 	}
 	return c.wait(o, card), nil
 }

@@ -72,11 +72,11 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)
 	}
 	switch took.knowledge {
-	case refused:
+	case job.Refused:
 		return job.Fail(took.refusal.Code), nil
-	case untraceable:
+	case job.Untraceable:
 		return job.Review("the issuer shows no trace of the withdrawal"), nil
-	case recorded:
+	case job.Known:
 		switch m := took.record; m.State {
 		case MoveSucceeded:
 			faultpoint.Reach("fee.taken")
@@ -91,7 +91,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 			return job.Fail(m.Refusal.Code), nil
 		case MovePending:
 		}
-	case unknown:
+	case job.Unknown:
 	}
 	if c.Now().Sub(l.Row().CreatedAt) > c.Patience {
 		return job.Review("the issuer left the withdrawal undecided for too long"), nil

@@ -155,11 +155,11 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	}
 	proof := map[string]string{"card": c.ID.String(), "reference": ref.String()}
 	switch loaded.knowledge {
-	case refused:
+	case job.Refused:
 		return refusedLoad(loaded.refusal, proof), nil
-	case untraceable:
+	case job.Untraceable:
 		return order.Progress{State: order.Doubtful, Reason: "the issuer shows no trace of the load", Evidence: proof}, nil
-	case recorded:
+	case job.Known:
 		switch m := loaded.record; m.State {
 		case MoveSucceeded:
 			return t.confirm(ctx, o, c, proof)
@@ -167,7 +167,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 			return refusedLoad(m.Refusal, proof), nil
 		case MovePending:
 		}
-	case unknown:
+	case job.Unknown:
 	}
 	return t.waitFor(o, proof), nil
 }

@@ -1,0 +1,104 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/mutant"
+)
+
+// Knowledge is what is known of a mutation at a provider.
+type Knowledge int
+
+// The kinds of knowledge.
+const (
+	// Unknown: look again later; never send again on this alone.
+	Unknown Knowledge = iota
+	// Known: the provider's own record was returned or read.
+	Known
+	// Refused: a definite no; the mutation did not happen.
+	Refused
+	// Untraceable: the provider shows no trace after its horizon and does not deduplicate: a person decides.
+	Untraceable
+)
+
+// Mutation is one call to a provider that must take effect at most once.
+type Mutation[T any] struct {
+	// Step names the call in the job's marker.
+	Step string
+	Send func(context.Context) (T, error)
+	// Read looks the call up by our reference.
+	Read func(context.Context) (T, error)
+	// Refusal says that an error of Send is the provider's definite no, Absent that an error of Read is
+	// its word that it knows no such reference.
+	Refusal, Absent func(error) bool
+	// Budget bounds one call. Horizon is how long after it the reference may still appear.
+	Budget, Horizon time.Duration
+	// Deduplicates: the same reference sent twice takes effect once.
+	Deduplicates bool
+	Now          func() time.Time
+}
+
+// Finding is what became of a mutation, as far as it is known.
+type Finding[T any] struct {
+	Knowledge Knowledge
+	// Record is the provider's, when Known.
+	Record T
+	// Cause is the refusal, or why nothing more is known.
+	Cause error
+}
+
+// Mutate brings a mutation to what can be known of it now. The first time, it commits a marker to the
+// job and then sends; ever after, while the marker is that of this step, it reads by our reference. Only a
+// reference that the provider does not know, after the horizon, is sent again, and only to a provider that deduplicates. The error is ours
+// (lease lost, database), never the provider's.
+func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], error) {
+	if l.Step() != m.Step || mutant.ResendUnknown {
+		return m.submit(ctx, l)
+	}
+	call, cancel := context.WithTimeout(ctx, m.Budget)
+	defer cancel()
+	got, err := m.Read(call)
+	switch {
+	case err == nil:
+		return Finding[T]{Knowledge: Known, Record: got}, nil
+	case !m.Absent(err), m.tooEarly(l):
+		return Finding[T]{Cause: err}, nil
+	case !m.Deduplicates:
+		return Finding[T]{Knowledge: Untraceable, Cause: err}, nil
+	}
+	return m.submit(ctx, l)
+}
+
+// tooEarly says that a reference sent by this job may still appear at the provider.
+func (m Mutation[T]) tooEarly(l *Lease) bool {
+	at := l.StepAt()
+	return at != nil && !mutant.HorizonIgnored && m.Now().Before(at.Add(m.Budget+m.Horizon))
+}
+
+func (m Mutation[T]) submit(ctx context.Context, l *Lease) (Finding[T], error) {
+	var (
+		got  T
+		said error
+	)
+	err := l.Submit(ctx, m.Step, m.Budget, func(ctx context.Context) error {
+		got, said = m.Send(ctx)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return Finding[T]{}, err
+	case said == nil:
+		return Finding[T]{Knowledge: Known, Record: got}, nil
+	case m.Refusal(said):
+		return Finding[T]{Knowledge: Refused, Cause: said}, nil
+	}
+	return Finding[T]{Cause: said}, nil
+}
+
+// IsError says whether an error is, or wraps, one of a type: a Refusal of a Mutation.
+func IsError[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
+}
