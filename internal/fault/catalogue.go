@@ -31,6 +31,7 @@ const (
 	ActiveCardMissing        Code = "active_card_missing"
 	TermsChanged             Code = "terms_changed"
 	OrderNotPayable          Code = "order_not_payable"
+	OrderNotFulfilled        Code = "order_not_fulfilled"
 	IdempotencyKeyReused     Code = "idempotency_key_reused"
 	AuthorizationAlreadyUsed Code = "authorization_already_used"
 	PaidIssueRequired        Code = "paid_issue_required"
@@ -40,6 +41,7 @@ const (
 	RateLimited              Code = "rate_limited"
 	IssuePaused              Code = "issue_paused"
 	TopupPaused              Code = "topup_paused"
+	EsimPaused               Code = "esim_paused"
 	BINUnavailable           Code = "bin_unavailable"
 	CardBINUnavailable       Code = "card_bin_unavailable"
 	FloatUnavailable         Code = "float_unavailable"
@@ -79,6 +81,7 @@ var catalogue = index(
 	Kind{ActiveCardMissing, http.StatusConflict, "The wallet has no active card.", false, true, FixRequest},
 	Kind{TermsChanged, http.StatusConflict, "The quoted terms can no longer be honoured.", false, true, SignNewPayment},
 	Kind{OrderNotPayable, http.StatusConflict, "The order can no longer be paid.", false, false, FixRequest},
+	Kind{OrderNotFulfilled, http.StatusConflict, "The order is not fulfilled.", true, false, PollOrder},
 	Kind{IdempotencyKeyReused, http.StatusConflict, "The idempotency key was used for another request.", false, false, FixRequest},
 	Kind{AuthorizationAlreadyUsed, http.StatusConflict, "The payment authorization belongs to another request.", false, false, FixRequest},
 	Kind{PaidIssueRequired, http.StatusConflict, "A card has to be bought; this route never issues one.", false, true, SignNewPayment},
@@ -93,6 +96,7 @@ var catalogue = index(
 
 	Kind{IssuePaused, http.StatusServiceUnavailable, "Issuing cards is paused.", true, false, WaitAndRetry},
 	Kind{TopupPaused, http.StatusServiceUnavailable, "Topping cards up is paused.", true, false, WaitAndRetry},
+	Kind{EsimPaused, http.StatusServiceUnavailable, "Selling eSIMs is paused.", true, false, WaitAndRetry},
 	Kind{BINUnavailable, http.StatusServiceUnavailable, "The issuer has no card range available.", true, false, WaitAndRetry},
 	Kind{FloatUnavailable, http.StatusServiceUnavailable, "The issuer's backing float is not enough for another card.", true, false, WaitAndRetry},
 	Kind{TreasuryUnreconciled, http.StatusServiceUnavailable, "The treasury is not known to be reconciled.", true, false, WaitAndRetry},

@@ -1,0 +1,247 @@
+package esim
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// Syncing is the kind of the job that brings the catalogue in step with the supplier.
+const Syncing job.Kind = "esim_sync"
+
+// SyncArgs asks for one sync.
+type SyncArgs struct{}
+
+// Kind implements job.Args.
+func (SyncArgs) Kind() job.Kind { return Syncing }
+
+// Sync handles the job: it reads the supplier's catalogue, prices it and replaces ours. A failure leaves
+// the catalogue as it is, to grow old.
+func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	at := e.Now()
+	call, cancel := context.WithTimeout(ctx, e.Budget)
+	defer cancel()
+	listings, err := e.Supplier.Listings(call)
+	if err != nil {
+		return e.unsynced(ctx, fmt.Errorf("read the supplier's catalogue: %w", err)), nil
+	}
+	plans := make([]Plan, 0, len(listings))
+	for _, l := range listings {
+		if p, ok := e.plan(l); ok {
+			plans = append(plans, p)
+		}
+	}
+	if len(plans) == 0 {
+		// An empty catalogue is a supplier's mistake more likely than its wish.
+		return e.unsynced(ctx, errors.New("the supplier's catalogue has nothing to sell")), nil
+	}
+	if left := len(listings) - len(plans); left > 0 {
+		e.Log.WarnContext(ctx, "listings left out", slog.Int("count", left))
+	}
+	if err := e.Store.Replace(ctx, plans, at); err != nil {
+		return job.Outcome{}, fmt.Errorf("replace the catalogue: %w", err)
+	}
+	e.shelf.forget()
+	return job.Done(), nil
+}
+
+// unsynced ends the job all the same: the next period's asks again, and jobs that insist would only pile up
+// behind a supplier that is down.
+func (e *Esims) unsynced(ctx context.Context, err error) job.Outcome {
+	e.Log.WarnContext(ctx, "catalogue not synced", slog.Any("error", err))
+	return job.Done()
+}
+
+// plan makes a listing ours. What is not whole, or cannot be sold within our prices, is left out.
+func (e *Esims) plan(l Listing) (Plan, bool) {
+	p := Plan{
+		ID: newPlanID(), Name: tame(l.Name), Type: l.Type, DataMB: l.DataMB, ValidityDays: l.ValidityDays,
+		Code: l.Code, Cost: l.Cost, Live: l.InStock,
+	}
+	for _, c := range l.Countries {
+		code, ok := ParseCountry(c)
+		if !ok {
+			return Plan{}, false
+		}
+		p.Countries = append(p.Countries, code)
+	}
+	slices.Sort(p.Countries)
+	p.Countries = slices.Compact(p.Countries)
+	ok := false
+	p.Price, ok = PriceOf(l.Cost, e.MarginBPS)
+	return p, ok && p.Name != "" && p.Code != "" && p.DataMB > 0 && p.ValidityDays > 0 && len(p.Countries) > 0 &&
+		(p.Type == Region || p.Type == Country && len(p.Countries) == 1)
+}
+
+// PriceOf is a cost with a margin, rounded up to a cent; ok is false when it is outside of what we ask for
+// an eSIM.
+func PriceOf(cost money.USDC, marginBPS int) (price money.Cents, ok bool) {
+	if cost <= 0 || cost > MaxPrice.USDC() || marginBPS < 0 || marginBPS > maxMargin {
+		return 0, false
+	}
+	const whole = 10_000 // basis points
+	unit := int64(money.Cents(1).USDC()) * whole
+	price = money.Cents((int64(cost)*int64(whole+marginBPS) + unit - 1) / unit)
+	return price, price >= MinPrice && price <= MaxPrice
+}
+
+// maxMargin is ten times the cost.
+const maxMargin = 100_000
+
+func newPlanID() PlanID {
+	var raw [12]byte
+	_, _ = rand.Read(raw[:]) // never fails: the program ends when there is no randomness
+	return PlanID("pln_" + hex.EncodeToString(raw[:]))
+}
+
+const maxName = 80
+
+// tame makes a supplier's text fit for a catalogue that people and agents read: letters, digits and a
+// little punctuation on one line.
+func tame(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), strings.ContainsRune(" -,.'&()+/", r):
+			return r
+		case unicode.IsSpace(r):
+			return ' '
+		}
+		return -1
+	}, strings.ToValidUTF8(s, ""))
+	runes := []rune(strings.Join(strings.Fields(s), " "))
+	return string(runes[:min(len(runes), maxName)])
+}
+
+// catalogue is what is sold, the cheapest first, and when the supplier last said so.
+type catalogue struct {
+	plans  []Plan
+	synced time.Time
+}
+
+func (c catalogue) find(id PlanID) (Plan, bool) {
+	i := slices.IndexFunc(c.plans, func(p Plan) bool { return p.ID == id })
+	if i < 0 {
+		return Plan{}, false
+	}
+	return c.plans[i], true
+}
+
+// shelf remembers the catalogue for a moment, so that unpaid requests do not ask the database each.
+type shelf struct {
+	mu   sync.Mutex
+	at   time.Time
+	last catalogue
+}
+
+const shelfLife = time.Second
+
+func (s *shelf) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = time.Time{}
+}
+
+func (e *Esims) catalogue(ctx context.Context) (catalogue, error) {
+	s := &e.shelf
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now := e.Now(); s.at.IsZero() || now.Sub(s.at) >= shelfLife || now.Before(s.at) {
+		plans, synced, err := e.Store.Plans(ctx)
+		if err != nil {
+			return catalogue{}, fmt.Errorf("read the catalogue: %w", err)
+		}
+		slices.SortFunc(plans, func(a, b Plan) int {
+			return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(b.DataMB, a.DataMB), cmp.Compare(a.ID, b.ID))
+		})
+		s.last, s.at = catalogue{plans, synced}, now
+	}
+	return s.last, nil
+}
+
+// fresh refuses to sell from a catalogue that the supplier has not confirmed for too long.
+func (e *Esims) fresh(on catalogue) error {
+	if e.Now().Sub(on.synced) <= e.StaleAfter {
+		return nil
+	}
+	return fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
+}
+
+// Filter narrows the catalogue; its zero value does not.
+type Filter struct {
+	// Country is an ISO 3166-1 alpha-2 code in upper case.
+	Country string
+	Type    Type
+}
+
+// Plans lists what is sold, the cheapest first. A regional plan is found by each country it covers.
+func (e *Esims) Plans(ctx context.Context, f Filter) ([]Plan, error) {
+	on, err := e.catalogue(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []Plan
+	for _, p := range on.plans {
+		if (f.Country == "" || p.Covers(f.Country)) && (f.Type == "" || p.Type == f.Type) {
+			found = append(found, p)
+		}
+	}
+	return found, nil
+}
+
+// Fresh fails while the catalogue is too old to sell from.
+func (e *Esims) Fresh(ctx context.Context) error {
+	on, err := e.catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	return e.fresh(on)
+}
+
+// probe remembers for a moment whether the supplier answers.
+type probe struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+const probeLife = 2 * time.Second
+
+// Answers fails while the supplier does not answer what a purchase would ask it.
+func (e *Esims) Answers(ctx context.Context) error {
+	p := &e.probe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := e.Now(); p.at.IsZero() || now.Sub(p.at) >= probeLife {
+		p.at, p.err = now, e.ask(ctx)
+	}
+	return p.err
+}
+
+func (e *Esims) ask(ctx context.Context) error {
+	on, err := e.catalogue(ctx)
+	if err != nil {
+		return err
+	}
+	if len(on.plans) == 0 {
+		return errors.New("no plan to ask the supplier about")
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.Budget)
+	defer cancel()
+	if _, err := e.Supplier.Check(ctx, on.plans[0].Code); err != nil && !errors.Is(err, ErrNoPlan) {
+		return fmt.Errorf("ask the supplier: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package esim
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"net/url"
+	"strings"
+
+	"github.com/boombuler/barcode/qr"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// Credentials are everything a device can be installed from. Nothing of it is logged or cached.
+type Credentials struct {
+	Material
+	// LPA is the activation code as devices read it.
+	LPA telemetry.Secret
+	// QRSVG and QRPNG show the LPA.
+	QRSVG, QRPNG telemetry.Secret
+	// IOS and Android open the installation on the device itself.
+	IOS, Android telemetry.Secret
+}
+
+// Credentials opens the installation material of an order. Who may see it is the caller's to check.
+func (e *Esims) Credentials(ctx context.Context, o order.Order) (Credentials, error) {
+	notYet := fault.New(fault.OrderNotFulfilled, "The eSIM is not ready yet. Follow the order until it is fulfilled.").About(string(o.ID))
+	if o.Status != order.Fulfilled {
+		return Credentials{}, notYet
+	}
+	found, err := e.Store.Profiles(ctx, o.ID)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("find the profile: %w", err)
+	}
+	p, ok := found[o.ID]
+	if !ok || p.Status != Ready {
+		return Credentials{}, notYet
+	}
+	m, err := e.Keys.Open(o.ID, p.Material)
+	if err != nil {
+		return Credentials{}, err
+	}
+	return credentials(m)
+}
+
+// The pages of the vendors that install a profile on the device that opens them.
+const (
+	iosInstall     = "https://esimsetup.apple.com/esim_qrcode_provisioning?carddata="
+	androidInstall = "https://esimsetup.android.com/esim_qrcode_provisioning?carddata="
+)
+
+func credentials(m Material) (Credentials, error) {
+	lpa := LPA(m)
+	code, err := qr.Encode(lpa, qr.M, qr.Auto)
+	if err != nil {
+		// The encoder's own error would quote the text.
+		return Credentials{}, fmt.Errorf("encode the QR code of %d characters", len(lpa))
+	}
+	picture, err := drawPNG(code)
+	if err != nil {
+		return Credentials{}, err
+	}
+	data := url.QueryEscape(lpa)
+	return Credentials{
+		Material: m, LPA: telemetry.NewSecret(lpa), QRSVG: telemetry.NewSecret(drawSVG(code)), QRPNG: telemetry.NewSecret(picture),
+		IOS: telemetry.NewSecret(iosInstall + data), Android: telemetry.NewSecret(androidInstall + data),
+	}, nil
+}
+
+// LPA is the activation code of SGP.22, section 4.1: format 1, SM-DP+ address, matching id.
+func LPA(m Material) string { return "LPA:1$" + m.SMDPAddress.Reveal() + "$" + m.MatchingID.Reveal() }
+
+const (
+	// quiet is the white border that the QR standard asks for, in modules.
+	quiet = 4
+	// dot is the size of a module in the PNG, in pixels.
+	dot = 8
+)
+
+// drawSVG draws each run of dark modules as one stroke of a path.
+func drawSVG(code image.Image) string {
+	size := code.Bounds().Dx()
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" shape-rendering="crispEdges">`, size+2*quiet, size+2*quiet)
+	b.WriteString(`<rect width="100%" height="100%" fill="#fff"/><path fill="#000" d="`)
+	for y := range size {
+		for x := 0; x < size; x++ {
+			run := 0
+			for x+run < size && dark(code, x+run, y) {
+				run++
+			}
+			if run > 0 {
+				fmt.Fprintf(&b, "M%d %dh%dv1h-%dz", x+quiet, y+quiet, run, run)
+				x += run
+			}
+		}
+	}
+	b.WriteString(`"/></svg>`)
+	return b.String()
+}
+
+func drawPNG(code image.Image) (string, error) {
+	size := code.Bounds().Dx()
+	side := (size + 2*quiet) * dot
+	picture := image.NewPaletted(image.Rect(0, 0, side, side), color.Palette{color.White, color.Black})
+	for y := range size * dot {
+		for x := range size * dot {
+			if dark(code, x/dot, y/dot) {
+				picture.SetColorIndex(x+quiet*dot, y+quiet*dot, 1)
+			}
+		}
+	}
+	var out bytes.Buffer
+	if err := png.Encode(&out, picture); err != nil {
+		return "", fmt.Errorf("encode the QR code: %w", err)
+	}
+	return out.String(), nil
+}
+
+func dark(code image.Image, x, y int) bool {
+	r, _, _, _ := code.At(code.Bounds().Min.X+x, code.Bounds().Min.Y+y).RGBA()
+	return r == 0
+}

@@ -1,0 +1,12 @@
+package esimtest
+
+import (
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/esim"
+)
+
+func TestSupplierInMemoryKeepsToTheSuite(t *testing.T) {
+	s := NewSupplier(false, esim.Traits{})
+	Run(t, Harness{Supplier: s, Traits: s.Traits(), Settle: s.Settle, Fault: s.Fault, Executed: s.Executed, SellOut: s.SellOut})
+}

@@ -1,0 +1,208 @@
+package esim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Config is what Esims is made of.
+type Config struct {
+	Store    Store
+	Supplier Supplier
+	Traits   Traits
+	Keys     Keyring
+	// TokenKey makes delivery tokens; every process of a deployment has the same. At least 32 bytes.
+	TokenKey []byte
+	Log      *slog.Logger
+	Now      func() time.Time
+	// Paused closes the sale of eSIMs.
+	Paused bool
+	// MarginBPS is what is added to the supplier's cost, in hundredths of a percent.
+	MarginBPS int
+	// StaleAfter is how old the catalogue may be for anything to be sold from it.
+	StaleAfter time.Duration
+	// Workers reports whether a live worker delivers eSIMs.
+	Workers func(ctx context.Context) (bool, error)
+	// Poll is how often a pending order is read at the supplier.
+	Poll time.Duration
+	// Budget bounds one call to the supplier.
+	Budget time.Duration
+	// Patience is how long the supplier may leave an order pending before an operator looks at it.
+	Patience time.Duration
+	// Waiters is how many paid requests may wait for their eSIM at once; those above are answered without.
+	Waiters int
+}
+
+// Esims sells eSIMs and serves their owners.
+type Esims struct {
+	Config
+	shelf   shelf
+	probe   probe
+	waiting chan struct{}
+}
+
+// New makes Esims.
+func New(c Config) *Esims { return &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)} }
+
+// Kind implements checkout.Product.
+func (e *Esims) Kind() order.Kind { return order.ESIM }
+
+// PurchaseRequest asks for an eSIM; without a plan, for the cheapest that can be had. Its JSON is part of
+// the order's fingerprint.
+type PurchaseRequest struct {
+	Plan PlanID `json:"planId,omitempty"`
+}
+
+// Offer implements checkout.Product: the plan at the catalogue's price or, for a live quote, at the price
+// that was quoted, as long as that covers what the supplier asks.
+func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
+	if e.Paused {
+		return order.Offer{}, fault.New(fault.EsimPaused, "No eSIMs are sold at the moment.")
+	}
+	alive, err := e.Workers(ctx)
+	if err != nil {
+		return order.Offer{}, fmt.Errorf("look for workers: %w", err)
+	}
+	if !alive {
+		return order.Offer{}, fault.New(fault.WorkersUnavailable, "No worker is there to do it.")
+	}
+	on, err := e.catalogue(ctx)
+	if err != nil {
+		return order.Offer{}, err
+	}
+	if err := e.fresh(on); err != nil {
+		return order.Offer{}, err
+	}
+	if quoted != nil {
+		return honour(on, *quoted)
+	}
+	var r PurchaseRequest
+	if len(request) > 0 {
+		if err := json.Unmarshal(request, &r); err != nil {
+			return order.Offer{}, fmt.Errorf("read the request: %w", err)
+		}
+	}
+	plan, err := e.choose(ctx, on, r.Plan)
+	if err != nil {
+		return order.Offer{}, err
+	}
+	return offer(plan, plan.Price), nil
+}
+
+func offer(p Plan, price money.Cents) order.Offer {
+	return order.Offer{
+		Price: price, Item: marshal(Item{Plan: p.ID, DataMB: p.DataMB, ValidityDays: p.ValidityDays}),
+		Description: fmt.Sprintf("Travel eSIM: %s", p.Name),
+	}
+}
+
+// choose finds a plan that can be had: the one named, or the cheapest.
+func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, error) {
+	if id == "" {
+		if len(on.plans) == 0 {
+			return Plan{}, fault.New(fault.EsimPaused, "No eSIM plan is available at the moment.")
+		}
+		return on.plans[0], nil
+	}
+	if p, ok := on.find(id); ok {
+		return p, nil
+	}
+	switch _, err := e.Store.Plan(ctx, id); {
+	case errors.Is(err, ErrNotFound):
+		return Plan{}, fault.New(fault.SchemaInvalid, "planId names no plan of the catalogue.")
+	case err != nil:
+		return Plan{}, fmt.Errorf("find the plan: %w", err)
+	}
+	return Plan{}, termsChanged("This plan is not available any more. Choose another from the catalogue.")
+}
+
+// honour keeps a quote: the same goods at the price that was quoted.
+func honour(on catalogue, quoted order.Offer) (order.Offer, error) {
+	item, err := readItem(quoted.Item)
+	if err != nil {
+		return order.Offer{}, err
+	}
+	p, ok := on.find(item.Plan)
+	switch {
+	case !ok:
+		return order.Offer{}, termsChanged("The quoted plan is not available any more.")
+	case p.DataMB != item.DataMB || p.ValidityDays != item.ValidityDays:
+		return order.Offer{}, termsChanged("The quoted plan has changed.")
+	case p.Cost > quoted.Price.USDC():
+		return order.Offer{}, termsChanged("The price of the quoted plan has changed.")
+	}
+	return offer(p, quoted.Price), nil
+}
+
+func termsChanged(detail string) error { return fault.New(fault.TermsChanged, detail) }
+
+const (
+	floatResource = "float/esim"
+	noFloat       = "The supplier's float does not cover that."
+	// clockSkew is how far the clocks of two processes may lie apart.
+	clockSkew = 5 * time.Second
+)
+
+// Admit implements checkout.Product: the supplier has the plan now, at a cost that the price covers. Of
+// what it counts, a share is held.
+func (e *Esims) Admit(ctx context.Context, _ x402.Address, o order.Offer) (order.Admission, error) {
+	item, err := readItem(o.Item)
+	if err != nil {
+		return order.Admission{}, err
+	}
+	plan, err := e.Store.Plan(ctx, item.Plan)
+	if err != nil {
+		return order.Admission{}, fmt.Errorf("find the plan: %w", err)
+	}
+	// As of our clock before the call: what was given back after it may not show in the stock yet.
+	asOf := e.Now().Add(-clockSkew)
+	call, cancel := context.WithTimeout(ctx, e.Budget)
+	defer cancel()
+	stock, err := e.Supplier.Check(call, plan.Code)
+	switch {
+	case errors.Is(err, ErrNoPlan):
+		return order.Admission{}, e.withdraw(ctx, plan, "The supplier does not sell this plan any more.")
+	case err != nil:
+		return order.Admission{}, fmt.Errorf("confirm the plan: %w", errors.Join(err, supplierDown()))
+	case stock.Units == 0:
+		return order.Admission{}, e.withdraw(ctx, plan, outOfStock)
+	case stock.Cost > o.Price.USDC():
+		return order.Admission{}, e.withdraw(ctx, plan, "The price of this plan has changed.")
+	}
+	holds := []order.Hold{{
+		Resource: floatResource, Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
+		Refusal: fault.FloatUnavailable, Detail: noFloat,
+	}}
+	if stock.Units != Plenty {
+		holds = append(holds, order.Hold{
+			Resource: "esim/" + string(plan.ID), Units: 1, Limit: stock.Units, AsOf: asOf,
+			Refusal: fault.TermsChanged, Detail: outOfStock,
+		})
+	}
+	return order.Admission{Item: o.Item, Holds: holds}, nil
+}
+
+const outOfStock = "This plan is out of stock. Choose another from the catalogue."
+
+// withdraw takes a plan off the shelf until the next sync, so that it is not the cheapest one again, and
+// says why it cannot be sold.
+func (e *Esims) withdraw(ctx context.Context, p Plan, why string) error {
+	if err := e.Store.Withdraw(ctx, p.ID); err != nil {
+		return fmt.Errorf("withdraw the plan: %w", err)
+	}
+	e.shelf.forget()
+	return termsChanged(why)
+}
+
+func supplierDown() error {
+	return fault.New(fault.DependencyDown, "The eSIM supplier does not answer.")
+}

@@ -1,0 +1,91 @@
+package esim
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// TokenVersion says which delivery token of an order is live, and until when.
+type TokenVersion struct {
+	Version   int
+	ExpiresAt time.Time
+}
+
+// Token opens one order until it expires or is rotated.
+type Token struct {
+	Text      telemetry.Secret
+	ExpiresAt time.Time
+}
+
+const (
+	tokenPrefix = "edt_"
+	// tokenLength bounds what is compared; a token is 47 characters.
+	tokenLength = 64
+)
+
+// Token is the live delivery token of an order. It follows from the server's key, so nothing of it is stored.
+func (e *Esims) Token(ctx context.Context, o order.Order) (Token, error) {
+	v, err := e.tokenVersion(ctx, o)
+	if err != nil {
+		return Token{}, err
+	}
+	return Token{Text: e.derive(o.ID, v.Version), ExpiresAt: v.ExpiresAt}, nil
+}
+
+// RotateToken revokes the delivery token of an order and gives the next one. Only the order's owner may ask.
+func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
+	v, err := e.Store.Rotate(ctx, o.ID, e.Now().Add(TokenLife))
+	if err != nil {
+		return Token{}, fmt.Errorf("rotate the delivery token: %w", err)
+	}
+	return Token{Text: e.derive(o.ID, v.Version), ExpiresAt: v.ExpiresAt}, nil
+}
+
+// Open finds the order that a delivery token opens. Whatever is wrong, the fault order_not_found is the same.
+func (e *Esims) Open(ctx context.Context, id order.ID, token telemetry.Secret) (order.Order, error) {
+	no := fault.New(fault.OrderNotFound, "There is no order with this id for this delivery token.")
+	if n := len(token.Reveal()); n == 0 || n > tokenLength {
+		return order.Order{}, no
+	}
+	o, err := e.Store.Order(ctx, id)
+	if errors.Is(err, ErrNotFound) {
+		return order.Order{}, no
+	}
+	if err != nil {
+		return order.Order{}, fmt.Errorf("find the order: %w", err)
+	}
+	v, err := e.tokenVersion(ctx, o)
+	if err != nil {
+		return order.Order{}, err
+	}
+	if !o.Status.Paid() || !e.derive(id, v.Version).Equal(token) || !e.Now().Before(v.ExpiresAt) {
+		return order.Order{}, no
+	}
+	return o, nil
+}
+
+func (e *Esims) tokenVersion(ctx context.Context, o order.Order) (TokenVersion, error) {
+	v, rotated, err := e.Store.Token(ctx, o.ID)
+	if err != nil {
+		return TokenVersion{}, fmt.Errorf("read the delivery token's version: %w", err)
+	}
+	if !rotated {
+		v = TokenVersion{Version: 1, ExpiresAt: o.CreatedAt.Add(TokenLife)}
+	}
+	return v, nil
+}
+
+func (e *Esims) derive(id order.ID, version int) telemetry.Secret {
+	mac := hmac.New(sha256.New, e.TokenKey)
+	fmt.Fprintf(mac, "roamcard esim delivery v1\n%s\n%d", id, version)
+	return telemetry.NewSecret(tokenPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
+}
