@@ -57,8 +57,16 @@ func declinedFor(reason string) *card.Refusal {
 	return &card.Refusal{Code: code, Message: quote(reason)}
 }
 
+// denial is a vendor's definite no, in our words.
+type denial struct{ code, message string }
+
+func (d *denial) Error() string { return "refused: " + d.code + ": " + d.message }
+
+// codes are a vendor's refusals: our name for its code, and whether that settles the outcome.
+type codes func(code string) (neutral string, definite bool)
+
 // understand sorts an answer into accepted, refused and unknown.
-func understand(status int, answer []byte, confidential bool, into any) error {
+func understand(status int, answer []byte, confidential bool, known codes, into any) error {
 	var e struct {
 		OK    *bool           `json:"ok"`
 		Data  json.RawMessage `json:"data"`
@@ -77,12 +85,12 @@ func understand(status int, answer []byte, confidential bool, into any) error {
 	case !readable || *e.OK || e.Error == nil:
 		return unclear(fmt.Sprintf("status %d with an answer that does not match the documentation", status))
 	}
-	neutral, definite := refusals(e.Error.Code)
+	neutral, definite := known(e.Error.Code)
 	switch {
 	case definite && slices.Contains([]int{400, 404, 409, 422}, status) && confidential:
-		return &card.Refusal{Code: neutral}
+		return &denial{code: neutral}
 	case definite && slices.Contains([]int{400, 404, 409, 422}, status):
-		return &card.Refusal{Code: neutral, Message: quote(e.Error.Message)}
+		return &denial{code: neutral, message: quote(e.Error.Message)}
 	case confidential:
 		return unclear(fmt.Sprintf("status %d", status))
 	default:
@@ -193,15 +201,15 @@ type listAnswer[T any] struct {
 	Items *[]T `json:"items"`
 }
 
-// only is the one thing a look-up found. The same report twice is one; two different ones settle
+// only is the one thing a look-up found, or absent. The same report twice is one; two different ones settle
 // nothing.
-func only[A, T any](list listAnswer[A], read func(A) (T, error), same func(a, b T) bool) (T, error) {
+func only[A, T any](list listAnswer[A], absent error, read func(A) (T, error), same func(a, b T) bool) (T, error) {
 	var found, none T
 	if list.Items == nil {
 		return none, unclear("the list in the answer does not match the documentation")
 	}
 	if len(*list.Items) == 0 {
-		return none, card.ErrNoRef
+		return none, absent
 	}
 	for n, item := range *list.Items {
 		one, err := read(item)

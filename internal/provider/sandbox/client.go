@@ -1,20 +1,14 @@
 package sandbox
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
 	"time"
 
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/codes"
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/card"
@@ -24,7 +18,7 @@ import (
 // maxAnswer is more than any documented answer takes.
 const maxAnswer = 1 << 20
 
-// ClientConfig is how the issuer is reached. Zero values mean what the comments say.
+// ClientConfig is how a vendor is reached. Zero values mean what the comments say.
 type ClientConfig struct {
 	// URL is where the server is, without the /v1.
 	URL string
@@ -47,14 +41,8 @@ type ClientConfig struct {
 // Issuer is the sandbox issuer as the card domain sees it: a card.Issuer, card.Vault and card.Stock.
 // It is safe for concurrent use.
 type Issuer struct {
-	base    *url.URL
-	apiKey  telemetry.Secret
-	http    *http.Client
-	timeout time.Duration
+	wire
 	horizon time.Duration
-	now     func() time.Time
-	tracer  trace.Tracer
-	metrics *telemetry.Metrics
 }
 
 var (
@@ -65,28 +53,11 @@ var (
 
 // Dial makes an Issuer. It sends nothing yet.
 func Dial(cfg ClientConfig) (*Issuer, error) {
-	base, err := url.Parse(cfg.URL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
-		return nil, fmt.Errorf("dial the sandbox issuer: %q is not an http URL", cfg.URL)
+	w, err := dial(cfg, "issuer")
+	if err != nil {
+		return nil, fmt.Errorf("dial the sandbox issuer: %w", err)
 	}
-	i := &Issuer{
-		base: base, apiKey: cfg.APIKey, now: cfg.Now, tracer: cfg.Tracer, metrics: cfg.Metrics,
-		timeout: cmp.Or(cfg.Timeout, 10*time.Second), horizon: cmp.Or(cfg.Horizon, 30*time.Second),
-		http: &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
-	}
-	if cfg.HTTP != nil {
-		i.http.Transport = cfg.HTTP.Transport
-	}
-	if i.apiKey.IsZero() {
-		i.apiKey = telemetry.NewSecret(DevKey)
-	}
-	if i.now == nil {
-		i.now = time.Now
-	}
-	if i.tracer == nil {
-		i.tracer = otel.Tracer("roamcard/provider/sandbox")
-	}
-	return i, nil
+	return &Issuer{wire: w, horizon: cmp.Or(cfg.Horizon, defaultHorizon)}, nil
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
@@ -118,12 +89,12 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 func (i *Issuer) Account(ctx context.Context, ref card.Ref) (card.Account, error) {
 	var got listAnswer[cardAnswer]
 	err := i.call(ctx, request{
-		op: "account", method: http.MethodGet, path: []string{"cards"}, route: "/v1/cards", ref: ref,
+		op: "account", method: http.MethodGet, path: []string{"cards"}, route: "/v1/cards", ref: uuid.UUID(ref),
 	}, &got)
 	if err != nil {
 		return card.Account{}, fmt.Errorf("read a card: %w", err)
 	}
-	account, err := only(got, func(one cardAnswer) (card.Account, error) { return one.account(ref) }, sameAccount)
+	account, err := only(got, card.ErrNoRef, func(one cardAnswer) (card.Account, error) { return one.account(ref) }, sameAccount)
 	if err != nil {
 		return card.Account{}, fmt.Errorf("read a card: %w", err)
 	}
@@ -162,12 +133,12 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 func (i *Issuer) Moved(ctx context.Context, ref card.Ref) (card.Moved, error) {
 	var got listAnswer[movementAnswer]
 	err := i.call(ctx, request{
-		op: "moved", method: http.MethodGet, path: []string{"movements"}, route: "/v1/movements", ref: ref,
+		op: "moved", method: http.MethodGet, path: []string{"movements"}, route: "/v1/movements", ref: uuid.UUID(ref),
 	}, &got)
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
 	}
-	moved, err := only(got, func(one movementAnswer) (card.Moved, error) { return one.moved(ref) }, sameMoved)
+	moved, err := only(got, card.ErrNoRef, func(one movementAnswer) (card.Moved, error) { return one.moved(ref) }, sameMoved)
 	if err != nil {
 		return card.Moved{}, fmt.Errorf("read a movement: %w", err)
 	}
@@ -229,108 +200,12 @@ func (i *Issuer) Stock(ctx context.Context) (card.Inventory, error) {
 	return inventory, nil
 }
 
-// request is one call to the vendor.
-type request struct {
-	op     string
-	method string
-	path   []string
-	// route is the path without names in it, for traces.
-	route string
-	// ref is looked up, when it is set.
-	ref card.Ref
-	// query is what else is asked in the address.
-	query url.Values
-	body  any
-	// confidential answers: nothing of what they say, not even an error text, goes into an error.
-	confidential bool
-}
-
 // call sends once and decodes a success into an answer. Its error is a *card.Refusal for a definite
 // no; any other error leaves the outcome unknown.
 func (i *Issuer) call(ctx context.Context, rq request, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, i.timeout)
-	defer cancel()
-	ctx, span := i.tracer.Start(ctx, "issuer "+rq.op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("http.request.method", rq.method),
-		attribute.String("url.template", rq.route),
-		attribute.String("server.address", i.base.Host),
-	))
-	defer span.End()
-	asked, outcome := i.now(), "ok"
-	defer func() { i.metrics.Asked(ctx, "sandbox", rq.op, outcome, i.now().Sub(asked)) }()
-	status, answer, err := i.exchange(ctx, rq)
-	if status != 0 {
-		span.SetAttributes(attribute.Int("http.response.status_code", status))
-	}
-	if err == nil {
-		err = understand(status, answer, rq.confidential, into)
-	}
-	if refusal, no := errors.AsType[*card.Refusal](err); no {
-		outcome = "refused"
-		span.SetAttributes(attribute.String("issuer.refusal", refusal.Code))
-	} else if err != nil {
-		outcome = "unknown"
-		span.SetStatus(codes.Error, err.Error())
+	err := i.send(ctx, rq, refusals, into)
+	if no, ok := errors.AsType[*denial](err); ok {
+		return &card.Refusal{Code: no.code, Message: no.message}
 	}
 	return err
-}
-
-// exchange is one round trip. It is never repeated here: whether that is safe is for the caller to
-// know.
-func (i *Issuer) exchange(ctx context.Context, rq request) (status int, answer []byte, err error) {
-	var body io.Reader
-	if rq.body != nil {
-		encoded, err := json.Marshal(rq.body)
-		if err != nil {
-			return 0, nil, fmt.Errorf("encode the request: %w", err)
-		}
-		body = bytes.NewReader(encoded)
-	}
-	target := i.base.JoinPath("v1")
-	for _, segment := range rq.path {
-		target = target.JoinPath(url.PathEscape(segment))
-	}
-	target.RawQuery = rq.query.Encode()
-	if rq.ref != (card.Ref{}) {
-		target.RawQuery = url.Values{"reference": {rq.ref.String()}}.Encode()
-	}
-	r, err := http.NewRequestWithContext(ctx, rq.method, target.String(), body)
-	if err != nil {
-		return 0, nil, unclear("the request cannot be made")
-	}
-	r.Header.Set("Authorization", "Bearer "+i.apiKey.Reveal())
-	r.Header.Set("Accept", "application/json")
-	if body != nil {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	resp, err := i.http.Do(r)
-	if err != nil {
-		return 0, nil, fmt.Errorf("no answer: %w", cause(err, rq.confidential))
-	}
-	defer func() { _ = resp.Body.Close() }()
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
-	if err != nil {
-		return resp.StatusCode, nil, fmt.Errorf("half an answer: %w", cause(err, rq.confidential))
-	}
-	if len(answer) > maxAnswer {
-		return resp.StatusCode, nil, unclear("the answer is too long")
-	}
-	return resp.StatusCode, answer, nil
-}
-
-// cause is what broke a round trip, without the address, which names the card at the issuer. Of a
-// confidential one it says only what cannot quote the answer.
-func cause(err error, confidential bool) error {
-	if e, ok := errors.AsType[*url.Error](err); ok {
-		err = e.Err
-	}
-	if !confidential {
-		return err
-	}
-	for _, known := range []error{context.DeadlineExceeded, context.Canceled, io.ErrUnexpectedEOF} {
-		if errors.Is(err, known) {
-			return known
-		}
-	}
-	return unclear("the connection broke")
 }

@@ -18,7 +18,7 @@ import (
 func (s *Server) controlRoutes() {
 	s.mux.HandleFunc("GET /control/books", s.control(s.showBooks))
 	s.mux.HandleFunc("GET /control/faults", s.control(s.showFaults))
-	s.mux.HandleFunc("POST /control/faults", s.control(s.addFault))
+	s.mux.HandleFunc("POST /control/faults", s.control(s.addFault(faultOps)))
 	s.mux.HandleFunc("DELETE /control/faults", s.control(s.clearFaults))
 	s.mux.HandleFunc("POST /control/float", s.control(s.setFloat))
 	s.mux.HandleFunc("POST /control/bins", s.control(s.setBIN))
@@ -27,7 +27,7 @@ func (s *Server) controlRoutes() {
 }
 
 // control decodes and encodes; nothing under it sees HTTP.
-func (s *Server) control(do func(call) (any, error)) http.HandlerFunc {
+func (f *front) control(do func(call) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.RemoteAddr)
 		if err != nil || !net.ParseIP(host).IsLoopback() {
@@ -91,24 +91,28 @@ func (s *Server) showBooks(call) (any, error) {
 	return shown, nil
 }
 
-func (s *Server) showFaults(call) (any, error) {
-	return map[string]any{"faults": s.faults.standing()}, nil
+func (f *front) showFaults(call) (any, error) {
+	return map[string]any{"faults": f.faults.standing()}, nil
 }
 
-func (s *Server) addFault(c call) (any, error) {
+func (f *front) addFault(ops []string) func(call) (any, error) {
+	return func(c call) (any, error) { return f.add(ops, c) }
+}
+
+func (f *front) add(ops []string, c call) (any, error) {
 	var asked fault
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(faultOps, asked.Op) || !slices.Contains(faultModes, asked.Mode) || asked.Times < 0 || asked.DelayMS < 0 {
+	if !slices.Contains(ops, asked.Op) || !slices.Contains(faultModes, asked.Mode) || asked.Times < 0 || asked.DelayMS < 0 {
 		return nil, invalid("there is no such fault")
 	}
-	s.faults.add(asked)
+	f.faults.add(asked)
 	return asked, nil
 }
 
-func (s *Server) clearFaults(call) (any, error) {
-	s.faults.clear()
+func (f *front) clearFaults(call) (any, error) {
+	f.faults.clear()
 	return struct{}{}, nil
 }
 

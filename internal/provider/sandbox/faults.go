@@ -108,18 +108,18 @@ func (f *faults) take(op string) (fault, bool) {
 }
 
 // misbehave answers a request the way a fault orders.
-func (s *Server) misbehave(w http.ResponseWriter, f fault, c call, do func(call) (any, error)) {
+func (v *front) misbehave(w http.ResponseWriter, f fault, c call, do func(call) (any, error)) {
 	switch f.Mode {
 	case modeErrorBefore:
 		write(w, answered(nil, &problem{http.StatusServiceUnavailable, codeInternal, "try again later"}))
 		return
 	case modeTimeoutBefore:
-		s.wait(c.request, f.delay(defaultHold))
+		v.wait(c.request, f.delay(defaultHold))
 		hangUp(w)
 	case modeHang:
 		w.WriteHeader(http.StatusOK)
 		_ = http.NewResponseController(w).Flush()
-		s.wait(c.request, f.delay(defaultHold))
+		v.wait(c.request, f.delay(defaultHold))
 		panic(http.ErrAbortHandler)
 	case modeRefused:
 		write(w, answered(nil, &problem{http.StatusUnprocessableEntity, codeDeclined, "the request is declined"}))
@@ -135,18 +135,18 @@ func (s *Server) misbehave(w http.ResponseWriter, f fault, c call, do func(call)
 		write(w, answered(nil, &problem{http.StatusUnauthorized, codeUnauthorized, "the API key has expired"}))
 		return
 	case modeSlow:
-		if !s.wait(c.request, f.delay(defaultHold)) {
+		if !v.wait(c.request, f.delay(defaultHold)) {
 			hangUp(w)
 		}
 	case modeLate:
 		c.hide = f.delay(defaultHold)
 	}
 	data, err := do(c)
-	s.spoil(w, f, c, answered(data, err))
+	v.spoil(w, f, c, answered(data, err))
 }
 
 // spoil ruins the answer to a request that has had its effect.
-func (s *Server) spoil(w http.ResponseWriter, f fault, c call, r reply) {
+func (v *front) spoil(w http.ResponseWriter, f fault, c call, r reply) {
 	encoded, err := json.Marshal(r.body)
 	if err != nil {
 		panic("sandbox: encode an answer: " + err.Error())
@@ -155,7 +155,7 @@ func (s *Server) spoil(w http.ResponseWriter, f fault, c call, r reply) {
 	case modeLate:
 		hangUp(w)
 	case modeTimeoutAfter:
-		s.wait(c.request, f.delay(defaultHold))
+		v.wait(c.request, f.delay(defaultHold))
 		hangUp(w)
 	case modeErrorAfter:
 		write(w, answered(nil, &problem{http.StatusBadGateway, codeInternal, "while answering " + string(encoded)}))
@@ -234,7 +234,7 @@ func editOne(mode string, one map[string]any) {
 		if mode == modeInexact {
 			more = 0.5
 		}
-		for _, name := range []string{"loadCents", "amountCents", "availableCents"} {
+		for _, name := range []string{"loadCents", "amountCents", "availableCents", "costMicros"} {
 			if cents, ok := one[name].(float64); ok {
 				one[name] = cents + more
 			}

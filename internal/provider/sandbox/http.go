@@ -1,18 +1,19 @@
-// Package sandbox is a card issuer for development and tests: an HTTP server with its own books,
-// which fails on demand, and the adapter that speaks to it as to any other vendor.
+// Package sandbox is a card issuer and an eSIM supplier for development and tests: an HTTP server with its
+// own books, which fails on demand, and the adapters that speak to it as to any other vendor.
 //
-//	Dial ── HTTP ──▶ /v1/…       the vendor: authentication, faults, then cards.go and movements.go
-//	tests ─ HTTP ──▶ /control/…  the books, the faults, the master balance, the clockwork
+//	Dial ───────── HTTP ──▶ /v1/…            the issuer: authentication, faults, then cards.go and movements.go
+//	DialSupplier ─ HTTP ──▶ /esim/v1/…       the supplier, with books and faults of its own
+//	tests ──────── HTTP ──▶ /control/…       the books, the faults, the master balance, the clockwork
+//	                        /control/esim/…  the same of the supplier
 //	                   │
 //	                   ▼
-//	                 books.go ──▶ journal.go: one line per mutation, on disk before the answer
+//	books.go, supplierbooks.go ──▶ journal.go: one line per mutation, on disk before the answer
 package sandbox
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -53,20 +54,20 @@ type Config struct {
 	Retention money.Cents
 	// Latency holds every answer of the vendor's face back.
 	Latency time.Duration
+	// AllocateAfter is how long the supplier takes for an eSIM; 300 ms if zero.
+	AllocateAfter time.Duration
+	// SupplierFloat is what is left with the supplier in new books; 100,000 dollars if zero.
+	SupplierFloat money.USDC
 }
 
-// Server is the issuer: an http.Handler with the vendor's face under /v1/ and the control face under
+// Server is the issuer and the supplier: an http.Handler with the vendor's face under /v1/ and the control face under
 // /control/. Close it when nothing calls it any more.
 type Server struct {
-	apiKey  telemetry.Secret
-	latency time.Duration
-	log     *slog.Logger
-	books   *books
-	faults  *faults
-	seen    *tally
-	mux     *http.ServeMux
-	closing chan struct{}
-	close   sync.Once
+	*front
+	books    *books
+	supplier *supplier
+	mux      *http.ServeMux
+	close    sync.Once
 }
 
 // NewServer opens the books and serves them.
@@ -100,18 +101,14 @@ func NewServer(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the sandbox issuer: %w", err)
 	}
-	s := &Server{
-		apiKey: cfg.APIKey, latency: cfg.Latency, log: cfg.Log, books: b,
-		faults: &faults{}, seen: newTally(), mux: http.NewServeMux(), closing: make(chan struct{}),
-	}
-	if s.apiKey.IsZero() {
-		s.apiKey = telemetry.NewSecret(DevKey)
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
+	closing := make(chan struct{})
+	s := &Server{front: newFront(cfg, cfg.Latency, closing), books: b, mux: http.NewServeMux()}
+	if s.supplier, err = newSupplier(cfg, newFront(cfg, 0, closing), now); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the sandbox supplier: %w", err), b.close())
 	}
 	s.vendorRoutes()
 	s.controlRoutes()
+	s.supplier.routes(s.mux)
 	return s, nil
 }
 
@@ -123,7 +120,7 @@ func (s *Server) Close() error {
 	var err error
 	s.close.Do(func() {
 		close(s.closing)
-		err = s.books.close()
+		err = errors.Join(s.books.close(), s.supplier.books.close())
 	})
 	return err
 }
@@ -185,61 +182,6 @@ func answered(data any, err error) reply {
 		p = &problem{http.StatusInternalServerError, codeInternal, "the books cannot be written"}
 	}
 	return reply{p.status, envelope{Error: &errorBody{p.code, p.message}}}
-}
-
-// call is one request to the vendor's face, its body read.
-type call struct {
-	request *http.Request
-	body    []byte
-	// hide is how long its effect stays out of look-ups.
-	hide time.Duration
-}
-
-const maxRequest = 64 << 10
-
-// vendor wraps an operation in what every request of the vendor's face goes through.
-func (s *Server) vendor(op string, do func(call) (any, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		// Read to the end first: only then does the server notice that the client has hung up.
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
-		if err != nil {
-			write(w, answered(nil, &problem{http.StatusBadRequest, codeInvalidRequest, "the body cannot be read"}))
-			return
-		}
-		s.seen.count(op, body)
-		if !s.authentic(r) {
-			write(w, answered(nil, &problem{http.StatusUnauthorized, codeUnauthorized, "the API key is not valid"}))
-			return
-		}
-		if s.latency > 0 && !s.wait(r, s.latency) {
-			return
-		}
-		f, faulty := s.faults.take(op)
-		s.log.InfoContext(r.Context(), "sandbox request", "op", op, "fault", f.Mode)
-		if !faulty {
-			data, err := do(call{request: r, body: body})
-			write(w, answered(data, err))
-			return
-		}
-		s.misbehave(w, f, call{request: r, body: body}, do)
-	}
-}
-
-func (s *Server) authentic(r *http.Request) bool {
-	return telemetry.NewSecret(r.Header.Get("Authorization")).Equal(telemetry.NewSecret("Bearer " + s.apiKey.Reveal()))
-}
-
-// wait is false when the client or the server went away meanwhile.
-func (s *Server) wait(r *http.Request, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-	case <-s.closing:
-	}
-	return false
 }
 
 func write(w http.ResponseWriter, r reply) { writeJSON(w, r.status, r.body) }

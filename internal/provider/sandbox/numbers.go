@@ -36,9 +36,11 @@ func (b *books) masked(row cardRow) string {
 	return row.BIN + strings.Repeat("*", numberLength-len(row.BIN)-4) + b.last4(row)
 }
 
-// digits are n decimal digits that follow from the seed and a text.
-func (b *books) digits(of string, n int) string {
-	mac := hmac.New(sha256.New, b.seed)
+func (b *books) digits(of string, n int) string { return seeded(b.seed, of, n) }
+
+// seeded are n decimal digits that follow from a seed and a text.
+func seeded(seed []byte, of string, n int) string {
+	mac := hmac.New(sha256.New, seed)
 	mac.Write([]byte(of))
 	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil)
 	drawn := new(big.Int).SetBytes(mac.Sum(nil))

@@ -1,0 +1,263 @@
+package sandbox
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"path/filepath"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/money"
+)
+
+// The codes a refused or cancelled order may carry, beside those every vendor has.
+const (
+	codePlanGone     = "plan_gone"
+	codeOutOfStock   = "out_of_stock"
+	codePriceChanged = "price_changed"
+	codeFloatLow     = "float_low"
+)
+
+// supplierOps are the calls of the supplier's face, as faults name them.
+var supplierOps = []string{"*", "plans", "check", "order", "ordered"}
+
+// defaultSupplierFloat is 100,000 dollars.
+const defaultSupplierFloat money.USDC = 100_000_000_000
+
+// supplier is the eSIM supplier behind the server: a face, books and faults of its own.
+type supplier struct {
+	*front
+	books *supplierBooks
+}
+
+func newSupplier(cfg Config, f *front, now func() time.Time) (*supplier, error) {
+	path := ""
+	if cfg.Dir != "" {
+		path = filepath.Join(cfg.Dir, "esims.jsonl")
+	}
+	b, err := openSupplierBooks(path, now, cmp.Or(cfg.AllocateAfter, 300*time.Millisecond), cmp.Or(cfg.SlowAfter, 30*time.Second),
+		cmp.Or(cfg.SupplierFloat, defaultSupplierFloat))
+	if err != nil {
+		return nil, err
+	}
+	return &supplier{front: f, books: b}, nil
+}
+
+func (s *supplier) routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /esim/v1/plans", s.vendor("plans", s.getPlans))
+	mux.HandleFunc("GET /esim/v1/plans/{code}", s.vendor("check", s.getPlan))
+	mux.HandleFunc("POST /esim/v1/orders", s.vendor("order", s.postOrder))
+	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
+
+	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
+	mux.HandleFunc("GET /control/esim/faults", s.control(s.showFaults))
+	mux.HandleFunc("POST /control/esim/faults", s.control(s.addFault(supplierOps)))
+	mux.HandleFunc("DELETE /control/esim/faults", s.control(s.clearFaults))
+	mux.HandleFunc("POST /control/esim/float", s.control(s.setFloat))
+	mux.HandleFunc("POST /control/esim/pace", s.control(s.setPace))
+	mux.HandleFunc("POST /control/esim/settle", s.control(s.settle))
+	mux.HandleFunc("POST /control/esim/plans/{code}", s.control(s.setPlan))
+}
+
+// planBody is a plan on the wire.
+type planBody struct {
+	Code      string   `json:"code"`
+	Name      string   `json:"name"`
+	Kind      string   `json:"kind"`
+	Countries []string `json:"countries"`
+	DataMB    int      `json:"dataMb"`
+	Days      int      `json:"days"`
+	Cost      int64    `json:"costMicros"`
+	Currency  string   `json:"currency"`
+	InStock   bool     `json:"inStock"`
+}
+
+// stockBody is what can be had of a plan now.
+type stockBody struct {
+	Code     string `json:"code"`
+	Cost     int64  `json:"costMicros"`
+	Currency string `json:"currency"`
+	// Units is absent when they are not counted.
+	Units *int64 `json:"units,omitempty"`
+	Float int64  `json:"balanceMicros"`
+}
+
+// orderBody is an order on the wire, with the profile once it is released.
+type orderBody struct {
+	ID         string     `json:"id"`
+	Reference  string     `json:"reference"`
+	Plan       string     `json:"plan"`
+	Status     allocation `json:"status"`
+	Reason     string     `json:"reason,omitempty"`
+	Cost       int64      `json:"costMicros"`
+	Currency   string     `json:"currency"`
+	ICCID      string     `json:"iccid,omitempty"`
+	SMDP       string     `json:"smdpAddress,omitempty"`
+	MatchingID string     `json:"matchingId,omitempty"`
+	CreatedAt  time.Time  `json:"createdAt"`
+}
+
+func (s *supplier) orderBody(row esimRow) orderBody {
+	b := orderBody{
+		ID: row.ID, Reference: row.Reference, Plan: row.Plan, Status: row.Status, Reason: row.Reason, Cost: row.Cost,
+		Currency: currencyUSD, CreatedAt: row.CreatedAt,
+	}
+	if row.Status == released {
+		b.ICCID, b.SMDP, b.MatchingID = s.books.iccid(row), smdpHost, s.books.matchingID(row)
+	}
+	return b
+}
+
+func (s *supplier) getPlans(call) (any, error) {
+	list := listBody[planBody]{Items: []planBody{}}
+	for _, p := range s.books.listed() {
+		list.Items = append(list.Items, planBody{p.Code, p.Name, p.Kind, p.Countries, p.DataMB, p.Days, p.Cost, currencyUSD, p.Units != 0})
+	}
+	return list, nil
+}
+
+func (s *supplier) getPlan(c call) (any, error) {
+	p, float, err := s.books.stock(c.request.PathValue("code"))
+	if err != nil {
+		return nil, err
+	}
+	body := stockBody{Code: p.Code, Cost: p.Cost, Currency: currencyUSD, Float: float}
+	if p.Units != uncounted {
+		body.Units = &p.Units
+	}
+	return body, nil
+}
+
+func (s *supplier) postOrder(c call) (any, error) {
+	var asked struct {
+		Reference string `json:"reference"`
+		Plan      string `json:"plan"`
+		MaxCost   int64  `json:"maxCostMicros"`
+		Currency  string `json:"currency"`
+		Scenario  string `json:"scenario"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if err := validate(asked.Reference, maxAmount, asked.Currency, asked.Scenario); err != nil {
+		return nil, err
+	}
+	row, err := s.books.order(wanted{asked.Reference, asked.Plan, asked.MaxCost, asked.Scenario}, c.hide)
+	if err != nil {
+		return nil, err
+	}
+	if row.AtOnce {
+		return nil, &problem{http.StatusUnprocessableEntity, row.Reason, "the order is declined"}
+	}
+	return s.orderBody(row), nil
+}
+
+func (s *supplier) getOrders(c call) (any, error) {
+	reference, err := reference(c.request)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.books.find(reference)
+	if err != nil {
+		return nil, err
+	}
+	list := listBody[orderBody]{Items: []orderBody{}}
+	for _, row := range rows {
+		list.Items = append(list.Items, s.orderBody(row))
+	}
+	return list, nil
+}
+
+// supplierShown is all the supplier knows, without the material of profiles.
+type supplierShown struct {
+	Float int64     `json:"floatMicros"`
+	Esims []esimRow `json:"esims"`
+	// Executed counts, by reference, the orders that were really carried out.
+	Executed map[string]int `json:"executed"`
+	// Requests counts what arrived since the start, by operation; Sent the orders among it, by reference.
+	Requests map[string]int `json:"requests"`
+	Sent     map[string]int `json:"sent"`
+}
+
+func (s *supplier) showBooks(call) (any, error) {
+	b := s.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := b.advance(b.clock()); err != nil {
+		return nil, err
+	}
+	shown := supplierShown{Float: b.float, Esims: append([]esimRow{}, b.rows()...), Executed: maps.Clone(b.executed)}
+	shown.Requests, shown.Sent = s.seen.shown()
+	return shown, nil
+}
+
+func (s *supplier) setFloat(c call) (any, error) {
+	var asked struct {
+		Micros *int64 `json:"micros"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if asked.Micros == nil || *asked.Micros < 0 {
+		return nil, invalid("micros is an amount")
+	}
+	s.books.mu.Lock()
+	defer s.books.mu.Unlock()
+	return struct{}{}, s.books.write(supplierEntry{At: s.books.clock(), Float: *asked.Micros})
+}
+
+// setPace says how long new orders take. A restart forgets it.
+func (s *supplier) setPace(c call) (any, error) {
+	var asked struct {
+		AllocateMS int64 `json:"allocateMs"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if asked.AllocateMS <= 0 {
+		return nil, invalid("allocateMs is a time")
+	}
+	s.books.mu.Lock()
+	defer s.books.mu.Unlock()
+	s.books.allocate = time.Duration(asked.AllocateMS) * time.Millisecond
+	return struct{}{}, nil
+}
+
+// settle decides every order that has its end due, without waiting for the clock.
+func (s *supplier) settle(call) (any, error) {
+	s.books.mu.Lock()
+	defer s.books.mu.Unlock()
+	return struct{}{}, s.books.decide(func(esimRow) bool { return true })
+}
+
+// setPlan changes a plan's cost, the units left of it, or whether it is sold at all.
+func (s *supplier) setPlan(c call) (any, error) {
+	var asked struct {
+		Cost  *int64 `json:"costMicros"`
+		Units *int64 `json:"units"`
+		Gone  *bool  `json:"gone"`
+	}
+	if err := read(c.body, &asked); err != nil {
+		return nil, err
+	}
+	if (asked.Cost != nil && *asked.Cost <= 0) || (asked.Units != nil && *asked.Units < uncounted) {
+		return nil, invalid("costMicros is an amount, units a count, or -1 when they are not counted")
+	}
+	b := s.books
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p, ok := b.plans[c.request.PathValue("code")]
+	if !ok {
+		return nil, &problem{http.StatusNotFound, codeNotFound, "there is no such plan"}
+	}
+	if asked.Cost != nil {
+		p.Cost = *asked.Cost
+	}
+	if asked.Units != nil {
+		p.Units = *asked.Units
+	}
+	if asked.Gone != nil {
+		p.Gone = *asked.Gone
+	}
+	return p, b.write(supplierEntry{At: b.clock(), Float: b.float, Plans: []planRow{p}})
+}

@@ -1,0 +1,252 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// Supplier is the sandbox supplier as the eSIM domain sees it. It is safe for concurrent use.
+type Supplier struct {
+	wire
+	horizon time.Duration
+}
+
+var _ esim.Supplier = (*Supplier)(nil)
+
+// DialSupplier makes a Supplier. It sends nothing yet.
+func DialSupplier(cfg ClientConfig) (*Supplier, error) {
+	w, err := dial(cfg, "supplier")
+	if err != nil {
+		return nil, fmt.Errorf("dial the sandbox supplier: %w", err)
+	}
+	return &Supplier{wire: w, horizon: cmp.Or(cfg.Horizon, defaultHorizon)}, nil
+}
+
+// Traits says what may be done after an unknown outcome: the server takes a reference once only.
+func (s *Supplier) Traits() esim.Traits { return esim.Traits{Deduplicates: true, Horizon: s.horizon} }
+
+const supplierFace = "esim"
+
+// Listings implements esim.Supplier.
+func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
+	var got listAnswer[planAnswer]
+	rq := request{op: "plans", method: http.MethodGet, under: supplierFace, path: []string{"plans"}, route: "/esim/v1/plans"}
+	if err := s.call(ctx, rq, &got); err != nil {
+		return nil, fmt.Errorf("read the catalogue: %w", err)
+	}
+	if got.Items == nil {
+		return nil, fmt.Errorf("read the catalogue: %w", unclear("the list in the answer does not match the documentation"))
+	}
+	all := make([]esim.Listing, len(*got.Items))
+	for i, item := range *got.Items {
+		var err error
+		if all[i], err = item.listing(); err != nil {
+			return nil, fmt.Errorf("read the catalogue: %w", err)
+		}
+	}
+	return all, nil
+}
+
+// Check implements esim.Supplier.
+func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
+	var got stockAnswer
+	err := s.call(ctx, request{
+		op: "check", method: http.MethodGet, under: supplierFace, path: []string{"plans", code}, route: "/esim/v1/plans/{code}",
+	}, &got)
+	if no, ok := errors.AsType[*esim.Refusal](err); ok && no.Code == esim.RefusedPlan {
+		return esim.Stock{}, fmt.Errorf("check a plan: %w", esim.ErrNoPlan)
+	}
+	if err != nil {
+		return esim.Stock{}, fmt.Errorf("check a plan: %w", err)
+	}
+	stock, err := got.stock(code)
+	if err != nil {
+		return esim.Stock{}, fmt.Errorf("check a plan: %w", err)
+	}
+	return stock, nil
+}
+
+// Order implements esim.Supplier. Its answers are confidential: a profile may be ready at once.
+func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, error) {
+	var got orderAnswer
+	err := s.call(ctx, request{
+		op: "order", method: http.MethodPost, under: supplierFace, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
+		body: map[string]any{
+			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario,
+		},
+	}, &got)
+	if err != nil {
+		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
+	}
+	p, err := got.purchase(r.Ref)
+	if err == nil && (p.Code != r.Code || p.Cost > r.MaxCost) {
+		err = unclear("the answer is about another order")
+	}
+	if err != nil {
+		return esim.Purchase{}, fmt.Errorf("order an eSIM: %w", err)
+	}
+	return p, nil
+}
+
+// Ordered implements esim.Supplier.
+func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, error) {
+	var got listAnswer[orderAnswer]
+	err := s.call(ctx, request{
+		op: "ordered", method: http.MethodGet, under: supplierFace, path: []string{"orders"}, route: "/esim/v1/orders",
+		ref: uuid.UUID(ref), confidential: true,
+	}, &got)
+	if err != nil {
+		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
+	}
+	p, err := only(got, esim.ErrNoRef, func(one orderAnswer) (esim.Purchase, error) { return one.purchase(ref) }, samePurchase)
+	if err != nil {
+		return esim.Purchase{}, fmt.Errorf("read an order: %w", err)
+	}
+	return p, nil
+}
+
+// call sends once. Its error is a *esim.Refusal for a definite no; any other error leaves the outcome
+// unknown.
+func (s *Supplier) call(ctx context.Context, rq request, into any) error {
+	err := s.send(ctx, rq, supplierRefusals, into)
+	if no, ok := errors.AsType[*denial](err); ok {
+		return &esim.Refusal{Code: no.code, Message: no.message}
+	}
+	return err
+}
+
+// supplierRefusals are the supplier's codes that say definitely no.
+func supplierRefusals(code string) (neutral string, definite bool) {
+	switch code {
+	case codeOutOfStock:
+		return esim.RefusedStock, true
+	case codePlanGone:
+		return esim.RefusedPlan, true
+	case codePriceChanged:
+		return esim.RefusedPrice, true
+	case codeFloatLow:
+		return esim.RefusedFloat, true
+	case codeInvalidRequest:
+		return esim.RefusedRequest, true
+	case codeDeclined:
+		return esim.RefusedUnstated, true
+	}
+	return "", false
+}
+
+type planAnswer struct {
+	Code      string   `json:"code"`
+	Name      string   `json:"name"`
+	Kind      string   `json:"kind"`
+	Countries []string `json:"countries"`
+	DataMB    int      `json:"dataMb"`
+	Days      int      `json:"days"`
+	Cost      *int64   `json:"costMicros"`
+	Currency  string   `json:"currency"`
+	InStock   *bool    `json:"inStock"`
+}
+
+func (a planAnswer) listing() (esim.Listing, error) {
+	if !isID(a.Code) || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.InStock == nil {
+		return esim.Listing{}, unclear("a plan in the answer does not match the documentation")
+	}
+	l := esim.Listing{
+		Code: a.Code, Name: a.Name, Type: esim.Country, Countries: a.Countries, DataMB: a.DataMB, ValidityDays: a.Days,
+		Cost: money.USDC(*a.Cost), InStock: *a.InStock,
+	}
+	if a.Kind == string(esim.Region) {
+		l.Type = esim.Region
+	}
+	return l, nil
+}
+
+type stockAnswer struct {
+	Code     string `json:"code"`
+	Cost     *int64 `json:"costMicros"`
+	Currency string `json:"currency"`
+	Units    *int64 `json:"units"`
+	Float    *int64 `json:"balanceMicros"`
+}
+
+func (a stockAnswer) stock(code string) (esim.Stock, error) {
+	if a.Code != code || a.Cost == nil || *a.Cost <= 0 || a.Currency != currencyUSD || a.Float == nil || *a.Float < 0 || (a.Units != nil && *a.Units < 0) {
+		return esim.Stock{}, unclear("the plan in the answer does not match the documentation")
+	}
+	s := esim.Stock{Cost: money.USDC(*a.Cost), Units: esim.Plenty, Float: money.USDC(*a.Float)}
+	if a.Units != nil {
+		s.Units = *a.Units
+	}
+	return s, nil
+}
+
+type orderAnswer struct {
+	ID         string `json:"id"`
+	Reference  string `json:"reference"`
+	Plan       string `json:"plan"`
+	Status     string `json:"status"`
+	Reason     string `json:"reason"`
+	Cost       *int64 `json:"costMicros"`
+	Currency   string `json:"currency"`
+	ICCID      string `json:"iccid"`
+	SMDP       string `json:"smdpAddress"`
+	MatchingID string `json:"matchingId"`
+}
+
+func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
+	if !isID(a.ID) || !isID(a.Plan) || a.Status == "" || a.Cost == nil || *a.Cost < 0 || a.Currency != currencyUSD {
+		return esim.Purchase{}, unclear("the order in the answer does not match the documentation")
+	}
+	if a.Reference != ref.String() {
+		return esim.Purchase{}, unclear("the answer is about another reference")
+	}
+	p := esim.Purchase{ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost)}
+	switch allocation(a.Status) {
+	case released:
+		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {
+			return esim.Purchase{}, unclear("the profile in the answer does not match the documentation")
+		}
+		p.State = esim.PurchaseReady
+		p.Material = &esim.Material{
+			ICCID: telemetry.NewSecret(a.ICCID), SMDPAddress: telemetry.NewSecret(a.SMDP), MatchingID: telemetry.NewSecret(a.MatchingID),
+		}
+	case cancelled:
+		code, known := supplierRefusals(a.Reason)
+		if !known {
+			code = esim.RefusedUnstated
+		}
+		p.State, p.Refusal = esim.PurchaseRejected, &esim.Refusal{Code: code, Message: quote(a.Reason)}
+	case allocating:
+	}
+	return p, nil
+}
+
+func samePurchase(a, b esim.Purchase) bool {
+	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost && (a.Material == nil) == (b.Material == nil)
+	return same && (a.Material == nil || a.Material.ICCID.Equal(b.Material.ICCID) && a.Material.MatchingID.Equal(b.Material.MatchingID))
+}
+
+// isICCID takes 18 to 20 digits of the telecom industry, with their check digit.
+func isICCID(s string) bool {
+	return isDigits(s, 18, 20) && strings.HasPrefix(s, "89") && luhnSum(s)%10 == 0
+}
+
+func isHost(s string) bool {
+	return len(s) <= 253 && strings.Contains(s, ".") && !strings.HasPrefix(s, ".") && !strings.HasSuffix(s, ".") &&
+		strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-.") == ""
+}
+
+// isMatchingID takes what SGP.22 lets a matching id hold.
+func isMatchingID(s string) bool {
+	return s != "" && len(s) <= 255 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") == ""
+}
