@@ -20,6 +20,10 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/esimplan"
+	"github.com/roamcard/roamcard/ent/esimprofile"
+	"github.com/roamcard/roamcard/ent/esimsync"
+	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
@@ -51,6 +55,14 @@ type Client struct {
 	Card *CardClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
+	// EsimPlan is the client for interacting with the EsimPlan builders.
+	EsimPlan *EsimPlanClient
+	// EsimProfile is the client for interacting with the EsimProfile builders.
+	EsimProfile *EsimProfileClient
+	// EsimSync is the client for interacting with the EsimSync builders.
+	EsimSync *EsimSyncClient
+	// EsimToken is the client for interacting with the EsimToken builders.
+	EsimToken *EsimTokenClient
 	// Event is the client for interacting with the Event builders.
 	Event *EventClient
 	// Hold is the client for interacting with the Hold builders.
@@ -95,6 +107,10 @@ func (c *Client) init() {
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
 	c.Challenge = NewChallengeClient(c.config)
+	c.EsimPlan = NewEsimPlanClient(c.config)
+	c.EsimProfile = NewEsimProfileClient(c.config)
+	c.EsimSync = NewEsimSyncClient(c.config)
+	c.EsimToken = NewEsimTokenClient(c.config)
 	c.Event = NewEventClient(c.config)
 	c.Hold = NewHoldClient(c.config)
 	c.Job = NewJobClient(c.config)
@@ -206,6 +222,10 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
+		EsimPlan:       NewEsimPlanClient(cfg),
+		EsimProfile:    NewEsimProfileClient(cfg),
+		EsimSync:       NewEsimSyncClient(cfg),
+		EsimToken:      NewEsimTokenClient(cfg),
 		Event:          NewEventClient(cfg),
 		Hold:           NewHoldClient(cfg),
 		Job:            NewJobClient(cfg),
@@ -244,6 +264,10 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
+		EsimPlan:       NewEsimPlanClient(cfg),
+		EsimProfile:    NewEsimProfileClient(cfg),
+		EsimSync:       NewEsimSyncClient(cfg),
+		EsimToken:      NewEsimTokenClient(cfg),
 		Event:          NewEventClient(cfg),
 		Hold:           NewHoldClient(cfg),
 		Job:            NewJobClient(cfg),
@@ -287,9 +311,10 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Event, c.Hold, c.Job,
-		c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment,
-		c.Reconciliation, c.Refund, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EsimPlan, c.EsimProfile,
+		c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch, c.LedgerEntry,
+		c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation, c.Refund,
+		c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -299,9 +324,10 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.Event, c.Hold, c.Job,
-		c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment,
-		c.Reconciliation, c.Refund, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EsimPlan, c.EsimProfile,
+		c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch, c.LedgerEntry,
+		c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation, c.Refund,
+		c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -320,6 +346,14 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Card.mutate(ctx, m)
 	case *ChallengeMutation:
 		return c.Challenge.mutate(ctx, m)
+	case *EsimPlanMutation:
+		return c.EsimPlan.mutate(ctx, m)
+	case *EsimProfileMutation:
+		return c.EsimProfile.mutate(ctx, m)
+	case *EsimSyncMutation:
+		return c.EsimSync.mutate(ctx, m)
+	case *EsimTokenMutation:
+		return c.EsimToken.mutate(ctx, m)
 	case *EventMutation:
 		return c.Event.mutate(ctx, m)
 	case *HoldMutation:
@@ -1015,6 +1049,538 @@ func (c *ChallengeClient) mutate(ctx context.Context, m *ChallengeMutation) (Val
 		return (&ChallengeDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Challenge mutation op: %q", m.Op())
+	}
+}
+
+// EsimPlanClient is a client for the EsimPlan schema.
+type EsimPlanClient struct {
+	config
+}
+
+// NewEsimPlanClient returns a client for the EsimPlan from the given config.
+func NewEsimPlanClient(c config) *EsimPlanClient {
+	return &EsimPlanClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `esimplan.Hooks(f(g(h())))`.
+func (c *EsimPlanClient) Use(hooks ...Hook) {
+	c.hooks.EsimPlan = append(c.hooks.EsimPlan, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `esimplan.Intercept(f(g(h())))`.
+func (c *EsimPlanClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EsimPlan = append(c.inters.EsimPlan, interceptors...)
+}
+
+// Create returns a builder for creating a EsimPlan entity.
+func (c *EsimPlanClient) Create() *EsimPlanCreate {
+	mutation := newEsimPlanMutation(c.config, OpCreate)
+	return &EsimPlanCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of EsimPlan entities.
+func (c *EsimPlanClient) CreateBulk(builders ...*EsimPlanCreate) *EsimPlanCreateBulk {
+	return &EsimPlanCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EsimPlanClient) MapCreateBulk(slice any, setFunc func(*EsimPlanCreate, int)) *EsimPlanCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EsimPlanCreateBulk{err: fmt.Errorf("calling to EsimPlanClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EsimPlanCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EsimPlanCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for EsimPlan.
+func (c *EsimPlanClient) Update() *EsimPlanUpdate {
+	mutation := newEsimPlanMutation(c.config, OpUpdate)
+	return &EsimPlanUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EsimPlanClient) UpdateOne(_m *EsimPlan) *EsimPlanUpdateOne {
+	mutation := newEsimPlanMutation(c.config, OpUpdateOne, withEsimPlan(_m))
+	return &EsimPlanUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EsimPlanClient) UpdateOneID(id string) *EsimPlanUpdateOne {
+	mutation := newEsimPlanMutation(c.config, OpUpdateOne, withEsimPlanID(id))
+	return &EsimPlanUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for EsimPlan.
+func (c *EsimPlanClient) Delete() *EsimPlanDelete {
+	mutation := newEsimPlanMutation(c.config, OpDelete)
+	return &EsimPlanDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EsimPlanClient) DeleteOne(_m *EsimPlan) *EsimPlanDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EsimPlanClient) DeleteOneID(id string) *EsimPlanDeleteOne {
+	builder := c.Delete().Where(esimplan.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EsimPlanDeleteOne{builder}
+}
+
+// Query returns a query builder for EsimPlan.
+func (c *EsimPlanClient) Query() *EsimPlanQuery {
+	return &EsimPlanQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEsimPlan},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EsimPlan entity by its id.
+func (c *EsimPlanClient) Get(ctx context.Context, id string) (*EsimPlan, error) {
+	return c.Query().Where(esimplan.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EsimPlanClient) GetX(ctx context.Context, id string) *EsimPlan {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EsimPlanClient) Hooks() []Hook {
+	return c.hooks.EsimPlan
+}
+
+// Interceptors returns the client interceptors.
+func (c *EsimPlanClient) Interceptors() []Interceptor {
+	return c.inters.EsimPlan
+}
+
+func (c *EsimPlanClient) mutate(ctx context.Context, m *EsimPlanMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EsimPlanCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EsimPlanUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EsimPlanUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EsimPlanDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown EsimPlan mutation op: %q", m.Op())
+	}
+}
+
+// EsimProfileClient is a client for the EsimProfile schema.
+type EsimProfileClient struct {
+	config
+}
+
+// NewEsimProfileClient returns a client for the EsimProfile from the given config.
+func NewEsimProfileClient(c config) *EsimProfileClient {
+	return &EsimProfileClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `esimprofile.Hooks(f(g(h())))`.
+func (c *EsimProfileClient) Use(hooks ...Hook) {
+	c.hooks.EsimProfile = append(c.hooks.EsimProfile, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `esimprofile.Intercept(f(g(h())))`.
+func (c *EsimProfileClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EsimProfile = append(c.inters.EsimProfile, interceptors...)
+}
+
+// Create returns a builder for creating a EsimProfile entity.
+func (c *EsimProfileClient) Create() *EsimProfileCreate {
+	mutation := newEsimProfileMutation(c.config, OpCreate)
+	return &EsimProfileCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of EsimProfile entities.
+func (c *EsimProfileClient) CreateBulk(builders ...*EsimProfileCreate) *EsimProfileCreateBulk {
+	return &EsimProfileCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EsimProfileClient) MapCreateBulk(slice any, setFunc func(*EsimProfileCreate, int)) *EsimProfileCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EsimProfileCreateBulk{err: fmt.Errorf("calling to EsimProfileClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EsimProfileCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EsimProfileCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for EsimProfile.
+func (c *EsimProfileClient) Update() *EsimProfileUpdate {
+	mutation := newEsimProfileMutation(c.config, OpUpdate)
+	return &EsimProfileUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EsimProfileClient) UpdateOne(_m *EsimProfile) *EsimProfileUpdateOne {
+	mutation := newEsimProfileMutation(c.config, OpUpdateOne, withEsimProfile(_m))
+	return &EsimProfileUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EsimProfileClient) UpdateOneID(id uuid.UUID) *EsimProfileUpdateOne {
+	mutation := newEsimProfileMutation(c.config, OpUpdateOne, withEsimProfileID(id))
+	return &EsimProfileUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for EsimProfile.
+func (c *EsimProfileClient) Delete() *EsimProfileDelete {
+	mutation := newEsimProfileMutation(c.config, OpDelete)
+	return &EsimProfileDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EsimProfileClient) DeleteOne(_m *EsimProfile) *EsimProfileDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EsimProfileClient) DeleteOneID(id uuid.UUID) *EsimProfileDeleteOne {
+	builder := c.Delete().Where(esimprofile.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EsimProfileDeleteOne{builder}
+}
+
+// Query returns a query builder for EsimProfile.
+func (c *EsimProfileClient) Query() *EsimProfileQuery {
+	return &EsimProfileQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEsimProfile},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EsimProfile entity by its id.
+func (c *EsimProfileClient) Get(ctx context.Context, id uuid.UUID) (*EsimProfile, error) {
+	return c.Query().Where(esimprofile.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EsimProfileClient) GetX(ctx context.Context, id uuid.UUID) *EsimProfile {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EsimProfileClient) Hooks() []Hook {
+	return c.hooks.EsimProfile
+}
+
+// Interceptors returns the client interceptors.
+func (c *EsimProfileClient) Interceptors() []Interceptor {
+	return c.inters.EsimProfile
+}
+
+func (c *EsimProfileClient) mutate(ctx context.Context, m *EsimProfileMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EsimProfileCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EsimProfileUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EsimProfileUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EsimProfileDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown EsimProfile mutation op: %q", m.Op())
+	}
+}
+
+// EsimSyncClient is a client for the EsimSync schema.
+type EsimSyncClient struct {
+	config
+}
+
+// NewEsimSyncClient returns a client for the EsimSync from the given config.
+func NewEsimSyncClient(c config) *EsimSyncClient {
+	return &EsimSyncClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `esimsync.Hooks(f(g(h())))`.
+func (c *EsimSyncClient) Use(hooks ...Hook) {
+	c.hooks.EsimSync = append(c.hooks.EsimSync, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `esimsync.Intercept(f(g(h())))`.
+func (c *EsimSyncClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EsimSync = append(c.inters.EsimSync, interceptors...)
+}
+
+// Create returns a builder for creating a EsimSync entity.
+func (c *EsimSyncClient) Create() *EsimSyncCreate {
+	mutation := newEsimSyncMutation(c.config, OpCreate)
+	return &EsimSyncCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of EsimSync entities.
+func (c *EsimSyncClient) CreateBulk(builders ...*EsimSyncCreate) *EsimSyncCreateBulk {
+	return &EsimSyncCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EsimSyncClient) MapCreateBulk(slice any, setFunc func(*EsimSyncCreate, int)) *EsimSyncCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EsimSyncCreateBulk{err: fmt.Errorf("calling to EsimSyncClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EsimSyncCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EsimSyncCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for EsimSync.
+func (c *EsimSyncClient) Update() *EsimSyncUpdate {
+	mutation := newEsimSyncMutation(c.config, OpUpdate)
+	return &EsimSyncUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EsimSyncClient) UpdateOne(_m *EsimSync) *EsimSyncUpdateOne {
+	mutation := newEsimSyncMutation(c.config, OpUpdateOne, withEsimSync(_m))
+	return &EsimSyncUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EsimSyncClient) UpdateOneID(id string) *EsimSyncUpdateOne {
+	mutation := newEsimSyncMutation(c.config, OpUpdateOne, withEsimSyncID(id))
+	return &EsimSyncUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for EsimSync.
+func (c *EsimSyncClient) Delete() *EsimSyncDelete {
+	mutation := newEsimSyncMutation(c.config, OpDelete)
+	return &EsimSyncDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EsimSyncClient) DeleteOne(_m *EsimSync) *EsimSyncDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EsimSyncClient) DeleteOneID(id string) *EsimSyncDeleteOne {
+	builder := c.Delete().Where(esimsync.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EsimSyncDeleteOne{builder}
+}
+
+// Query returns a query builder for EsimSync.
+func (c *EsimSyncClient) Query() *EsimSyncQuery {
+	return &EsimSyncQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEsimSync},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EsimSync entity by its id.
+func (c *EsimSyncClient) Get(ctx context.Context, id string) (*EsimSync, error) {
+	return c.Query().Where(esimsync.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EsimSyncClient) GetX(ctx context.Context, id string) *EsimSync {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EsimSyncClient) Hooks() []Hook {
+	return c.hooks.EsimSync
+}
+
+// Interceptors returns the client interceptors.
+func (c *EsimSyncClient) Interceptors() []Interceptor {
+	return c.inters.EsimSync
+}
+
+func (c *EsimSyncClient) mutate(ctx context.Context, m *EsimSyncMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EsimSyncCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EsimSyncUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EsimSyncUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EsimSyncDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown EsimSync mutation op: %q", m.Op())
+	}
+}
+
+// EsimTokenClient is a client for the EsimToken schema.
+type EsimTokenClient struct {
+	config
+}
+
+// NewEsimTokenClient returns a client for the EsimToken from the given config.
+func NewEsimTokenClient(c config) *EsimTokenClient {
+	return &EsimTokenClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `esimtoken.Hooks(f(g(h())))`.
+func (c *EsimTokenClient) Use(hooks ...Hook) {
+	c.hooks.EsimToken = append(c.hooks.EsimToken, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `esimtoken.Intercept(f(g(h())))`.
+func (c *EsimTokenClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EsimToken = append(c.inters.EsimToken, interceptors...)
+}
+
+// Create returns a builder for creating a EsimToken entity.
+func (c *EsimTokenClient) Create() *EsimTokenCreate {
+	mutation := newEsimTokenMutation(c.config, OpCreate)
+	return &EsimTokenCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of EsimToken entities.
+func (c *EsimTokenClient) CreateBulk(builders ...*EsimTokenCreate) *EsimTokenCreateBulk {
+	return &EsimTokenCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EsimTokenClient) MapCreateBulk(slice any, setFunc func(*EsimTokenCreate, int)) *EsimTokenCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EsimTokenCreateBulk{err: fmt.Errorf("calling to EsimTokenClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EsimTokenCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EsimTokenCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for EsimToken.
+func (c *EsimTokenClient) Update() *EsimTokenUpdate {
+	mutation := newEsimTokenMutation(c.config, OpUpdate)
+	return &EsimTokenUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EsimTokenClient) UpdateOne(_m *EsimToken) *EsimTokenUpdateOne {
+	mutation := newEsimTokenMutation(c.config, OpUpdateOne, withEsimToken(_m))
+	return &EsimTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EsimTokenClient) UpdateOneID(id string) *EsimTokenUpdateOne {
+	mutation := newEsimTokenMutation(c.config, OpUpdateOne, withEsimTokenID(id))
+	return &EsimTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for EsimToken.
+func (c *EsimTokenClient) Delete() *EsimTokenDelete {
+	mutation := newEsimTokenMutation(c.config, OpDelete)
+	return &EsimTokenDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EsimTokenClient) DeleteOne(_m *EsimToken) *EsimTokenDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EsimTokenClient) DeleteOneID(id string) *EsimTokenDeleteOne {
+	builder := c.Delete().Where(esimtoken.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EsimTokenDeleteOne{builder}
+}
+
+// Query returns a query builder for EsimToken.
+func (c *EsimTokenClient) Query() *EsimTokenQuery {
+	return &EsimTokenQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEsimToken},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EsimToken entity by its id.
+func (c *EsimTokenClient) Get(ctx context.Context, id string) (*EsimToken, error) {
+	return c.Query().Where(esimtoken.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EsimTokenClient) GetX(ctx context.Context, id string) *EsimToken {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EsimTokenClient) Hooks() []Hook {
+	return c.hooks.EsimToken
+}
+
+// Interceptors returns the client interceptors.
+func (c *EsimTokenClient) Interceptors() []Interceptor {
+	return c.inters.EsimToken
+}
+
+func (c *EsimTokenClient) mutate(ctx context.Context, m *EsimTokenMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EsimTokenCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EsimTokenUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EsimTokenUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EsimTokenDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown EsimToken mutation op: %q", m.Op())
 	}
 }
 
@@ -2883,13 +3449,14 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Arrival, Attempt, Audit, Card, Challenge, Event, Hold, Job, KillSwitch,
-		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund,
-		Session, Timeline, Worker []ent.Hook
+		Arrival, Attempt, Audit, Card, Challenge, EsimPlan, EsimProfile, EsimSync,
+		EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting, Mutex,
+		Order, Payment, Reconciliation, Refund, Session, Timeline, Worker []ent.Hook
 	}
 	inters struct {
-		Arrival, Attempt, Audit, Card, Challenge, Event, Hold, Job, KillSwitch,
-		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Reconciliation, Refund,
-		Session, Timeline, Worker []ent.Interceptor
+		Arrival, Attempt, Audit, Card, Challenge, EsimPlan, EsimProfile, EsimSync,
+		EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting, Mutex,
+		Order, Payment, Reconciliation, Refund, Session, Timeline,
+		Worker []ent.Interceptor
 	}
 )

@@ -17,6 +17,10 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/esimplan"
+	"github.com/roamcard/roamcard/ent/esimprofile"
+	"github.com/roamcard/roamcard/ent/esimsync"
+	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
@@ -96,6 +100,10 @@ func checkColumn(t, c string) error {
 			audit.Table:          audit.ValidColumn,
 			card.Table:           card.ValidColumn,
 			challenge.Table:      challenge.ValidColumn,
+			esimplan.Table:       esimplan.ValidColumn,
+			esimprofile.Table:    esimprofile.ValidColumn,
+			esimsync.Table:       esimsync.ValidColumn,
+			esimtoken.Table:      esimtoken.ValidColumn,
 			event.Table:          event.ValidColumn,
 			hold.Table:           hold.ValidColumn,
 			job.Table:            job.ValidColumn,

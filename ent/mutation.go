@@ -18,6 +18,10 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/esimplan"
+	"github.com/roamcard/roamcard/ent/esimprofile"
+	"github.com/roamcard/roamcard/ent/esimsync"
+	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
@@ -49,6 +53,10 @@ const (
 	TypeAudit          = "Audit"
 	TypeCard           = "Card"
 	TypeChallenge      = "Challenge"
+	TypeEsimPlan       = "EsimPlan"
+	TypeEsimProfile    = "EsimProfile"
+	TypeEsimSync       = "EsimSync"
+	TypeEsimToken      = "EsimToken"
 	TypeEvent          = "Event"
 	TypeHold           = "Hold"
 	TypeJob            = "Job"
@@ -4029,6 +4037,2569 @@ func (m *ChallengeMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *ChallengeMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Challenge edge %s", name)
+}
+
+// EsimPlanMutation represents an operation that mutates the EsimPlan nodes in the graph.
+type EsimPlanMutation struct {
+	config
+	op                 Op
+	typ                string
+	id                 *string
+	code               *string
+	name               *string
+	_type              *esimplan.Type
+	countries          *[]string
+	appendcountries    []string
+	data_mb            *int
+	adddata_mb         *int
+	validity_days      *int
+	addvalidity_days   *int
+	cost_micros        *int64
+	addcost_micros     *int64
+	price_usd_cents    *int64
+	addprice_usd_cents *int64
+	live               *bool
+	created_at         *time.Time
+	updated_at         *time.Time
+	clearedFields      map[string]struct{}
+	done               bool
+	oldValue           func(context.Context) (*EsimPlan, error)
+	predicates         []predicate.EsimPlan
+}
+
+var _ ent.Mutation = (*EsimPlanMutation)(nil)
+
+// esimplanOption allows management of the mutation configuration using functional options.
+type esimplanOption func(*EsimPlanMutation)
+
+// newEsimPlanMutation creates new mutation for the EsimPlan entity.
+func newEsimPlanMutation(c config, op Op, opts ...esimplanOption) *EsimPlanMutation {
+	m := &EsimPlanMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeEsimPlan,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withEsimPlanID sets the ID field of the mutation.
+func withEsimPlanID(id string) esimplanOption {
+	return func(m *EsimPlanMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *EsimPlan
+		)
+		m.oldValue = func(ctx context.Context) (*EsimPlan, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().EsimPlan.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withEsimPlan sets the old EsimPlan of the mutation.
+func withEsimPlan(node *EsimPlan) esimplanOption {
+	return func(m *EsimPlanMutation) {
+		m.oldValue = func(context.Context) (*EsimPlan, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m EsimPlanMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m EsimPlanMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of EsimPlan entities.
+func (m *EsimPlanMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *EsimPlanMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *EsimPlanMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().EsimPlan.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetCode sets the "code" field.
+func (m *EsimPlanMutation) SetCode(s string) {
+	m.code = &s
+}
+
+// Code returns the value of the "code" field in the mutation.
+func (m *EsimPlanMutation) Code() (r string, exists bool) {
+	v := m.code
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCode returns the old "code" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldCode(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCode is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCode requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCode: %w", err)
+	}
+	return oldValue.Code, nil
+}
+
+// ResetCode resets all changes to the "code" field.
+func (m *EsimPlanMutation) ResetCode() {
+	m.code = nil
+}
+
+// SetName sets the "name" field.
+func (m *EsimPlanMutation) SetName(s string) {
+	m.name = &s
+}
+
+// Name returns the value of the "name" field in the mutation.
+func (m *EsimPlanMutation) Name() (r string, exists bool) {
+	v := m.name
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldName returns the old "name" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldName(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldName is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldName requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldName: %w", err)
+	}
+	return oldValue.Name, nil
+}
+
+// ResetName resets all changes to the "name" field.
+func (m *EsimPlanMutation) ResetName() {
+	m.name = nil
+}
+
+// SetType sets the "type" field.
+func (m *EsimPlanMutation) SetType(e esimplan.Type) {
+	m._type = &e
+}
+
+// GetType returns the value of the "type" field in the mutation.
+func (m *EsimPlanMutation) GetType() (r esimplan.Type, exists bool) {
+	v := m._type
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldType returns the old "type" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldType(ctx context.Context) (v esimplan.Type, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldType is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldType requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldType: %w", err)
+	}
+	return oldValue.Type, nil
+}
+
+// ResetType resets all changes to the "type" field.
+func (m *EsimPlanMutation) ResetType() {
+	m._type = nil
+}
+
+// SetCountries sets the "countries" field.
+func (m *EsimPlanMutation) SetCountries(s []string) {
+	m.countries = &s
+	m.appendcountries = nil
+}
+
+// Countries returns the value of the "countries" field in the mutation.
+func (m *EsimPlanMutation) Countries() (r []string, exists bool) {
+	v := m.countries
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCountries returns the old "countries" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldCountries(ctx context.Context) (v []string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCountries is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCountries requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCountries: %w", err)
+	}
+	return oldValue.Countries, nil
+}
+
+// AppendCountries adds s to the "countries" field.
+func (m *EsimPlanMutation) AppendCountries(s []string) {
+	m.appendcountries = append(m.appendcountries, s...)
+}
+
+// AppendedCountries returns the list of values that were appended to the "countries" field in this mutation.
+func (m *EsimPlanMutation) AppendedCountries() ([]string, bool) {
+	if len(m.appendcountries) == 0 {
+		return nil, false
+	}
+	return m.appendcountries, true
+}
+
+// ResetCountries resets all changes to the "countries" field.
+func (m *EsimPlanMutation) ResetCountries() {
+	m.countries = nil
+	m.appendcountries = nil
+}
+
+// SetDataMB sets the "data_mb" field.
+func (m *EsimPlanMutation) SetDataMB(i int) {
+	m.data_mb = &i
+	m.adddata_mb = nil
+}
+
+// DataMB returns the value of the "data_mb" field in the mutation.
+func (m *EsimPlanMutation) DataMB() (r int, exists bool) {
+	v := m.data_mb
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDataMB returns the old "data_mb" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldDataMB(ctx context.Context) (v int, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDataMB is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDataMB requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDataMB: %w", err)
+	}
+	return oldValue.DataMB, nil
+}
+
+// AddDataMB adds i to the "data_mb" field.
+func (m *EsimPlanMutation) AddDataMB(i int) {
+	if m.adddata_mb != nil {
+		*m.adddata_mb += i
+	} else {
+		m.adddata_mb = &i
+	}
+}
+
+// AddedDataMB returns the value that was added to the "data_mb" field in this mutation.
+func (m *EsimPlanMutation) AddedDataMB() (r int, exists bool) {
+	v := m.adddata_mb
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetDataMB resets all changes to the "data_mb" field.
+func (m *EsimPlanMutation) ResetDataMB() {
+	m.data_mb = nil
+	m.adddata_mb = nil
+}
+
+// SetValidityDays sets the "validity_days" field.
+func (m *EsimPlanMutation) SetValidityDays(i int) {
+	m.validity_days = &i
+	m.addvalidity_days = nil
+}
+
+// ValidityDays returns the value of the "validity_days" field in the mutation.
+func (m *EsimPlanMutation) ValidityDays() (r int, exists bool) {
+	v := m.validity_days
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValidityDays returns the old "validity_days" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldValidityDays(ctx context.Context) (v int, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValidityDays is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValidityDays requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValidityDays: %w", err)
+	}
+	return oldValue.ValidityDays, nil
+}
+
+// AddValidityDays adds i to the "validity_days" field.
+func (m *EsimPlanMutation) AddValidityDays(i int) {
+	if m.addvalidity_days != nil {
+		*m.addvalidity_days += i
+	} else {
+		m.addvalidity_days = &i
+	}
+}
+
+// AddedValidityDays returns the value that was added to the "validity_days" field in this mutation.
+func (m *EsimPlanMutation) AddedValidityDays() (r int, exists bool) {
+	v := m.addvalidity_days
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValidityDays resets all changes to the "validity_days" field.
+func (m *EsimPlanMutation) ResetValidityDays() {
+	m.validity_days = nil
+	m.addvalidity_days = nil
+}
+
+// SetCostMicros sets the "cost_micros" field.
+func (m *EsimPlanMutation) SetCostMicros(i int64) {
+	m.cost_micros = &i
+	m.addcost_micros = nil
+}
+
+// CostMicros returns the value of the "cost_micros" field in the mutation.
+func (m *EsimPlanMutation) CostMicros() (r int64, exists bool) {
+	v := m.cost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCostMicros returns the old "cost_micros" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldCostMicros(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCostMicros is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCostMicros requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCostMicros: %w", err)
+	}
+	return oldValue.CostMicros, nil
+}
+
+// AddCostMicros adds i to the "cost_micros" field.
+func (m *EsimPlanMutation) AddCostMicros(i int64) {
+	if m.addcost_micros != nil {
+		*m.addcost_micros += i
+	} else {
+		m.addcost_micros = &i
+	}
+}
+
+// AddedCostMicros returns the value that was added to the "cost_micros" field in this mutation.
+func (m *EsimPlanMutation) AddedCostMicros() (r int64, exists bool) {
+	v := m.addcost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetCostMicros resets all changes to the "cost_micros" field.
+func (m *EsimPlanMutation) ResetCostMicros() {
+	m.cost_micros = nil
+	m.addcost_micros = nil
+}
+
+// SetPriceUsdCents sets the "price_usd_cents" field.
+func (m *EsimPlanMutation) SetPriceUsdCents(i int64) {
+	m.price_usd_cents = &i
+	m.addprice_usd_cents = nil
+}
+
+// PriceUsdCents returns the value of the "price_usd_cents" field in the mutation.
+func (m *EsimPlanMutation) PriceUsdCents() (r int64, exists bool) {
+	v := m.price_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPriceUsdCents returns the old "price_usd_cents" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldPriceUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPriceUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPriceUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPriceUsdCents: %w", err)
+	}
+	return oldValue.PriceUsdCents, nil
+}
+
+// AddPriceUsdCents adds i to the "price_usd_cents" field.
+func (m *EsimPlanMutation) AddPriceUsdCents(i int64) {
+	if m.addprice_usd_cents != nil {
+		*m.addprice_usd_cents += i
+	} else {
+		m.addprice_usd_cents = &i
+	}
+}
+
+// AddedPriceUsdCents returns the value that was added to the "price_usd_cents" field in this mutation.
+func (m *EsimPlanMutation) AddedPriceUsdCents() (r int64, exists bool) {
+	v := m.addprice_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetPriceUsdCents resets all changes to the "price_usd_cents" field.
+func (m *EsimPlanMutation) ResetPriceUsdCents() {
+	m.price_usd_cents = nil
+	m.addprice_usd_cents = nil
+}
+
+// SetLive sets the "live" field.
+func (m *EsimPlanMutation) SetLive(b bool) {
+	m.live = &b
+}
+
+// Live returns the value of the "live" field in the mutation.
+func (m *EsimPlanMutation) Live() (r bool, exists bool) {
+	v := m.live
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLive returns the old "live" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldLive(ctx context.Context) (v bool, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLive is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLive requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLive: %w", err)
+	}
+	return oldValue.Live, nil
+}
+
+// ResetLive resets all changes to the "live" field.
+func (m *EsimPlanMutation) ResetLive() {
+	m.live = nil
+}
+
+// SetCreatedAt sets the "created_at" field.
+func (m *EsimPlanMutation) SetCreatedAt(t time.Time) {
+	m.created_at = &t
+}
+
+// CreatedAt returns the value of the "created_at" field in the mutation.
+func (m *EsimPlanMutation) CreatedAt() (r time.Time, exists bool) {
+	v := m.created_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCreatedAt returns the old "created_at" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
+	}
+	return oldValue.CreatedAt, nil
+}
+
+// ResetCreatedAt resets all changes to the "created_at" field.
+func (m *EsimPlanMutation) ResetCreatedAt() {
+	m.created_at = nil
+}
+
+// SetUpdatedAt sets the "updated_at" field.
+func (m *EsimPlanMutation) SetUpdatedAt(t time.Time) {
+	m.updated_at = &t
+}
+
+// UpdatedAt returns the value of the "updated_at" field in the mutation.
+func (m *EsimPlanMutation) UpdatedAt() (r time.Time, exists bool) {
+	v := m.updated_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUpdatedAt returns the old "updated_at" field's value of the EsimPlan entity.
+// If the EsimPlan object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimPlanMutation) OldUpdatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUpdatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUpdatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUpdatedAt: %w", err)
+	}
+	return oldValue.UpdatedAt, nil
+}
+
+// ResetUpdatedAt resets all changes to the "updated_at" field.
+func (m *EsimPlanMutation) ResetUpdatedAt() {
+	m.updated_at = nil
+}
+
+// Where appends a list predicates to the EsimPlanMutation builder.
+func (m *EsimPlanMutation) Where(ps ...predicate.EsimPlan) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the EsimPlanMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *EsimPlanMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.EsimPlan, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *EsimPlanMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *EsimPlanMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (EsimPlan).
+func (m *EsimPlanMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *EsimPlanMutation) Fields() []string {
+	fields := make([]string, 0, 11)
+	if m.code != nil {
+		fields = append(fields, esimplan.FieldCode)
+	}
+	if m.name != nil {
+		fields = append(fields, esimplan.FieldName)
+	}
+	if m._type != nil {
+		fields = append(fields, esimplan.FieldType)
+	}
+	if m.countries != nil {
+		fields = append(fields, esimplan.FieldCountries)
+	}
+	if m.data_mb != nil {
+		fields = append(fields, esimplan.FieldDataMB)
+	}
+	if m.validity_days != nil {
+		fields = append(fields, esimplan.FieldValidityDays)
+	}
+	if m.cost_micros != nil {
+		fields = append(fields, esimplan.FieldCostMicros)
+	}
+	if m.price_usd_cents != nil {
+		fields = append(fields, esimplan.FieldPriceUsdCents)
+	}
+	if m.live != nil {
+		fields = append(fields, esimplan.FieldLive)
+	}
+	if m.created_at != nil {
+		fields = append(fields, esimplan.FieldCreatedAt)
+	}
+	if m.updated_at != nil {
+		fields = append(fields, esimplan.FieldUpdatedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *EsimPlanMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case esimplan.FieldCode:
+		return m.Code()
+	case esimplan.FieldName:
+		return m.Name()
+	case esimplan.FieldType:
+		return m.GetType()
+	case esimplan.FieldCountries:
+		return m.Countries()
+	case esimplan.FieldDataMB:
+		return m.DataMB()
+	case esimplan.FieldValidityDays:
+		return m.ValidityDays()
+	case esimplan.FieldCostMicros:
+		return m.CostMicros()
+	case esimplan.FieldPriceUsdCents:
+		return m.PriceUsdCents()
+	case esimplan.FieldLive:
+		return m.Live()
+	case esimplan.FieldCreatedAt:
+		return m.CreatedAt()
+	case esimplan.FieldUpdatedAt:
+		return m.UpdatedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *EsimPlanMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case esimplan.FieldCode:
+		return m.OldCode(ctx)
+	case esimplan.FieldName:
+		return m.OldName(ctx)
+	case esimplan.FieldType:
+		return m.OldType(ctx)
+	case esimplan.FieldCountries:
+		return m.OldCountries(ctx)
+	case esimplan.FieldDataMB:
+		return m.OldDataMB(ctx)
+	case esimplan.FieldValidityDays:
+		return m.OldValidityDays(ctx)
+	case esimplan.FieldCostMicros:
+		return m.OldCostMicros(ctx)
+	case esimplan.FieldPriceUsdCents:
+		return m.OldPriceUsdCents(ctx)
+	case esimplan.FieldLive:
+		return m.OldLive(ctx)
+	case esimplan.FieldCreatedAt:
+		return m.OldCreatedAt(ctx)
+	case esimplan.FieldUpdatedAt:
+		return m.OldUpdatedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown EsimPlan field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimPlanMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case esimplan.FieldCode:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCode(v)
+		return nil
+	case esimplan.FieldName:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetName(v)
+		return nil
+	case esimplan.FieldType:
+		v, ok := value.(esimplan.Type)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetType(v)
+		return nil
+	case esimplan.FieldCountries:
+		v, ok := value.([]string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCountries(v)
+		return nil
+	case esimplan.FieldDataMB:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDataMB(v)
+		return nil
+	case esimplan.FieldValidityDays:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValidityDays(v)
+		return nil
+	case esimplan.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCostMicros(v)
+		return nil
+	case esimplan.FieldPriceUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPriceUsdCents(v)
+		return nil
+	case esimplan.FieldLive:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLive(v)
+		return nil
+	case esimplan.FieldCreatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCreatedAt(v)
+		return nil
+	case esimplan.FieldUpdatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUpdatedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimPlan field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *EsimPlanMutation) AddedFields() []string {
+	var fields []string
+	if m.adddata_mb != nil {
+		fields = append(fields, esimplan.FieldDataMB)
+	}
+	if m.addvalidity_days != nil {
+		fields = append(fields, esimplan.FieldValidityDays)
+	}
+	if m.addcost_micros != nil {
+		fields = append(fields, esimplan.FieldCostMicros)
+	}
+	if m.addprice_usd_cents != nil {
+		fields = append(fields, esimplan.FieldPriceUsdCents)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *EsimPlanMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case esimplan.FieldDataMB:
+		return m.AddedDataMB()
+	case esimplan.FieldValidityDays:
+		return m.AddedValidityDays()
+	case esimplan.FieldCostMicros:
+		return m.AddedCostMicros()
+	case esimplan.FieldPriceUsdCents:
+		return m.AddedPriceUsdCents()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimPlanMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case esimplan.FieldDataMB:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddDataMB(v)
+		return nil
+	case esimplan.FieldValidityDays:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValidityDays(v)
+		return nil
+	case esimplan.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddCostMicros(v)
+		return nil
+	case esimplan.FieldPriceUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddPriceUsdCents(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimPlan numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *EsimPlanMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *EsimPlanMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *EsimPlanMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown EsimPlan nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *EsimPlanMutation) ResetField(name string) error {
+	switch name {
+	case esimplan.FieldCode:
+		m.ResetCode()
+		return nil
+	case esimplan.FieldName:
+		m.ResetName()
+		return nil
+	case esimplan.FieldType:
+		m.ResetType()
+		return nil
+	case esimplan.FieldCountries:
+		m.ResetCountries()
+		return nil
+	case esimplan.FieldDataMB:
+		m.ResetDataMB()
+		return nil
+	case esimplan.FieldValidityDays:
+		m.ResetValidityDays()
+		return nil
+	case esimplan.FieldCostMicros:
+		m.ResetCostMicros()
+		return nil
+	case esimplan.FieldPriceUsdCents:
+		m.ResetPriceUsdCents()
+		return nil
+	case esimplan.FieldLive:
+		m.ResetLive()
+		return nil
+	case esimplan.FieldCreatedAt:
+		m.ResetCreatedAt()
+		return nil
+	case esimplan.FieldUpdatedAt:
+		m.ResetUpdatedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown EsimPlan field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *EsimPlanMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *EsimPlanMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *EsimPlanMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *EsimPlanMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *EsimPlanMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *EsimPlanMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *EsimPlanMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown EsimPlan unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *EsimPlanMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown EsimPlan edge %s", name)
+}
+
+// EsimProfileMutation represents an operation that mutates the EsimProfile nodes in the graph.
+type EsimProfileMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *uuid.UUID
+	order_id      *string
+	plan_id       *string
+	status        *esimprofile.Status
+	reference     *uuid.UUID
+	account       *string
+	sealed_key    *string
+	sealed        *[]byte
+	created_at    *time.Time
+	updated_at    *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*EsimProfile, error)
+	predicates    []predicate.EsimProfile
+}
+
+var _ ent.Mutation = (*EsimProfileMutation)(nil)
+
+// esimprofileOption allows management of the mutation configuration using functional options.
+type esimprofileOption func(*EsimProfileMutation)
+
+// newEsimProfileMutation creates new mutation for the EsimProfile entity.
+func newEsimProfileMutation(c config, op Op, opts ...esimprofileOption) *EsimProfileMutation {
+	m := &EsimProfileMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeEsimProfile,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withEsimProfileID sets the ID field of the mutation.
+func withEsimProfileID(id uuid.UUID) esimprofileOption {
+	return func(m *EsimProfileMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *EsimProfile
+		)
+		m.oldValue = func(ctx context.Context) (*EsimProfile, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().EsimProfile.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withEsimProfile sets the old EsimProfile of the mutation.
+func withEsimProfile(node *EsimProfile) esimprofileOption {
+	return func(m *EsimProfileMutation) {
+		m.oldValue = func(context.Context) (*EsimProfile, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m EsimProfileMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m EsimProfileMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of EsimProfile entities.
+func (m *EsimProfileMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *EsimProfileMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *EsimProfileMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().EsimProfile.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetOrderID sets the "order_id" field.
+func (m *EsimProfileMutation) SetOrderID(s string) {
+	m.order_id = &s
+}
+
+// OrderID returns the value of the "order_id" field in the mutation.
+func (m *EsimProfileMutation) OrderID() (r string, exists bool) {
+	v := m.order_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOrderID returns the old "order_id" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldOrderID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOrderID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOrderID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOrderID: %w", err)
+	}
+	return oldValue.OrderID, nil
+}
+
+// ResetOrderID resets all changes to the "order_id" field.
+func (m *EsimProfileMutation) ResetOrderID() {
+	m.order_id = nil
+}
+
+// SetPlanID sets the "plan_id" field.
+func (m *EsimProfileMutation) SetPlanID(s string) {
+	m.plan_id = &s
+}
+
+// PlanID returns the value of the "plan_id" field in the mutation.
+func (m *EsimProfileMutation) PlanID() (r string, exists bool) {
+	v := m.plan_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPlanID returns the old "plan_id" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldPlanID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPlanID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPlanID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPlanID: %w", err)
+	}
+	return oldValue.PlanID, nil
+}
+
+// ResetPlanID resets all changes to the "plan_id" field.
+func (m *EsimProfileMutation) ResetPlanID() {
+	m.plan_id = nil
+}
+
+// SetStatus sets the "status" field.
+func (m *EsimProfileMutation) SetStatus(e esimprofile.Status) {
+	m.status = &e
+}
+
+// Status returns the value of the "status" field in the mutation.
+func (m *EsimProfileMutation) Status() (r esimprofile.Status, exists bool) {
+	v := m.status
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldStatus returns the old "status" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldStatus(ctx context.Context) (v esimprofile.Status, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldStatus is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldStatus requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldStatus: %w", err)
+	}
+	return oldValue.Status, nil
+}
+
+// ResetStatus resets all changes to the "status" field.
+func (m *EsimProfileMutation) ResetStatus() {
+	m.status = nil
+}
+
+// SetReference sets the "reference" field.
+func (m *EsimProfileMutation) SetReference(u uuid.UUID) {
+	m.reference = &u
+}
+
+// Reference returns the value of the "reference" field in the mutation.
+func (m *EsimProfileMutation) Reference() (r uuid.UUID, exists bool) {
+	v := m.reference
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReference returns the old "reference" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldReference(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReference is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReference requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReference: %w", err)
+	}
+	return oldValue.Reference, nil
+}
+
+// ResetReference resets all changes to the "reference" field.
+func (m *EsimProfileMutation) ResetReference() {
+	m.reference = nil
+}
+
+// SetAccount sets the "account" field.
+func (m *EsimProfileMutation) SetAccount(s string) {
+	m.account = &s
+}
+
+// Account returns the value of the "account" field in the mutation.
+func (m *EsimProfileMutation) Account() (r string, exists bool) {
+	v := m.account
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAccount returns the old "account" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldAccount(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAccount is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAccount requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAccount: %w", err)
+	}
+	return oldValue.Account, nil
+}
+
+// ResetAccount resets all changes to the "account" field.
+func (m *EsimProfileMutation) ResetAccount() {
+	m.account = nil
+}
+
+// SetSealedKey sets the "sealed_key" field.
+func (m *EsimProfileMutation) SetSealedKey(s string) {
+	m.sealed_key = &s
+}
+
+// SealedKey returns the value of the "sealed_key" field in the mutation.
+func (m *EsimProfileMutation) SealedKey() (r string, exists bool) {
+	v := m.sealed_key
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSealedKey returns the old "sealed_key" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldSealedKey(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSealedKey is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSealedKey requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSealedKey: %w", err)
+	}
+	return oldValue.SealedKey, nil
+}
+
+// ResetSealedKey resets all changes to the "sealed_key" field.
+func (m *EsimProfileMutation) ResetSealedKey() {
+	m.sealed_key = nil
+}
+
+// SetSealed sets the "sealed" field.
+func (m *EsimProfileMutation) SetSealed(b []byte) {
+	m.sealed = &b
+}
+
+// Sealed returns the value of the "sealed" field in the mutation.
+func (m *EsimProfileMutation) Sealed() (r []byte, exists bool) {
+	v := m.sealed
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSealed returns the old "sealed" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldSealed(ctx context.Context) (v []byte, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSealed is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSealed requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSealed: %w", err)
+	}
+	return oldValue.Sealed, nil
+}
+
+// ClearSealed clears the value of the "sealed" field.
+func (m *EsimProfileMutation) ClearSealed() {
+	m.sealed = nil
+	m.clearedFields[esimprofile.FieldSealed] = struct{}{}
+}
+
+// SealedCleared returns if the "sealed" field was cleared in this mutation.
+func (m *EsimProfileMutation) SealedCleared() bool {
+	_, ok := m.clearedFields[esimprofile.FieldSealed]
+	return ok
+}
+
+// ResetSealed resets all changes to the "sealed" field.
+func (m *EsimProfileMutation) ResetSealed() {
+	m.sealed = nil
+	delete(m.clearedFields, esimprofile.FieldSealed)
+}
+
+// SetCreatedAt sets the "created_at" field.
+func (m *EsimProfileMutation) SetCreatedAt(t time.Time) {
+	m.created_at = &t
+}
+
+// CreatedAt returns the value of the "created_at" field in the mutation.
+func (m *EsimProfileMutation) CreatedAt() (r time.Time, exists bool) {
+	v := m.created_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCreatedAt returns the old "created_at" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldCreatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCreatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCreatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCreatedAt: %w", err)
+	}
+	return oldValue.CreatedAt, nil
+}
+
+// ResetCreatedAt resets all changes to the "created_at" field.
+func (m *EsimProfileMutation) ResetCreatedAt() {
+	m.created_at = nil
+}
+
+// SetUpdatedAt sets the "updated_at" field.
+func (m *EsimProfileMutation) SetUpdatedAt(t time.Time) {
+	m.updated_at = &t
+}
+
+// UpdatedAt returns the value of the "updated_at" field in the mutation.
+func (m *EsimProfileMutation) UpdatedAt() (r time.Time, exists bool) {
+	v := m.updated_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUpdatedAt returns the old "updated_at" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldUpdatedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUpdatedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUpdatedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUpdatedAt: %w", err)
+	}
+	return oldValue.UpdatedAt, nil
+}
+
+// ResetUpdatedAt resets all changes to the "updated_at" field.
+func (m *EsimProfileMutation) ResetUpdatedAt() {
+	m.updated_at = nil
+}
+
+// Where appends a list predicates to the EsimProfileMutation builder.
+func (m *EsimProfileMutation) Where(ps ...predicate.EsimProfile) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the EsimProfileMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *EsimProfileMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.EsimProfile, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *EsimProfileMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *EsimProfileMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (EsimProfile).
+func (m *EsimProfileMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *EsimProfileMutation) Fields() []string {
+	fields := make([]string, 0, 9)
+	if m.order_id != nil {
+		fields = append(fields, esimprofile.FieldOrderID)
+	}
+	if m.plan_id != nil {
+		fields = append(fields, esimprofile.FieldPlanID)
+	}
+	if m.status != nil {
+		fields = append(fields, esimprofile.FieldStatus)
+	}
+	if m.reference != nil {
+		fields = append(fields, esimprofile.FieldReference)
+	}
+	if m.account != nil {
+		fields = append(fields, esimprofile.FieldAccount)
+	}
+	if m.sealed_key != nil {
+		fields = append(fields, esimprofile.FieldSealedKey)
+	}
+	if m.sealed != nil {
+		fields = append(fields, esimprofile.FieldSealed)
+	}
+	if m.created_at != nil {
+		fields = append(fields, esimprofile.FieldCreatedAt)
+	}
+	if m.updated_at != nil {
+		fields = append(fields, esimprofile.FieldUpdatedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *EsimProfileMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case esimprofile.FieldOrderID:
+		return m.OrderID()
+	case esimprofile.FieldPlanID:
+		return m.PlanID()
+	case esimprofile.FieldStatus:
+		return m.Status()
+	case esimprofile.FieldReference:
+		return m.Reference()
+	case esimprofile.FieldAccount:
+		return m.Account()
+	case esimprofile.FieldSealedKey:
+		return m.SealedKey()
+	case esimprofile.FieldSealed:
+		return m.Sealed()
+	case esimprofile.FieldCreatedAt:
+		return m.CreatedAt()
+	case esimprofile.FieldUpdatedAt:
+		return m.UpdatedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *EsimProfileMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case esimprofile.FieldOrderID:
+		return m.OldOrderID(ctx)
+	case esimprofile.FieldPlanID:
+		return m.OldPlanID(ctx)
+	case esimprofile.FieldStatus:
+		return m.OldStatus(ctx)
+	case esimprofile.FieldReference:
+		return m.OldReference(ctx)
+	case esimprofile.FieldAccount:
+		return m.OldAccount(ctx)
+	case esimprofile.FieldSealedKey:
+		return m.OldSealedKey(ctx)
+	case esimprofile.FieldSealed:
+		return m.OldSealed(ctx)
+	case esimprofile.FieldCreatedAt:
+		return m.OldCreatedAt(ctx)
+	case esimprofile.FieldUpdatedAt:
+		return m.OldUpdatedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown EsimProfile field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimProfileMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case esimprofile.FieldOrderID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOrderID(v)
+		return nil
+	case esimprofile.FieldPlanID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPlanID(v)
+		return nil
+	case esimprofile.FieldStatus:
+		v, ok := value.(esimprofile.Status)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetStatus(v)
+		return nil
+	case esimprofile.FieldReference:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReference(v)
+		return nil
+	case esimprofile.FieldAccount:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAccount(v)
+		return nil
+	case esimprofile.FieldSealedKey:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSealedKey(v)
+		return nil
+	case esimprofile.FieldSealed:
+		v, ok := value.([]byte)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSealed(v)
+		return nil
+	case esimprofile.FieldCreatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCreatedAt(v)
+		return nil
+	case esimprofile.FieldUpdatedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUpdatedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimProfile field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *EsimProfileMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *EsimProfileMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimProfileMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown EsimProfile numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *EsimProfileMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(esimprofile.FieldSealed) {
+		fields = append(fields, esimprofile.FieldSealed)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *EsimProfileMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *EsimProfileMutation) ClearField(name string) error {
+	switch name {
+	case esimprofile.FieldSealed:
+		m.ClearSealed()
+		return nil
+	}
+	return fmt.Errorf("unknown EsimProfile nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *EsimProfileMutation) ResetField(name string) error {
+	switch name {
+	case esimprofile.FieldOrderID:
+		m.ResetOrderID()
+		return nil
+	case esimprofile.FieldPlanID:
+		m.ResetPlanID()
+		return nil
+	case esimprofile.FieldStatus:
+		m.ResetStatus()
+		return nil
+	case esimprofile.FieldReference:
+		m.ResetReference()
+		return nil
+	case esimprofile.FieldAccount:
+		m.ResetAccount()
+		return nil
+	case esimprofile.FieldSealedKey:
+		m.ResetSealedKey()
+		return nil
+	case esimprofile.FieldSealed:
+		m.ResetSealed()
+		return nil
+	case esimprofile.FieldCreatedAt:
+		m.ResetCreatedAt()
+		return nil
+	case esimprofile.FieldUpdatedAt:
+		m.ResetUpdatedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown EsimProfile field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *EsimProfileMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *EsimProfileMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *EsimProfileMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *EsimProfileMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *EsimProfileMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *EsimProfileMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *EsimProfileMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown EsimProfile unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *EsimProfileMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown EsimProfile edge %s", name)
+}
+
+// EsimSyncMutation represents an operation that mutates the EsimSync nodes in the graph.
+type EsimSyncMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *string
+	synced_at     *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*EsimSync, error)
+	predicates    []predicate.EsimSync
+}
+
+var _ ent.Mutation = (*EsimSyncMutation)(nil)
+
+// esimsyncOption allows management of the mutation configuration using functional options.
+type esimsyncOption func(*EsimSyncMutation)
+
+// newEsimSyncMutation creates new mutation for the EsimSync entity.
+func newEsimSyncMutation(c config, op Op, opts ...esimsyncOption) *EsimSyncMutation {
+	m := &EsimSyncMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeEsimSync,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withEsimSyncID sets the ID field of the mutation.
+func withEsimSyncID(id string) esimsyncOption {
+	return func(m *EsimSyncMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *EsimSync
+		)
+		m.oldValue = func(ctx context.Context) (*EsimSync, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().EsimSync.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withEsimSync sets the old EsimSync of the mutation.
+func withEsimSync(node *EsimSync) esimsyncOption {
+	return func(m *EsimSyncMutation) {
+		m.oldValue = func(context.Context) (*EsimSync, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m EsimSyncMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m EsimSyncMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of EsimSync entities.
+func (m *EsimSyncMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *EsimSyncMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *EsimSyncMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().EsimSync.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetSyncedAt sets the "synced_at" field.
+func (m *EsimSyncMutation) SetSyncedAt(t time.Time) {
+	m.synced_at = &t
+}
+
+// SyncedAt returns the value of the "synced_at" field in the mutation.
+func (m *EsimSyncMutation) SyncedAt() (r time.Time, exists bool) {
+	v := m.synced_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSyncedAt returns the old "synced_at" field's value of the EsimSync entity.
+// If the EsimSync object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimSyncMutation) OldSyncedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSyncedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSyncedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSyncedAt: %w", err)
+	}
+	return oldValue.SyncedAt, nil
+}
+
+// ResetSyncedAt resets all changes to the "synced_at" field.
+func (m *EsimSyncMutation) ResetSyncedAt() {
+	m.synced_at = nil
+}
+
+// Where appends a list predicates to the EsimSyncMutation builder.
+func (m *EsimSyncMutation) Where(ps ...predicate.EsimSync) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the EsimSyncMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *EsimSyncMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.EsimSync, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *EsimSyncMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *EsimSyncMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (EsimSync).
+func (m *EsimSyncMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *EsimSyncMutation) Fields() []string {
+	fields := make([]string, 0, 1)
+	if m.synced_at != nil {
+		fields = append(fields, esimsync.FieldSyncedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *EsimSyncMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case esimsync.FieldSyncedAt:
+		return m.SyncedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *EsimSyncMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case esimsync.FieldSyncedAt:
+		return m.OldSyncedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown EsimSync field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimSyncMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case esimsync.FieldSyncedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSyncedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimSync field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *EsimSyncMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *EsimSyncMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimSyncMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown EsimSync numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *EsimSyncMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *EsimSyncMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *EsimSyncMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown EsimSync nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *EsimSyncMutation) ResetField(name string) error {
+	switch name {
+	case esimsync.FieldSyncedAt:
+		m.ResetSyncedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown EsimSync field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *EsimSyncMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *EsimSyncMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *EsimSyncMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *EsimSyncMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *EsimSyncMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *EsimSyncMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *EsimSyncMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown EsimSync unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *EsimSyncMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown EsimSync edge %s", name)
+}
+
+// EsimTokenMutation represents an operation that mutates the EsimToken nodes in the graph.
+type EsimTokenMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *string
+	version       *int
+	addversion    *int
+	expires_at    *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*EsimToken, error)
+	predicates    []predicate.EsimToken
+}
+
+var _ ent.Mutation = (*EsimTokenMutation)(nil)
+
+// esimtokenOption allows management of the mutation configuration using functional options.
+type esimtokenOption func(*EsimTokenMutation)
+
+// newEsimTokenMutation creates new mutation for the EsimToken entity.
+func newEsimTokenMutation(c config, op Op, opts ...esimtokenOption) *EsimTokenMutation {
+	m := &EsimTokenMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeEsimToken,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withEsimTokenID sets the ID field of the mutation.
+func withEsimTokenID(id string) esimtokenOption {
+	return func(m *EsimTokenMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *EsimToken
+		)
+		m.oldValue = func(ctx context.Context) (*EsimToken, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().EsimToken.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withEsimToken sets the old EsimToken of the mutation.
+func withEsimToken(node *EsimToken) esimtokenOption {
+	return func(m *EsimTokenMutation) {
+		m.oldValue = func(context.Context) (*EsimToken, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m EsimTokenMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m EsimTokenMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of EsimToken entities.
+func (m *EsimTokenMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *EsimTokenMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *EsimTokenMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().EsimToken.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetVersion sets the "version" field.
+func (m *EsimTokenMutation) SetVersion(i int) {
+	m.version = &i
+	m.addversion = nil
+}
+
+// Version returns the value of the "version" field in the mutation.
+func (m *EsimTokenMutation) Version() (r int, exists bool) {
+	v := m.version
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldVersion returns the old "version" field's value of the EsimToken entity.
+// If the EsimToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTokenMutation) OldVersion(ctx context.Context) (v int, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldVersion is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldVersion requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldVersion: %w", err)
+	}
+	return oldValue.Version, nil
+}
+
+// AddVersion adds i to the "version" field.
+func (m *EsimTokenMutation) AddVersion(i int) {
+	if m.addversion != nil {
+		*m.addversion += i
+	} else {
+		m.addversion = &i
+	}
+}
+
+// AddedVersion returns the value that was added to the "version" field in this mutation.
+func (m *EsimTokenMutation) AddedVersion() (r int, exists bool) {
+	v := m.addversion
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetVersion resets all changes to the "version" field.
+func (m *EsimTokenMutation) ResetVersion() {
+	m.version = nil
+	m.addversion = nil
+}
+
+// SetExpiresAt sets the "expires_at" field.
+func (m *EsimTokenMutation) SetExpiresAt(t time.Time) {
+	m.expires_at = &t
+}
+
+// ExpiresAt returns the value of the "expires_at" field in the mutation.
+func (m *EsimTokenMutation) ExpiresAt() (r time.Time, exists bool) {
+	v := m.expires_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldExpiresAt returns the old "expires_at" field's value of the EsimToken entity.
+// If the EsimToken object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimTokenMutation) OldExpiresAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldExpiresAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldExpiresAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldExpiresAt: %w", err)
+	}
+	return oldValue.ExpiresAt, nil
+}
+
+// ResetExpiresAt resets all changes to the "expires_at" field.
+func (m *EsimTokenMutation) ResetExpiresAt() {
+	m.expires_at = nil
+}
+
+// Where appends a list predicates to the EsimTokenMutation builder.
+func (m *EsimTokenMutation) Where(ps ...predicate.EsimToken) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the EsimTokenMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *EsimTokenMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.EsimToken, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *EsimTokenMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *EsimTokenMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (EsimToken).
+func (m *EsimTokenMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *EsimTokenMutation) Fields() []string {
+	fields := make([]string, 0, 2)
+	if m.version != nil {
+		fields = append(fields, esimtoken.FieldVersion)
+	}
+	if m.expires_at != nil {
+		fields = append(fields, esimtoken.FieldExpiresAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *EsimTokenMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case esimtoken.FieldVersion:
+		return m.Version()
+	case esimtoken.FieldExpiresAt:
+		return m.ExpiresAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *EsimTokenMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case esimtoken.FieldVersion:
+		return m.OldVersion(ctx)
+	case esimtoken.FieldExpiresAt:
+		return m.OldExpiresAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown EsimToken field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimTokenMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case esimtoken.FieldVersion:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetVersion(v)
+		return nil
+	case esimtoken.FieldExpiresAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetExpiresAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimToken field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *EsimTokenMutation) AddedFields() []string {
+	var fields []string
+	if m.addversion != nil {
+		fields = append(fields, esimtoken.FieldVersion)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *EsimTokenMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case esimtoken.FieldVersion:
+		return m.AddedVersion()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EsimTokenMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case esimtoken.FieldVersion:
+		v, ok := value.(int)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddVersion(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EsimToken numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *EsimTokenMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *EsimTokenMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *EsimTokenMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown EsimToken nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *EsimTokenMutation) ResetField(name string) error {
+	switch name {
+	case esimtoken.FieldVersion:
+		m.ResetVersion()
+		return nil
+	case esimtoken.FieldExpiresAt:
+		m.ResetExpiresAt()
+		return nil
+	}
+	return fmt.Errorf("unknown EsimToken field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *EsimTokenMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *EsimTokenMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *EsimTokenMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *EsimTokenMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *EsimTokenMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *EsimTokenMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *EsimTokenMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown EsimToken unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *EsimTokenMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown EsimToken edge %s", name)
 }
 
 // EventMutation represents an operation that mutates the Event nodes in the graph.

@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/event"
 	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/ent/job"
@@ -71,6 +72,20 @@ func init() {
 	challengeDescID := challengeFields[0].Descriptor()
 	// challenge.DefaultID holds the default value on creation for the id field.
 	challenge.DefaultID = challengeDescID.Default.(func() uuid.UUID)
+	esimprofileFields := schema.EsimProfile{}.Fields()
+	_ = esimprofileFields
+	// esimprofileDescAccount is the schema descriptor for account field.
+	esimprofileDescAccount := esimprofileFields[5].Descriptor()
+	// esimprofile.DefaultAccount holds the default value on creation for the account field.
+	esimprofile.DefaultAccount = esimprofileDescAccount.Default.(string)
+	// esimprofileDescSealedKey is the schema descriptor for sealed_key field.
+	esimprofileDescSealedKey := esimprofileFields[6].Descriptor()
+	// esimprofile.DefaultSealedKey holds the default value on creation for the sealed_key field.
+	esimprofile.DefaultSealedKey = esimprofileDescSealedKey.Default.(string)
+	// esimprofileDescID is the schema descriptor for id field.
+	esimprofileDescID := esimprofileFields[0].Descriptor()
+	// esimprofile.DefaultID holds the default value on creation for the id field.
+	esimprofile.DefaultID = esimprofileDescID.Default.(func() uuid.UUID)
 	eventFields := schema.Event{}.Fields()
 	_ = eventFields
 	// eventDescPath is the schema descriptor for path field.

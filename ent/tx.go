@@ -22,6 +22,14 @@ type Tx struct {
 	Card *CardClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
+	// EsimPlan is the client for interacting with the EsimPlan builders.
+	EsimPlan *EsimPlanClient
+	// EsimProfile is the client for interacting with the EsimProfile builders.
+	EsimProfile *EsimProfileClient
+	// EsimSync is the client for interacting with the EsimSync builders.
+	EsimSync *EsimSyncClient
+	// EsimToken is the client for interacting with the EsimToken builders.
+	EsimToken *EsimTokenClient
 	// Event is the client for interacting with the Event builders.
 	Event *EventClient
 	// Hold is the client for interacting with the Hold builders.
@@ -186,6 +194,10 @@ func (tx *Tx) init() {
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
+	tx.EsimPlan = NewEsimPlanClient(tx.config)
+	tx.EsimProfile = NewEsimProfileClient(tx.config)
+	tx.EsimSync = NewEsimSyncClient(tx.config)
+	tx.EsimToken = NewEsimTokenClient(tx.config)
 	tx.Event = NewEventClient(tx.config)
 	tx.Hold = NewHoldClient(tx.config)
 	tx.Job = NewJobClient(tx.config)

@@ -69,6 +69,54 @@ func (f ChallengeFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, e
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ChallengeMutation", m)
 }
 
+// The EsimPlanFunc type is an adapter to allow the use of ordinary
+// function as EsimPlan mutator.
+type EsimPlanFunc func(context.Context, *ent.EsimPlanMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f EsimPlanFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.EsimPlanMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimPlanMutation", m)
+}
+
+// The EsimProfileFunc type is an adapter to allow the use of ordinary
+// function as EsimProfile mutator.
+type EsimProfileFunc func(context.Context, *ent.EsimProfileMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f EsimProfileFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.EsimProfileMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimProfileMutation", m)
+}
+
+// The EsimSyncFunc type is an adapter to allow the use of ordinary
+// function as EsimSync mutator.
+type EsimSyncFunc func(context.Context, *ent.EsimSyncMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f EsimSyncFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.EsimSyncMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimSyncMutation", m)
+}
+
+// The EsimTokenFunc type is an adapter to allow the use of ordinary
+// function as EsimToken mutator.
+type EsimTokenFunc func(context.Context, *ent.EsimTokenMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f EsimTokenFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.EsimTokenMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EsimTokenMutation", m)
+}
+
 // The EventFunc type is an adapter to allow the use of ordinary
 // function as Event mutator.
 type EventFunc func(context.Context, *ent.EventMutation) (ent.Value, error)

@@ -188,6 +188,93 @@ var (
 			},
 		},
 	}
+	// EsimPlansColumns holds the columns for the "esim_plans" table.
+	EsimPlansColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "code", Type: field.TypeString},
+		{Name: "name", Type: field.TypeString},
+		{Name: "type", Type: field.TypeEnum, Enums: []string{"country", "region"}},
+		{Name: "countries", Type: field.TypeJSON},
+		{Name: "data_mb", Type: field.TypeInt},
+		{Name: "validity_days", Type: field.TypeInt},
+		{Name: "cost_micros", Type: field.TypeInt64},
+		{Name: "price_usd_cents", Type: field.TypeInt64},
+		{Name: "live", Type: field.TypeBool},
+		{Name: "created_at", Type: field.TypeTime},
+		{Name: "updated_at", Type: field.TypeTime},
+	}
+	// EsimPlansTable holds the schema information for the "esim_plans" table.
+	EsimPlansTable = &schema.Table{
+		Name:       "esim_plans",
+		Columns:    EsimPlansColumns,
+		PrimaryKey: []*schema.Column{EsimPlansColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "esim_plans_code",
+				Unique:  true,
+				Columns: []*schema.Column{EsimPlansColumns[1]},
+			},
+		},
+	}
+	// EsimProfilesColumns holds the columns for the "esim_profiles" table.
+	EsimProfilesColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "order_id", Type: field.TypeString},
+		{Name: "plan_id", Type: field.TypeString},
+		{Name: "status", Type: field.TypeEnum, Enums: []string{"ordered", "ready", "failed"}},
+		{Name: "reference", Type: field.TypeUUID},
+		{Name: "account", Type: field.TypeString, Default: ""},
+		{Name: "sealed_key", Type: field.TypeString, Default: ""},
+		{Name: "sealed", Type: field.TypeBytes, Nullable: true},
+		{Name: "created_at", Type: field.TypeTime},
+		{Name: "updated_at", Type: field.TypeTime},
+	}
+	// EsimProfilesTable holds the schema information for the "esim_profiles" table.
+	EsimProfilesTable = &schema.Table{
+		Name:       "esim_profiles",
+		Columns:    EsimProfilesColumns,
+		PrimaryKey: []*schema.Column{EsimProfilesColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "esimprofile_order_id_created_at",
+				Unique:  false,
+				Columns: []*schema.Column{EsimProfilesColumns[1], EsimProfilesColumns[8]},
+			},
+			{
+				Name:    "esim_profiles_reference",
+				Unique:  true,
+				Columns: []*schema.Column{EsimProfilesColumns[4]},
+			},
+			{
+				Name:    "esimprofile_sealed_key",
+				Unique:  false,
+				Columns: []*schema.Column{EsimProfilesColumns[6]},
+			},
+		},
+	}
+	// EsimSyncsColumns holds the columns for the "esim_syncs" table.
+	EsimSyncsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "synced_at", Type: field.TypeTime},
+	}
+	// EsimSyncsTable holds the schema information for the "esim_syncs" table.
+	EsimSyncsTable = &schema.Table{
+		Name:       "esim_syncs",
+		Columns:    EsimSyncsColumns,
+		PrimaryKey: []*schema.Column{EsimSyncsColumns[0]},
+	}
+	// EsimTokensColumns holds the columns for the "esim_tokens" table.
+	EsimTokensColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "version", Type: field.TypeInt},
+		{Name: "expires_at", Type: field.TypeTime},
+	}
+	// EsimTokensTable holds the schema information for the "esim_tokens" table.
+	EsimTokensTable = &schema.Table{
+		Name:       "esim_tokens",
+		Columns:    EsimTokensColumns,
+		PrimaryKey: []*schema.Column{EsimTokensColumns[0]},
+	}
 	// EventsColumns holds the columns for the "events" table.
 	EventsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -594,6 +681,10 @@ var (
 		AuditTable,
 		CardsTable,
 		ChallengesTable,
+		EsimPlansTable,
+		EsimProfilesTable,
+		EsimSyncsTable,
+		EsimTokensTable,
 		EventsTable,
 		HoldsTable,
 		JobsTable,
@@ -627,6 +718,17 @@ func init() {
 	CardsTable.Annotation = &entsql.Annotation{}
 	CardsTable.Annotation.Checks = map[string]string{
 		"cards_status": "status IN ('PENDING', 'ACTIVE', 'FROZEN', 'CLOSED', 'FAILED')",
+	}
+	EsimPlansTable.Annotation = &entsql.Annotation{}
+	EsimPlansTable.Annotation.Checks = map[string]string{
+		"esim_plans_price": "price_usd_cents BETWEEN 1 AND 25000",
+		"esim_plans_terms": "data_mb > 0 AND validity_days > 0 AND cost_micros > 0",
+		"esim_plans_type":  "type IN ('country', 'region')",
+	}
+	EsimProfilesTable.Annotation = &entsql.Annotation{}
+	EsimProfilesTable.Annotation.Checks = map[string]string{
+		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
+		"esim_profiles_status": "status IN ('ordered', 'ready', 'failed')",
 	}
 	HoldsTable.Annotation = &entsql.Annotation{}
 	HoldsTable.Annotation.Checks = map[string]string{

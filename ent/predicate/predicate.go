@@ -21,6 +21,18 @@ type Card func(*sql.Selector)
 // Challenge is the predicate function for challenge builders.
 type Challenge func(*sql.Selector)
 
+// EsimPlan is the predicate function for esimplan builders.
+type EsimPlan func(*sql.Selector)
+
+// EsimProfile is the predicate function for esimprofile builders.
+type EsimProfile func(*sql.Selector)
+
+// EsimSync is the predicate function for esimsync builders.
+type EsimSync func(*sql.Selector)
+
+// EsimToken is the predicate function for esimtoken builders.
+type EsimToken func(*sql.Selector)
+
 // Event is the predicate function for event builders.
 type Event func(*sql.Selector)
 

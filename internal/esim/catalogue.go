@@ -1,7 +1,6 @@
 package esim
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -38,10 +37,10 @@ func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	if err != nil {
 		return e.unsynced(ctx, fmt.Errorf("read the supplier's catalogue: %w", err)), nil
 	}
-	plans := make([]Plan, 0, len(listings))
+	plans, seen := make([]Plan, 0, len(listings)), map[string]bool{}
 	for _, l := range listings {
-		if p, ok := e.plan(l); ok {
-			plans = append(plans, p)
+		if p, ok := e.plan(l); ok && !seen[p.Code] {
+			plans, seen[p.Code] = append(plans, p), true
 		}
 	}
 	if len(plans) == 0 {
@@ -163,9 +162,6 @@ func (e *Esims) catalogue(ctx context.Context) (catalogue, error) {
 		if err != nil {
 			return catalogue{}, fmt.Errorf("read the catalogue: %w", err)
 		}
-		slices.SortFunc(plans, func(a, b Plan) int {
-			return cmp.Or(cmp.Compare(a.Price, b.Price), cmp.Compare(b.DataMB, a.DataMB), cmp.Compare(a.ID, b.ID))
-		})
 		s.last, s.at = catalogue{plans, synced}, now
 	}
 	return s.last, nil

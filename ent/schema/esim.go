@@ -1,0 +1,115 @@
+package schema
+
+import (
+	"entgo.io/ent"
+	"entgo.io/ent/dialect/entsql"
+	"entgo.io/ent/schema"
+	"entgo.io/ent/schema/field"
+	"entgo.io/ent/schema/index"
+	"github.com/google/uuid"
+)
+
+// EsimPlan is a plan of the catalogue. Plans are never deleted: orders name them.
+type EsimPlan struct{ ent.Schema }
+
+var (
+	planTypes       = []string{"country", "region"}
+	profileStatuses = []string{"ordered", "ready", "failed"}
+)
+
+// Fields of a plan.
+func (EsimPlan) Fields() []ent.Field {
+	return []ent.Field{
+		// Opaque: "pln_" and random hex.
+		field.String("id").Immutable(),
+		// The supplier's name for the plan; it never leaves the service, nor does its cost.
+		field.String("code").Immutable(),
+		field.String("name"),
+		field.Enum("type").Values(planTypes...),
+		field.Strings("countries"),
+		field.Int("data_mb"),
+		field.Int("validity_days"),
+		field.Int64("cost_micros"),
+		field.Int64("price_usd_cents"),
+		field.Bool("live"),
+		field.Time("created_at").Immutable(),
+		field.Time("updated_at"),
+	}
+}
+
+// Indexes of a plan.
+func (EsimPlan) Indexes() []ent.Index {
+	return []ent.Index{index.Fields("code").Unique().StorageKey("esim_plans_code")}
+}
+
+// Annotations of a plan.
+func (EsimPlan) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Checks(map[string]string{
+		"esim_plans_type":  oneOf("type", planTypes),
+		"esim_plans_price": "price_usd_cents BETWEEN 1 AND 25000",
+		"esim_plans_terms": "data_mb > 0 AND validity_days > 0 AND cost_micros > 0",
+	})}
+}
+
+// EsimSync is when the catalogue was last in step with its supplier; it has one row.
+type EsimSync struct{ ent.Schema }
+
+// Fields of a sync.
+func (EsimSync) Fields() []ent.Field {
+	return []ent.Field{
+		field.String("id").Immutable(),
+		field.Time("synced_at"),
+	}
+}
+
+// EsimProfile is the eSIM of one order.
+type EsimProfile struct{ ent.Schema }
+
+// Fields of a profile.
+func (EsimProfile) Fields() []ent.Field {
+	return []ent.Field{
+		id(),
+		field.String("order_id").Immutable(),
+		field.String("plan_id").Immutable(),
+		field.Enum("status").Values(profileStatuses...),
+		// Our reference for the supplier's order, stored before the supplier is first called.
+		field.UUID("reference", uuid.UUID{}).Immutable(),
+		field.String("account").Default(""),
+		// The installation material: AES-256-GCM under the named key.
+		field.String("sealed_key").Default(""),
+		field.Bytes("sealed").Optional().Sensitive(),
+		field.Time("created_at").Immutable(),
+		field.Time("updated_at"),
+	}
+}
+
+// Indexes of a profile.
+func (EsimProfile) Indexes() []ent.Index {
+	return []ent.Index{
+		// An order has one for each attempt at its delivery.
+		index.Fields("order_id", "created_at"),
+		index.Fields("reference").Unique().StorageKey("esim_profiles_reference"),
+		// Found by whoever seals with a new key.
+		index.Fields("sealed_key"),
+	}
+}
+
+// Annotations of a profile.
+func (EsimProfile) Annotations() []schema.Annotation {
+	return []schema.Annotation{entsql.Checks(map[string]string{
+		"esim_profiles_status": oneOf("status", profileStatuses),
+		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
+	})}
+}
+
+// EsimToken is the live version of a delivery token that was rotated; the first version has no row.
+type EsimToken struct{ ent.Schema }
+
+// Fields of a token. Its id is the order's.
+func (EsimToken) Fields() []ent.Field {
+	return []ent.Field{
+		field.String("id").Immutable(),
+		field.Int("version"),
+		field.Time("expires_at"),
+	}
+}

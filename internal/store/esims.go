@@ -1,0 +1,274 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"entgo.io/ent/dialect/sql"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/ent/esimplan"
+	"github.com/roamcard/roamcard/ent/esimprofile"
+	entorder "github.com/roamcard/roamcard/ent/order"
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// Esims keeps the catalogue of eSIM plans and the eSIMs sold. It implements esim.Store.
+type Esims struct{ s *Store }
+
+var _ esim.Store = Esims{}
+
+// Esims is the part of the store that the eSIM product uses.
+func (s *Store) Esims() Esims { return Esims{s} }
+
+// catalogueID names the one row that tells when the catalogue was synced.
+const catalogueID = "catalogue"
+
+const (
+	// A sync that began before the last one finished has nothing to say any more.
+	syncedSQL = `
+		INSERT INTO esim_syncs (id, synced_at) VALUES ($1, $2)
+		ON CONFLICT (id) DO UPDATE SET synced_at = excluded.synced_at WHERE esim_syncs.synced_at <= excluded.synced_at`
+
+	// Rows that did not change are not written.
+	replacePlansSQL = `
+		INSERT INTO esim_plans AS old (id, code, name, type, countries, data_mb, validity_days, cost_micros, price_usd_cents, live, created_at, updated_at)
+		SELECT id, code, name, type, countries, data_mb, validity_days, cost_micros, price_usd_cents, live, $2::timestamptz, $2::timestamptz
+		FROM jsonb_to_recordset($1::jsonb) AS new(id varchar, code varchar, name varchar, type varchar, countries jsonb, data_mb bigint,
+			validity_days bigint, cost_micros bigint, price_usd_cents bigint, live boolean)
+		ON CONFLICT (code) DO UPDATE SET name = excluded.name, type = excluded.type, countries = excluded.countries,
+			data_mb = excluded.data_mb, validity_days = excluded.validity_days, cost_micros = excluded.cost_micros,
+			price_usd_cents = excluded.price_usd_cents, live = excluded.live, updated_at = excluded.updated_at
+		WHERE (old.name, old.type, old.countries, old.data_mb, old.validity_days, old.cost_micros, old.price_usd_cents, old.live)
+			IS DISTINCT FROM (excluded.name, excluded.type, excluded.countries, excluded.data_mb, excluded.validity_days,
+				excluded.cost_micros, excluded.price_usd_cents, excluded.live)`
+
+	dropPlansSQL = `UPDATE esim_plans SET live = false, updated_at = $2 WHERE live AND NOT code = ANY($1)`
+
+	rotateTokenSQL = `
+		INSERT INTO esim_tokens (id, version, expires_at) VALUES ($1, 2, $2)
+		ON CONFLICT (id) DO UPDATE SET version = esim_tokens.version + 1, expires_at = excluded.expires_at
+		RETURNING version, expires_at`
+)
+
+// planRow is a plan as replacePlansSQL reads it.
+type planRow struct {
+	ID           esim.PlanID `json:"id"`
+	Code         string      `json:"code"`
+	Name         string      `json:"name"`
+	Type         esim.Type   `json:"type"`
+	Countries    []string    `json:"countries"`
+	DataMB       int         `json:"data_mb"`
+	ValidityDays int         `json:"validity_days"`
+	Cost         money.USDC  `json:"cost_micros"`
+	Price        money.Cents `json:"price_usd_cents"`
+	Live         bool        `json:"live"`
+}
+
+// Plans implements esim.Store.
+func (e Esims) Plans(ctx context.Context) ([]esim.Plan, time.Time, error) {
+	synced, err := e.s.ent.EsimSync.Get(ctx, catalogueID)
+	if ent.IsNotFound(err) {
+		return nil, time.Time{}, nil
+	}
+	if err != nil {
+		return nil, time.Time{}, mapError(err)
+	}
+	rows, err := e.s.ent.EsimPlan.Query().Where(esimplan.Live(true)).
+		Order(esimplan.ByPriceUsdCents(), esimplan.ByDataMB(sql.OrderDesc()), esimplan.ByID()).All(ctx)
+	if err != nil {
+		return nil, time.Time{}, mapError(err)
+	}
+	plans := make([]esim.Plan, len(rows))
+	for i, row := range rows {
+		plans[i] = planOf(row)
+	}
+	return plans, synced.SyncedAt.UTC(), nil
+}
+
+// Plan implements esim.Store.
+func (e Esims) Plan(ctx context.Context, id esim.PlanID) (esim.Plan, error) {
+	row, err := e.s.ent.EsimPlan.Get(ctx, string(id))
+	if ent.IsNotFound(err) {
+		return esim.Plan{}, esim.ErrNotFound
+	}
+	if err != nil {
+		return esim.Plan{}, mapError(err)
+	}
+	return planOf(row), nil
+}
+
+// Replace implements esim.Store.
+func (e Esims) Replace(ctx context.Context, plans []esim.Plan, at time.Time) error {
+	rows, codes := make([]planRow, len(plans)), make([]string, len(plans))
+	for i, p := range plans {
+		rows[i] = planRow{p.ID, p.Code, p.Name, p.Type, p.Countries, p.DataMB, p.ValidityDays, p.Cost, p.Price, p.Live}
+		codes[i] = p.Code
+	}
+	encoded, err := json.Marshal(rows)
+	if err != nil {
+		return fmt.Errorf("encode the catalogue: %w", err)
+	}
+	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		tag, err := raw(tx).Exec(ctx, syncedSQL, catalogueID, at.UTC().Truncate(time.Microsecond))
+		if err != nil || tag.RowsAffected() == 0 {
+			return err
+		}
+		if _, err := raw(tx).Exec(ctx, replacePlansSQL, string(encoded), e.s.stamp()); err != nil {
+			return err
+		}
+		_, err = raw(tx).Exec(ctx, dropPlansSQL, codes, e.s.stamp())
+		return err
+	})
+}
+
+// Withdraw implements esim.Store.
+func (e Esims) Withdraw(ctx context.Context, id esim.PlanID) error {
+	return mapError(e.s.ent.EsimPlan.UpdateOneID(string(id)).SetLive(false).SetUpdatedAt(e.s.stamp()).Exec(ctx))
+}
+
+// Order implements esim.Store.
+func (e Esims) Order(ctx context.Context, id order.ID) (order.Order, error) {
+	row, err := e.s.ent.Order.Query().Where(entorder.ID(string(id)), entorder.KindEQ(entorder.KindEsim)).Only(ctx)
+	if ent.IsNotFound(err) {
+		return order.Order{}, esim.ErrNotFound
+	}
+	if err != nil {
+		return order.Order{}, mapError(err)
+	}
+	return orderOf(row)
+}
+
+// Watch implements esim.Store.
+func (e Esims) Watch(id order.ID) (wake <-chan struct{}, stop func()) { return e.s.Orders().Watch(id) }
+
+// Profiles implements esim.Store.
+func (e Esims) Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]esim.Profile, error) {
+	if len(orders) == 0 {
+		return nil, nil
+	}
+	names := make([]string, len(orders))
+	for i, id := range orders {
+		names[i] = string(id)
+	}
+	rows, err := e.s.ent.EsimProfile.Query().Where(esimprofile.OrderIDIn(names...)).Order(esimprofile.ByCreatedAt()).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found := make(map[order.ID]esim.Profile, len(rows))
+	for _, row := range rows { // the latest comes last
+		found[order.ID(row.OrderID)] = profileOf(row)
+	}
+	return found, nil
+}
+
+// Reserve implements esim.Store.
+func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.Profile, error) {
+	var got esim.Profile
+	err := e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		// The fence holds the order's job: nobody else can make its profile meanwhile.
+		row, err := tx.EsimProfile.Query().Where(esimprofile.Reference(uuid.UUID(p.Ref))).Only(ctx)
+		if err == nil {
+			got = profileOf(row)
+			return nil
+		}
+		if !ent.IsNotFound(err) {
+			return err
+		}
+		got = p
+		return tx.EsimProfile.Create().SetID(p.ID).SetOrderID(string(p.Order)).SetPlanID(string(p.Plan)).
+			SetStatus(esimprofile.Status(p.Status)).SetReference(uuid.UUID(p.Ref)).
+			SetCreatedAt(p.CreatedAt).SetUpdatedAt(p.UpdatedAt).Exec(ctx)
+	})
+	return got, err
+}
+
+// Install implements esim.Store.
+func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile) error {
+	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
+			SetStatus(esimprofile.StatusReady).SetAccount(p.Account).SetSealedKey(p.Material.Key).SetSealed(p.Material.Box).
+			SetUpdatedAt(e.s.stamp()).Exec(ctx)
+		return errors.Join(err, faultpoint.Fail("esim.before_commit"))
+	})
+}
+
+// Fail implements esim.Store.
+func (e Esims) Fail(ctx context.Context, f job.Fence, id uuid.UUID) error {
+	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		return tx.EsimProfile.Update().Where(esimprofile.ID(id), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
+			SetStatus(esimprofile.StatusFailed).SetUpdatedAt(e.s.stamp()).Exec(ctx)
+	})
+}
+
+// Foreign implements esim.Store.
+func (e Esims) Foreign(ctx context.Context, key string, limit int) ([]esim.Profile, error) {
+	rows, err := e.s.ent.EsimProfile.Query().
+		Where(esimprofile.SealedKeyNEQ(key), esimprofile.StatusEQ(esimprofile.StatusReady)).Limit(limit).All(ctx)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found := make([]esim.Profile, len(rows))
+	for i, row := range rows {
+		found[i] = profileOf(row)
+	}
+	return found, nil
+}
+
+// Reseal implements esim.Store.
+func (e Esims) Reseal(ctx context.Context, id uuid.UUID, was, is esim.Sealed) error {
+	return mapError(e.s.ent.EsimProfile.Update().
+		Where(esimprofile.ID(id), esimprofile.SealedKey(was.Key), esimprofile.Sealed(was.Box)).
+		SetSealedKey(is.Key).SetSealed(is.Box).SetUpdatedAt(e.s.stamp()).Exec(ctx))
+}
+
+// Token implements esim.Store.
+func (e Esims) Token(ctx context.Context, id order.ID) (v esim.TokenVersion, ok bool, err error) {
+	row, err := e.s.ent.EsimToken.Get(ctx, string(id))
+	if ent.IsNotFound(err) {
+		return esim.TokenVersion{}, false, nil
+	}
+	if err != nil {
+		return esim.TokenVersion{}, false, mapError(err)
+	}
+	return esim.TokenVersion{Version: row.Version, ExpiresAt: row.ExpiresAt.UTC()}, true, nil
+}
+
+// Rotate implements esim.Store.
+func (e Esims) Rotate(ctx context.Context, id order.ID, expires time.Time) (esim.TokenVersion, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	var v esim.TokenVersion
+	err := e.s.pool.QueryRow(ctx, rotateTokenSQL, id, expires.UTC()).Scan(&v.Version, &v.ExpiresAt)
+	if err != nil {
+		return esim.TokenVersion{}, mapError(err)
+	}
+	v.ExpiresAt = v.ExpiresAt.UTC()
+	return v, nil
+}
+
+func planOf(row *ent.EsimPlan) esim.Plan {
+	return esim.Plan{
+		ID: esim.PlanID(row.ID), Name: row.Name, Type: esim.Type(row.Type), Countries: row.Countries, DataMB: row.DataMB,
+		ValidityDays: row.ValidityDays, Price: money.Cents(row.PriceUsdCents), Code: row.Code, Cost: money.USDC(row.CostMicros), Live: row.Live,
+	}
+}
+
+func profileOf(row *ent.EsimProfile) esim.Profile {
+	return esim.Profile{
+		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status), Ref: esim.Ref(row.Reference),
+		Account: row.Account, Material: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
+		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+	}
+}

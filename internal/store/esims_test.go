@@ -1,0 +1,72 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/esim/esimtest"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// claimed is a live claim of some job.
+func claimed(t *testing.T, s *store.Store) job.Row {
+	t.Helper()
+	args := card.FeeArgs{Card: uuid.New(), Version: 1}
+	if _, err := s.Jobs().Enqueue(t.Context(), job.New{Args: args, UniqueKey: args.Card.String()}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := s.Jobs().Claim(t.Context(), "me", []job.Kind{card.FeeJob}, 1, time.Minute)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("claimed %d, %v", len(rows), err)
+	}
+	return rows[0]
+}
+
+func TestEsimsKeepTheRulesOfTheirStore(t *testing.T) {
+	esimtest.RunStore(t, func(t *testing.T) esimtest.StoreHarness {
+		s := storetest.New(t)
+		return esimtest.StoreHarness{Store: s.Esims(), Fence: claimed(t, s).Fence(), Put: func(o order.Order) {
+			o.Owner = x402.Address{19: 7}
+			pay := payment.Payment{ID: uuid.New(), Order: o.ID, Status: payment.Claimed, CreatedAt: o.CreatedAt,
+				Authorization: x402.Authorization{From: o.Owner, Value: 1_000_000, Nonce: x402.Hash(order.FingerprintOf(o.Kind, nil))}}
+			args := job.New{Args: checkout.CarryArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me", LeaseTTL: time.Minute}
+			if _, err := s.Orders().Place(t.Context(), checkout.Placement{Order: o, Payment: pay, Job: args}); err != nil {
+				t.Fatal(err)
+			}
+		}}
+	})
+}
+
+func TestAProfileIsWrittenUnderItsJobsFenceOnly(t *testing.T) {
+	s := storetest.New(t)
+	row := claimed(t, s)
+	lost := row.Fence()
+	lost.Attempt++
+	p := esim.Profile{ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	if _, err := s.Esims().Reserve(t.Context(), lost, p); err == nil {
+		t.Error("reserved without the job")
+	}
+	if _, err := s.Esims().Reserve(t.Context(), row.Fence(), p); err != nil {
+		t.Fatal(err)
+	}
+	p.Material = esim.Sealed{Key: "k", Box: []byte("box")}
+	if err := s.Esims().Install(t.Context(), lost, p); err == nil {
+		t.Error("installed without the job")
+	}
+	if err := s.Esims().Fail(t.Context(), lost, p.ID); err == nil {
+		t.Error("failed without the job")
+	}
+	if found, err := s.Esims().Profiles(t.Context(), p.Order); err != nil || found[p.Order].Status != esim.Ordered {
+		t.Errorf("found %+v, %v", found, err)
+	}
+}
