@@ -321,3 +321,10 @@ func (b *bought) seen(mode Mode) esim.Purchase {
 	}
 	return shown
 }
+
+// List makes listings the whole catalogue.
+func (s *Supplier) List(listings ...esim.Listing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.listings = listings
+}
