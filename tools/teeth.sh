@@ -42,6 +42,7 @@ marker_after_call       job       Submit
 challenge_reused        auth      Reveal
 scope_ignored           api       Session|Revealing
 sealed_in_the_open      api       Sealed
+secrets_replayed        checkout  SecretsAreRepeated
 payment_logged          api       TheLog
 '
 limit=180 # seconds for the tests of one bug, or of a package without any; building is not counted

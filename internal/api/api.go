@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -27,6 +28,7 @@ type Config struct {
 	Fees     card.FeeDesk
 	Treasury *reconcile.Reconciler
 	Desk     checkout.Desk
+	Esims    *esim.Esims
 	Auth     *auth.Auth
 	// Activity takes product events; Retention forgets challenges and sessions.
 	Activity  *activity.Activity
@@ -46,7 +48,9 @@ type Config struct {
 	// Health fails when the process cannot serve; Ready lists what purchases depend on.
 	Health func(ctx context.Context) error
 	Ready  func(ctx context.Context) []Check
-	Now    func() time.Time
+	// EsimReady lists what the purchase of an eSIM depends on.
+	EsimReady func(ctx context.Context) []Check
+	Now       func() time.Time
 }
 
 // Check is one thing purchases depend on, and whether it is all right.

@@ -72,6 +72,11 @@ func (c Config) orders(ctx context.Context, sold ...checkout.Sold) ([]*roamcardv
 			issued, ok := cards[s.Order.ID]
 			out[i].Issuance = issuance(s.Order, issued, ok)
 		}
+		if s.Order.Kind == order.ESIM {
+			if out[i].Delivery, err = delivery(s.Order); err != nil {
+				return nil, err
+			}
+		}
 		if s.Order.Kind == order.CardTopup {
 			if out[i].Topup, err = topup(s.Order); err != nil {
 				return nil, err

@@ -15,10 +15,20 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // HeaderIdempotencyKey carries the key on the routes that take it as a header.
 const HeaderIdempotencyKey = "Idempotency-Key"
+
+// HeaderDeliveryToken carries the delivery token of an eSIM order.
+const HeaderDeliveryToken = "X-Esim-Delivery-Token"
+
+// Deliveries says which order a delivery token opens: that with the id, or an order_not_found.
+type Deliveries interface {
+	Open(ctx context.Context, id order.ID, token telemetry.Secret) (order.Order, error)
+}
 
 // PolicyOf is what a method demands and promises. A method without one is not served.
 func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
@@ -59,7 +69,7 @@ func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 
 // Policies enforces the policy of every method before its handler runs: who may call and how often, the
 // idempotency header, and no-store.
-func Policies(a *auth.Auth, l *limit.Limiter) connect.UnaryInterceptorFunc {
+func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
@@ -70,7 +80,11 @@ func Policies(a *auth.Auth, l *limit.Limiter) connect.UnaryInterceptorFunc {
 			if err != nil {
 				return nil, err
 			}
-			ctx, err = admit(ctx, a, p, req.Header())
+			if p.GetAccess() == roamcardv1.Access_ACCESS_DELIVERY {
+				ctx, err = admitDelivery(ctx, a, d, p, req)
+			} else {
+				ctx, err = admit(ctx, a, p, req.Header())
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -90,7 +104,7 @@ func Policies(a *auth.Auth, l *limit.Limiter) connect.UnaryInterceptorFunc {
 func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
 	switch p.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
-	case roamcardv1.Access_ACCESS_SESSION:
+	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
 		who, err := a.Authenticate(ctx, h.Get("Authorization"))
 		if err != nil {
 			return ctx, err
@@ -109,6 +123,27 @@ func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Heade
 		return ctx, fmt.Errorf("access %s is not served", p.GetAccess())
 	}
 	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
+}
+
+// admitDelivery lets the holder of the order's delivery token in, in place of its owner, or else the owner.
+func admitDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv1.Policy, req connect.AnyRequest) (context.Context, error) {
+	h := req.Header()
+	token := telemetry.NewSecret(h.Get(HeaderDeliveryToken))
+	named, ok := req.Any().(interface{ GetOrderId() string })
+	if !ok || d == nil {
+		return ctx, fmt.Errorf("%s names no order", req.Spec().Procedure)
+	}
+	if token.IsZero() {
+		return admit(ctx, a, p, h)
+	}
+	o, err := d.Open(ctx, order.ID(named.GetOrderId()), token)
+	if err != nil && h.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
+		return admit(ctx, a, p, h)
+	}
+	if err != nil {
+		return ctx, err
+	}
+	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindDelivery, Wallet: o.Owner}), nil
 }
 
 const maxKey = 200

@@ -31,23 +31,30 @@ func (s RuntimeService) GetLiveness(context.Context, *roamcardv1.GetLivenessRequ
 
 // GetReadiness implements roamcardv1connect.RuntimeServiceHandler.
 func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadinessRequest) (*roamcardv1.GetReadinessResponse, error) {
-	res := &roamcardv1.GetReadinessResponse{Status: "ready"}
+	checks, err := readiness(s.Ready(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetReadinessResponse{Status: "ready", Checks: checks}, nil
+}
+
+// readiness shows checks, or fails with the names of those that do.
+func readiness(checks []Check) ([]*roamcardv1.ReadinessCheck, error) {
+	shown := make([]*roamcardv1.ReadinessCheck, len(checks))
 	var failing []string
 	var errs []error
-	for _, c := range s.Ready(ctx) {
-		status := "ok"
+	for i, c := range checks {
+		shown[i] = &roamcardv1.ReadinessCheck{Name: c.Name, Status: "ok"}
 		if c.Err != nil {
-			status = "failing"
 			failing = append(failing, c.Name)
 			errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
 		}
-		res.Checks = append(res.Checks, &roamcardv1.ReadinessCheck{Name: c.Name, Status: status})
 	}
 	if len(failing) > 0 {
 		errs = append(errs, fault.Newf(fault.NotReady, "Failing: %s.", strings.Join(failing, ", ")))
 		return nil, fmt.Errorf("check readiness: %w", errors.Join(errs...))
 	}
-	return res, nil
+	return shown, nil
 }
 
 // GetConfig implements roamcardv1connect.RuntimeServiceHandler.

@@ -56,7 +56,7 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 	opts := []connect.HandlerOption{
 		connect.WithInterceptors(tracing, Log(log, c.Now), Errors()),
 		JSON(),
-		connect.WithInterceptors(Policies(c.Auth, c.Limits), UnlessPreview(validation)),
+		connect.WithInterceptors(Policies(c.Auth, c.Esims, c.Limits), UnlessPreview(validation)),
 		connect.WithInterceptors(Streams(c, log, validation)),
 		connect.WithReadMaxBytes(maxMessage),
 		connect.WithCompressMinBytes(1024),
@@ -68,6 +68,7 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 		func() (string, http.Handler) {
 			return roamcardv1connect.NewOrderServiceHandler(OrderService{c}, opts...)
 		},
+		func() (string, http.Handler) { return roamcardv1connect.NewEsimServiceHandler(EsimService{c}, opts...) },
 		func() (string, http.Handler) { return roamcardv1connect.NewAuthServiceHandler(AuthService{c}, opts...) },
 		func() (string, http.Handler) {
 			return roamcardv1connect.NewRuntimeServiceHandler(RuntimeService{c}, opts...)

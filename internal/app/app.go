@@ -21,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -58,7 +59,8 @@ type App struct {
 	issuer      *sandbox.Issuer
 	runner      *job.Runner
 	server      *server.Server
-	checks      func(context.Context) []api.Check
+	checks      checks
+	esimChecks  checks
 	metrics     *telemetry.Metrics
 	// page is nil when metrics are not shown.
 	page  *metricsPage
@@ -166,12 +168,17 @@ func (a *App) wire(listener net.Listener) error {
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
 		Paused: c.IssuePaused, Stopped: closed.stopped, Workers: workers.alive, Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
 	})
+	esimWorkers := &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, esim.Syncing}, now: time.Now}
+	esims, err := a.esims(esimWorkers, closed)
+	if err != nil {
+		return err
+	}
 	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
 	if err != nil {
 		return errors.New("decode the quote key: not hex")
 	}
 	limits := limit.New(c.Limits, time.Now)
-	terms, products := c.terms(), []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}}
+	terms, products := c.terms(), []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}, esims}
 	refunds, err := a.refunds()
 	if err != nil {
 		return err
@@ -190,12 +197,13 @@ func (a *App) wire(listener net.Listener) error {
 	a.runner.Register(checkout.Confirming, sells.Confirm)
 	a.runner.Register(checkout.RefundConfirming, sells.ConfirmRefund)
 	a.runner.Register(card.FeeJob, cards.WithdrawFee)
+	registerEsims(a.runner, esims, c.Esim.SyncEvery)
 	registerUpkeep(a.runner, a.store, a.relayer)
 	treasury := a.newReconciler()
 	registerReconcile(a.runner, c.ReconcileEvery, treasury, a.log)
 	events, signIns := c.activity(a.store), c.retention(a.store)
 	registerRetention(a.runner, events, signIns)
-	a.checks = a.ready(workers)
+	a.checks, a.esimChecks = a.ready(workers), a.esimsReady(esims, esimWorkers)
 	if c.NoServer {
 		return nil
 	}
@@ -214,7 +222,7 @@ func (a *App) wire(listener net.Listener) error {
 		Checkout: sells, Cards: cards, Issued: a.store.Cards(),
 		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
 		Desk: checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: refunds, Products: products}, Treasury: treasury, Auth: who, Activity: events, Retention: signIns, Limits: limits, Metrics: a.metrics, Terms: terms, BaseURL: c.BaseURL,
-		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks, Now: time.Now,
+		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks.all, Esims: esims, EsimReady: a.esimChecks.all, Now: time.Now,
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,9 +50,11 @@ type Config struct {
 	TopupPaused      bool
 	// PayableFor is how long an unpaid order can be paid; zero takes the standard.
 	PayableFor time.Duration
-	QuoteKey   telemetry.Secret
-	Operators  []auth.Operator
-	Activity   []x402.Address
+	// Esim is everything about eSIMs.
+	Esim      EsimConfig
+	QuoteKey  telemetry.Secret
+	Operators []auth.Operator
+	Activity  []x402.Address
 	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
 	// over, are kept; zero takes the standard.
 	EventsRetention, AuthRetention time.Duration
@@ -97,7 +100,7 @@ type setting struct {
 
 // settings is the whole configuration, in the order it is shown.
 func settings() []setting {
-	return []setting{
+	return slices.Concat([]setting{
 		{key: "addr", help: "host and port to listen on", standard: "127.0.0.1:8402", set: text(func(c *Config) *string { return &c.Addr })},
 		{key: "base_url", help: "the service's public origin, as clients see it", set: func(c *Config, s string) (err error) { c.BaseURL, err = origin(s); return err }},
 		{key: "environment", help: "production, or sandbox for providers that are not real", standard: Production, set: oneOf(func(c *Config) *string { return &c.Environment }, Production, Sandbox)},
@@ -145,7 +148,7 @@ func settings() []setting {
 		{key: "worker.slots", help: "how many jobs run at once", standard: "8", set: number(func(c *Config) *int { return &c.Slots })},
 		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}
+	}, esimSettings())
 }
 
 // The standards of what the issuer is given, also in development.
@@ -195,6 +198,7 @@ func Load(file map[string]string, lookup func(string) (string, bool), read func(
 	if c.Environment == Production && c.Contact == "" {
 		wrong = append(wrong, errors.New("contact.email: must be set in production, where registries ask for it"))
 	}
+	wrong = append(wrong, c.esimMistakes()...)
 	return c, errors.Join(wrong...)
 }
 

@@ -21,6 +21,7 @@ func settlementSettings(more map[string]string) map[string]string {
 	all := map[string]string{
 		"environment": "sandbox", "base_url": "https://cards.example", "database.url": "postgres://db/roamcard",
 		"chain.rpc_url": "https://base.example", "payment.pay_to": "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+		"supplier.url": "https://supplier.example", "supplier.key": "k", "esim.keys": "k1:" + strings.Repeat("c4", 32), "esim.token_key": strings.Repeat("7e", 32),
 		"issuer.url": "https://issuer.example", "issuer.key": "k", "quote.key": strings.Repeat("5a", 32),
 	}
 	for k, v := range more {

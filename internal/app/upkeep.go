@@ -2,12 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/store"
 )
@@ -65,7 +67,7 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer) {
 	r.Every(expireEvery, expire{})
 	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), forget{}.Kind()}, time.Now().Add(-keepUpkeep), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), forget{}.Kind(), esim.Syncing, esim.Resealing}, time.Now().Add(-keepUpkeep), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}
@@ -130,47 +132,57 @@ func (r *recent) ask(ctx context.Context) error {
 	return r.said
 }
 
-// ready checks what purchases depend on, all of it at once.
-func (a *App) ready(workers *liveness) func(ctx context.Context) []api.Check {
+// ready fails while a kind of work has no live worker.
+func (l *liveness) ready(ctx context.Context) error {
+	ok, err := l.alive(ctx)
+	if err == nil && !ok {
+		err = errors.New("no live worker")
+	}
+	return err
+}
+
+// checks are what something depends on.
+type checks []struct {
+	name string
+	run  func(context.Context) error
+}
+
+// all runs the checks at once.
+func (c checks) all(ctx context.Context) []api.Check {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	out := make([]api.Check, len(c))
+	var running sync.WaitGroup
+	for i, one := range c {
+		running.Go(func() { out[i] = api.Check{Name: one.name, Err: one.run(ctx)} })
+	}
+	running.Wait()
+	return out
+}
+
+// ready checks what purchases of cards and top-ups depend on.
+func (a *App) ready(workers *liveness) checks {
 	settlement, settlersReady := a.settlersReady()
-	checks := []struct {
-		name string
-		run  func(context.Context) error
-	}{
+	return checks{
 		{"database", a.store.Ping},
-		{"chain", func(ctx context.Context) error { return a.chain.Ready(ctx, maxHeadAge) }},
+		{"chain", a.chainReady},
 		{settlement, settlersReady},
 		{"issuer", func(ctx context.Context) error { _, err := a.issuer.Stock(ctx); return err }},
-		{"workers", func(ctx context.Context) error {
-			ok, err := workers.alive(ctx)
-			if err == nil && !ok {
-				err = fmt.Errorf("no live worker")
-			}
-			return err
-		}},
-	}
-	return func(ctx context.Context) []api.Check {
-		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-		defer cancel()
-		out := make([]api.Check, len(checks))
-		var all sync.WaitGroup
-		for i, c := range checks {
-			all.Go(func() { out[i] = api.Check{Name: c.name, Err: c.run(ctx)} })
-		}
-		all.Wait()
-		return out
+		{"workers", workers.ready},
 	}
 }
 
+func (a *App) chainReady(ctx context.Context) error { return a.chain.Ready(ctx, maxHeadAge) }
+
 const readyTimeout = 3 * time.Second
 
-// awaitReady waits until purchases can be taken.
+// awaitReady waits until purchases of everything can be taken.
 func (a *App) awaitReady(ctx context.Context) error {
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
 	for {
 		failing := ""
-		for _, c := range a.checks(ctx) {
+		for _, c := range append(a.checks.all(ctx), a.esimChecks.all(ctx)...) {
 			if c.Err != nil {
 				failing = fmt.Sprintf("%s: %v", c.Name, c.Err)
 			}

@@ -106,7 +106,12 @@ func newWorld(t *testing.T, p plan) *world {
 		// Longer than the sandbox takes to carry anything out, and than it is told to be late.
 		IssuerBudget: 2 * time.Second, IssuerHorizon: 3 * time.Second,
 		QuoteKey: telemetry.NewSecret(strings.Repeat("5a", 32)),
-		Slots:    8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
+		Esim: app.EsimConfig{
+			Provider: "sandbox", URL: w.issuer.url, Key: telemetry.NewSecret(sandbox.DevKey), Keys: telemetry.NewSecret("k1:" + strings.Repeat("c4", 32)),
+			TokenKey: telemetry.NewSecret(strings.Repeat("7e", 32)), MarginBPS: 2500, SyncEvery: time.Hour, StaleAfter: 24 * time.Hour,
+			Poll: 50 * time.Millisecond, Patience: time.Hour, Waiters: 5000,
+		},
+		Slots: 8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
 	}
 	if p.change != nil {
 		p.change(&w.config)

@@ -30,13 +30,16 @@ const (
 	KindAnonymous CallerKind = ""
 	KindWallet    CallerKind = "wallet"
 	KindOperator  CallerKind = "operator"
+	// KindDelivery is the holder of a delivery token: it stands for the owner of one order and has no
+	// session and no scopes.
+	KindDelivery CallerKind = "delivery"
 )
 
 // Caller is who a request comes from. The zero Caller is anonymous and may do nothing that needs
 // a scope.
 type Caller struct {
 	Kind CallerKind
-	// Wallet, SessionID, Scopes and ExpiresAt are those of a wallet's session.
+	// Wallet, SessionID, Scopes and ExpiresAt are those of a wallet's session. A delivery has the Wallet.
 	Wallet    x402.Address
 	SessionID uuid.UUID
 	Scopes    []Scope

@@ -114,6 +114,10 @@ func newProgram(b *testing.B) *program {
 		RPCURLs: []string{proxy.URL}, PaidAt: "latest", DeadAt: "safe", PayTo: payee, Asset: usdc(), AssetName: "USD Coin",
 		RelayerKeys: []telemetry.Secret{telemetry.NewSecret(relayer.PrivateKey)}, IssuerProvider: "sandbox", IssuerURL: issuer.URL,
 		IssuerKey: telemetry.NewSecret(sandbox.DevKey), IssuerPoll: time.Second, IssuerPatience: time.Hour, IssuerBudget: 5 * time.Second, IssuerHorizon: 10 * time.Second,
+		Esim: app.EsimConfig{
+			URL: issuer.URL, Keys: telemetry.NewSecret("k1:" + strings.Repeat("c4", 32)), TokenKey: telemetry.NewSecret(strings.Repeat("7e", 32)),
+			SyncEvery: time.Hour, StaleAfter: 24 * time.Hour, Waiters: 1,
+		},
 		QuoteKey: telemetry.NewSecret(strings.Repeat("5a", 32)), Slots: 8, LeaseTTL: 20 * time.Second, Wait: 20 * time.Second, NoWorker: true,
 	}
 	return p

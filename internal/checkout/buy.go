@@ -32,7 +32,7 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
-		return c.repeat(ctx, p, known)
+		return c.repeat(ctx, p, pay, known)
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return Sold{}, fmt.Errorf("look the purchase up: %w", err)
 	case err != nil:
@@ -110,7 +110,7 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 	}
 	switch placed.Claim {
 	case Repeated:
-		return c.repeat(ctx, p, placed.Order)
+		return c.repeat(ctx, p, pay, placed.Order)
 	case Reused:
 		return Sold{}, authorizationReused()
 	case Fresh:
@@ -159,6 +159,14 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	if c.Sandbox && scenario(p.Key) == "007" {
 		return order.Offer{}, fault.New(fault.FloatUnavailable, "The sandbox was asked to be out of float.")
 	}
+	if c.Sandbox && promised != nil && p.Kind == order.ESIM {
+		switch scenario(p.Key) {
+		case "008":
+			return order.Offer{}, fault.New(fault.TermsChanged, "The sandbox was asked to change the price.")
+		case "009":
+			return order.Offer{}, fault.New(fault.TermsChanged, "The sandbox was asked to be out of stock.")
+		}
+	}
 	return c.products[p.Kind].Offer(ctx, p.Request, promised)
 }
 
@@ -194,13 +202,15 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 }
 
 // repeat answers a purchase that exists from its record, once its payment is decided.
-func (c *Checkout) repeat(ctx context.Context, p Purchase, o order.Order) (Sold, error) {
+func (c *Checkout) repeat(ctx context.Context, p Purchase, pay x402.Payment, o order.Order) (Sold, error) {
 	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
 	wake, stop := c.Store.Watch(o.ID)
 	defer stop()
-	return c.await(ctx, p, o, wake, true)
+	sold, err := c.await(ctx, p, o, wake, true)
+	sold.Private = err == nil && c.private(ctx, p, pay, sold)
+	return sold, err
 }
 
 // await waits until the order's payment is decided, for as long as the configuration allows. The
@@ -260,7 +270,7 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 
 // paid is an order whose payment has arrived, and what became of it.
 func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment, replayed bool) (Sold, error) {
-	sold := Sold{Order: o, Payment: pay, Replayed: replayed}
+	sold := Sold{Order: o, Payment: pay, Replayed: replayed, Private: !replayed}
 	refunds, err := c.refunds(ctx, []order.Order{o})
 	if err != nil {
 		return Sold{}, errors.Join(err, unknownYet(o.ID))
@@ -299,7 +309,7 @@ func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay x402.Payment
 	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
 	case lookup == nil && known.Status != order.PaymentRequired:
-		return c.repeat(ctx, p, known)
+		return c.repeat(ctx, p, pay, known)
 	case lookup != nil && !errors.Is(lookup, ErrNotFound):
 		return Sold{}, fmt.Errorf("look the purchase up again: %w", lookup)
 	}

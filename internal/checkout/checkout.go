@@ -213,6 +213,9 @@ type Sold struct {
 	// Refund is set when the money was or is to be brought back.
 	Refund   *payment.Refund
 	Replayed bool
+	// Private says that the caller may see the order's secrets: it showed more than what anyone can read
+	// off the chain.
+	Private bool
 }
 
 // Receipt is the content of PAYMENT-RESPONSE for a payment: the same at every repeat.

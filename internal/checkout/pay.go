@@ -44,7 +44,7 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
 	if o.Status != order.PaymentRequired {
-		return c.repeat(ctx, p, o)
+		return c.repeat(ctx, p, pay, o)
 	}
 	return c.claim(ctx, p, pay, &o)
 }

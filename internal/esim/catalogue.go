@@ -88,7 +88,7 @@ func (e *Esims) plan(l Listing) (Plan, bool) {
 // PriceOf is a cost with a margin, rounded up to a cent; ok is false when it is outside of what we ask for
 // an eSIM.
 func PriceOf(cost money.USDC, marginBPS int) (price money.Cents, ok bool) {
-	if cost <= 0 || cost > MaxPrice.USDC() || marginBPS < 0 || marginBPS > maxMargin {
+	if cost <= 0 || cost > MaxPrice.USDC() || marginBPS < 0 || marginBPS > MaxMarginBPS {
 		return 0, false
 	}
 	const whole = 10_000 // basis points
@@ -97,8 +97,8 @@ func PriceOf(cost money.USDC, marginBPS int) (price money.Cents, ok bool) {
 	return price, price >= MinPrice && price <= MaxPrice
 }
 
-// maxMargin is ten times the cost.
-const maxMargin = 100_000
+// MaxMarginBPS is the highest margin, ten times the cost.
+const MaxMarginBPS = 100_000
 
 func newPlanID() PlanID {
 	var raw [12]byte

@@ -10,7 +10,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -27,7 +26,7 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	}
 	now := e.Now()
 	p, err := e.Store.Reserve(ctx, l.Fence(), Profile{
-		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: orderRef(o.ID), CreatedAt: now, UpdatedAt: now,
+		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: orderRef(o.ID, o.Delivery), CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("reserve the profile: %w", err)
@@ -39,9 +38,6 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	case Failed:
 		return order.Progress{State: order.Refused, Reason: "the supplier refused the eSIM", Evidence: evidence(p)}, nil
 	case Ordered:
-	}
-	if mutant.NewReference {
-		p.Ref = Ref(uuid.New())
 	}
 	got, err := job.Mutate(ctx, l, e.ordering(o, p, plan))
 	if err != nil {
@@ -60,10 +56,13 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	return e.wait(o, p), nil
 }
 
+// step names the call in the job's marker.
+const step = "esim"
+
 // ordering is the one call that costs our money.
 func (e *Esims) ordering(o order.Order, p Profile, plan Plan) job.Mutation[Purchase] {
 	return job.Mutation[Purchase]{
-		Step: "esim",
+		Step: numbered(step, o.Delivery),
 		Send: func(ctx context.Context) (Purchase, error) {
 			if err := faultpoint.Fail("supplier.before_order"); err != nil {
 				return Purchase{}, err
@@ -105,7 +104,8 @@ func (e *Esims) install(ctx context.Context, l *job.Lease, p Profile, got Purcha
 
 // wait goes on looking until the supplier's time is up.
 func (e *Esims) wait(o order.Order, p Profile) order.Progress {
-	if e.Now().Sub(p.CreatedAt) > e.Patience {
+	// Since the delivery began: an operator's retry gives the supplier its time again.
+	if e.Now().Sub(o.UpdatedAt) > e.Patience {
 		return order.Progress{State: order.Doubtful, Reason: "the supplier left the order pending for too long", Evidence: evidence(p)}
 	}
 	// Often at first and then less, down to a twentieth of the time gone by.

@@ -86,7 +86,7 @@ const (
 	Failed Status = "failed"
 )
 
-// Profile is the eSIM of one order.
+// Profile is the eSIM of one order, of one attempt at its delivery.
 type Profile struct {
 	ID     uuid.UUID
 	Order  order.ID
@@ -123,9 +123,9 @@ type Store interface {
 	Order(ctx context.Context, id order.ID) (order.Order, error)
 	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
-	// Profiles finds the profiles of orders; an order without one is left out.
+	// Profiles finds the profiles of orders, of each the latest; an order without one is left out.
 	Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]Profile, error)
-	// Reserve stores p unless its order has a profile already, and returns the order's profile.
+	// Reserve stores p unless its order has a profile under this reference already, and returns that one.
 	Reserve(ctx context.Context, f job.Fence, p Profile) (Profile, error)
 	// Install makes an ordered profile ready, with its account and material. A ready one stays as it is.
 	Install(ctx context.Context, f job.Fence, p Profile) error
@@ -173,4 +173,23 @@ func marshal(v any) json.RawMessage {
 // references are derived, so that a lost row could not change them.
 var references = uuid.MustParse("0b0d6e0e-3c54-5a9d-8f4e-6f1d2f6c9a41")
 
-func orderRef(id order.ID) Ref { return Ref(uuid.NewSHA1(references, []byte("order/"+string(id)))) }
+func orderRef(id order.ID, attempt int) Ref {
+	return Ref(uuid.NewSHA1(references, []byte(numbered("order/"+string(id), attempt))))
+}
+
+// numbered is a name, with the number of the attempt from the second on.
+func numbered(name string, attempt int) string {
+	if attempt <= 1 {
+		return name
+	}
+	return fmt.Sprintf("%s/%d", name, attempt)
+}
+
+// References are what the supplier knows an order's eSIM by, one for each attempt at its delivery.
+func (e *Esims) References(o order.Order) []order.Reference {
+	var all []order.Reference
+	for n := 1; n <= o.Delivery; n++ {
+		all = append(all, order.Reference{Step: step, Version: n, Reference: orderRef(o.ID, n).String()})
+	}
+	return all
+}

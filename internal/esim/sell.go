@@ -26,6 +26,8 @@ type Config struct {
 	Now      func() time.Time
 	// Paused closes the sale of eSIMs.
 	Paused bool
+	// Stopped reports whether operators have closed the sale for now; nil when they cannot.
+	Stopped func(ctx context.Context, product order.Kind) (bool, error)
 	// MarginBPS is what is added to the supplier's cost, in hundredths of a percent.
 	MarginBPS int
 	// StaleAfter is how old the catalogue may be for anything to be sold from it.
@@ -65,8 +67,8 @@ type PurchaseRequest struct {
 // Offer implements checkout.Product: the plan at the catalogue's price or, for a live quote, at the price
 // that was quoted, as long as that covers what the supplier asks.
 func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	if e.Paused {
-		return order.Offer{}, fault.New(fault.EsimPaused, "No eSIMs are sold at the moment.")
+	if err := e.selling(ctx); err != nil {
+		return order.Offer{}, err
 	}
 	alive, err := e.Workers(ctx)
 	if err != nil {
@@ -96,6 +98,21 @@ func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *orde
 		return order.Offer{}, err
 	}
 	return offer(plan, plan.Price), nil
+}
+
+// selling fails while the sale is closed, by the configuration or by an operator.
+func (e *Esims) selling(ctx context.Context) error {
+	closed := e.Paused
+	if !closed && e.Stopped != nil {
+		var err error
+		if closed, err = e.Stopped(ctx, order.ESIM); err != nil {
+			return fmt.Errorf("read the kill switch: %w", err)
+		}
+	}
+	if closed {
+		return fault.New(fault.EsimPaused, "No eSIMs are sold at the moment.")
+	}
+	return nil
 }
 
 func offer(p Plan, price money.Cents) order.Offer {

@@ -96,6 +96,8 @@ const (
 	ScopeIgnored = planted == "scope_ignored"
 	// SealedInTheOpen answers in plain text to who asked for a sealed answer.
 	SealedInTheOpen = planted == "sealed_in_the_open"
+	// SecretsReplayed shows an order's secrets to whoever can rebuild its payment from the chain.
+	SecretsReplayed = planted == "secrets_replayed"
 	// PaymentLogged writes the payment header into the log.
 	PaymentLogged = planted == "payment_logged"
 )

@@ -27,7 +27,7 @@ func RunStore(t *testing.T, open func(t *testing.T) StoreHarness) {
 	for name, rule := range map[string]func(*testing.T, StoreHarness){
 		"CatalogueIsReplacedWhole": catalogueIsReplacedWhole,
 		"AnOlderSyncSaysNothing":   olderSyncSaysNothing,
-		"AnOrderHasOneProfile":     orderHasOneProfile,
+		"AReferenceHasOneProfile":  referenceHasOneProfile,
 		"MaterialIsResealedOnce":   materialIsResealedOnce,
 		"EachRotationIsTheNext":    eachRotationIsTheNext,
 		"OnlyESIMOrdersAreFound":   onlyESIMOrdersAreFound,
@@ -112,10 +112,12 @@ func profile(id order.ID) esim.Profile {
 	}
 }
 
-func orderHasOneProfile(t *testing.T, h StoreHarness) {
+func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 	ctx, id := t.Context(), order.NewID(start)
 	first := profile(id)
-	for _, p := range []esim.Profile{first, profile(id)} {
+	repeated := profile(id)
+	repeated.Ref = first.Ref
+	for _, p := range []esim.Profile{first, repeated} {
 		got, err := h.Store.Reserve(ctx, h.Fence, p)
 		if err != nil || got.ID != first.ID || got.Ref != first.Ref {
 			t.Fatalf("reserved %+v, %v", got, err)
@@ -136,6 +138,15 @@ func orderHasOneProfile(t *testing.T, h StoreHarness) {
 	found, err := h.Store.Profiles(ctx, id, order.NewID(start))
 	got := found[id]
 	if err != nil || len(found) != 1 || got.Status != esim.Ready || got.Account != "sup-1" || string(got.Material.Box) != "box" {
+		t.Errorf("found %+v, %v", found, err)
+	}
+	// The next attempt has its own reference, and is the order's from then on.
+	next := profile(id)
+	next.CreatedAt = start.Add(time.Hour)
+	if _, err := h.Store.Reserve(ctx, h.Fence, next); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := h.Store.Profiles(ctx, id); err != nil || found[id].ID != next.ID || found[id].Status != esim.Ordered {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	refused := profile(order.NewID(start))

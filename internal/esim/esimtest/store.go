@@ -152,7 +152,7 @@ func (s *Store) Profiles(_ context.Context, orders ...order.ID) (map[order.ID]es
 func (s *Store) Reserve(_ context.Context, _ job.Fence, p esim.Profile) (esim.Profile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known, ok := s.profiles[p.Order]; ok {
+	if known, ok := s.profiles[p.Order]; ok && known.Ref == p.Ref {
 		return known, nil
 	}
 	s.profiles[p.Order] = p

@@ -657,7 +657,11 @@ type Order struct {
 	// When an unpaid order stops being payable.
 	ExpiresAt *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=expires_at,json=expiresAt,proto3" json:"expires_at,omitempty"`
 	// True when this answer repeats an order that was paid by an earlier request.
-	Replayed      *bool `protobuf:"varint,13,opt,name=replayed,proto3,oneof" json:"replayed,omitempty"`
+	Replayed *bool `protobuf:"varint,13,opt,name=replayed,proto3,oneof" json:"replayed,omitempty"`
+	// How the eSIM stands, for esim.
+	Delivery *EsimDelivery `protobuf:"bytes,15,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	// The eSIM itself, only in the answer to a paid eSIM purchase that it was ready for.
+	Credentials   *EsimCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -781,6 +785,20 @@ func (x *Order) GetReplayed() bool {
 		return *x.Replayed
 	}
 	return false
+}
+
+func (x *Order) GetDelivery() *EsimDelivery {
+	if x != nil {
+		return x.Delivery
+	}
+	return nil
+}
+
+func (x *Order) GetCredentials() *EsimCredentials {
+	if x != nil {
+		return x.Credentials
+	}
+	return nil
 }
 
 // A payment proven on chain.
@@ -1102,6 +1120,232 @@ func (x *Issuance) GetExpectedAvailableAfterIssueUsdCents() uint32 {
 	return 0
 }
 
+// How the delivery of an eSIM stands.
+type EsimDelivery struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+	Status string `protobuf:"bytes,1,opt,name=status,proto3" json:"status,omitempty"`
+	PlanId string `protobuf:"bytes,2,opt,name=plan_id,json=planId,proto3" json:"plan_id,omitempty"`
+	// Opens this one order for 30 days, in the header X-Esim-Delivery-Token. Only in the answer to a
+	// paid purchase and to a rotation; never log, publish or share it.
+	Token *string `protobuf:"bytes,3,opt,name=token,proto3,oneof" json:"token,omitempty"`
+	// When the token ends.
+	TokenExpiresAt *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=token_expires_at,json=tokenExpiresAt,proto3" json:"token_expires_at,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *EsimDelivery) Reset() {
+	*x = EsimDelivery{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimDelivery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimDelivery) ProtoMessage() {}
+
+func (x *EsimDelivery) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimDelivery.ProtoReflect.Descriptor instead.
+func (*EsimDelivery) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *EsimDelivery) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *EsimDelivery) GetPlanId() string {
+	if x != nil {
+		return x.PlanId
+	}
+	return ""
+}
+
+func (x *EsimDelivery) GetToken() string {
+	if x != nil && x.Token != nil {
+		return *x.Token
+	}
+	return ""
+}
+
+func (x *EsimDelivery) GetTokenExpiresAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.TokenExpiresAt
+	}
+	return nil
+}
+
+// What installs an eSIM on a device. Whoever has it has the eSIM.
+type EsimCredentials struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Iccid string                 `protobuf:"bytes,1,opt,name=iccid,proto3" json:"iccid,omitempty"`
+	// The address of the SM-DP+ server, for devices that take the parts by hand.
+	SmdpAddress string `protobuf:"bytes,2,opt,name=smdp_address,json=smdpAddress,proto3" json:"smdp_address,omitempty"`
+	// The activation code for the same.
+	MatchingId string `protobuf:"bytes,3,opt,name=matching_id,json=matchingId,proto3" json:"matching_id,omitempty"`
+	// Both in one: `LPA:1$address$matching id`.
+	Lpa string `protobuf:"bytes,4,opt,name=lpa,proto3" json:"lpa,omitempty"`
+	// The LPA as a QR code: an SVG document.
+	QrSvg string `protobuf:"bytes,5,opt,name=qr_svg,json=qrSvg,proto3" json:"qr_svg,omitempty"`
+	// The same as a PNG picture: a `data:image/png;base64,` URI.
+	QrPng         string           `protobuf:"bytes,6,opt,name=qr_png,json=qrPng,proto3" json:"qr_png,omitempty"`
+	InstallUrls   *EsimInstallUrls `protobuf:"bytes,7,opt,name=install_urls,json=installUrls,proto3" json:"install_urls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimCredentials) Reset() {
+	*x = EsimCredentials{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimCredentials) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimCredentials) ProtoMessage() {}
+
+func (x *EsimCredentials) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimCredentials.ProtoReflect.Descriptor instead.
+func (*EsimCredentials) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *EsimCredentials) GetIccid() string {
+	if x != nil {
+		return x.Iccid
+	}
+	return ""
+}
+
+func (x *EsimCredentials) GetSmdpAddress() string {
+	if x != nil {
+		return x.SmdpAddress
+	}
+	return ""
+}
+
+func (x *EsimCredentials) GetMatchingId() string {
+	if x != nil {
+		return x.MatchingId
+	}
+	return ""
+}
+
+func (x *EsimCredentials) GetLpa() string {
+	if x != nil {
+		return x.Lpa
+	}
+	return ""
+}
+
+func (x *EsimCredentials) GetQrSvg() string {
+	if x != nil {
+		return x.QrSvg
+	}
+	return ""
+}
+
+func (x *EsimCredentials) GetQrPng() string {
+	if x != nil {
+		return x.QrPng
+	}
+	return ""
+}
+
+func (x *EsimCredentials) GetInstallUrls() *EsimInstallUrls {
+	if x != nil {
+		return x.InstallUrls
+	}
+	return nil
+}
+
+// Links that open the installation on the device itself.
+type EsimInstallUrls struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// iOS 17.4 or newer.
+	Ios string `protobuf:"bytes,1,opt,name=ios,proto3" json:"ios,omitempty"`
+	// Android with recent Google Play services.
+	Android       string `protobuf:"bytes,2,opt,name=android,proto3" json:"android,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EsimInstallUrls) Reset() {
+	*x = EsimInstallUrls{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimInstallUrls) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimInstallUrls) ProtoMessage() {}
+
+func (x *EsimInstallUrls) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimInstallUrls.ProtoReflect.Descriptor instead.
+func (*EsimInstallUrls) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *EsimInstallUrls) GetIos() string {
+	if x != nil {
+		return x.Ios
+	}
+	return ""
+}
+
+func (x *EsimInstallUrls) GetAndroid() string {
+	if x != nil {
+		return x.Android
+	}
+	return ""
+}
+
 var File_roamcard_v1_order_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_order_proto_rawDesc = "" +
@@ -1149,7 +1393,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xb0\x04\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xa7\x05\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -1166,7 +1410,9 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"created_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n" +
 	"\n" +
 	"expires_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n" +
-	"\breplayed\x18\r \x01(\bH\x01R\breplayed\x88\x01\x01B\x0e\n" +
+	"\breplayed\x18\r \x01(\bH\x01R\breplayed\x88\x01\x01\x125\n" +
+	"\bdelivery\x18\x0f \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery\x12>\n" +
+	"\vcredentials\x18\x10 \x01(\v2\x1c.roamcard.v1.EsimCredentialsR\vcredentialsB\x0e\n" +
 	"\f_payable_urlB\v\n" +
 	"\t_replayed\"\xc4\x01\n" +
 	"\aPayment\x12\x14\n" +
@@ -1196,7 +1442,25 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n" +
 	"(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n" +
 	"\n" +
-	"\b_card_id2\xb6\r\n" +
+	"\b_card_id\"\xaf\x01\n" +
+	"\fEsimDelivery\x12\x16\n" +
+	"\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n" +
+	"\aplan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n" +
+	"\x05token\x18\x03 \x01(\tB\x03\x80\x01\x01H\x00R\x05token\x88\x01\x01\x12D\n" +
+	"\x10token_expires_at\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x0etokenExpiresAtB\b\n" +
+	"\x06_token\"\x8a\x02\n" +
+	"\x0fEsimCredentials\x12\x19\n" +
+	"\x05iccid\x18\x01 \x01(\tB\x03\x80\x01\x01R\x05iccid\x12&\n" +
+	"\fsmdp_address\x18\x02 \x01(\tB\x03\x80\x01\x01R\vsmdpAddress\x12$\n" +
+	"\vmatching_id\x18\x03 \x01(\tB\x03\x80\x01\x01R\n" +
+	"matchingId\x12\x15\n" +
+	"\x03lpa\x18\x04 \x01(\tB\x03\x80\x01\x01R\x03lpa\x12\x1a\n" +
+	"\x06qr_svg\x18\x05 \x01(\tB\x03\x80\x01\x01R\x05qrSvg\x12\x1a\n" +
+	"\x06qr_png\x18\x06 \x01(\tB\x03\x80\x01\x01R\x05qrPng\x12?\n" +
+	"\finstall_urls\x18\a \x01(\v2\x1c.roamcard.v1.EsimInstallUrlsR\vinstallUrls\"G\n" +
+	"\x0fEsimInstallUrls\x12\x15\n" +
+	"\x03ios\x18\x01 \x01(\tB\x03\x80\x01\x01R\x03ios\x12\x1d\n" +
+	"\aandroid\x18\x02 \x01(\tB\x03\x80\x01\x01R\aandroid2\xb6\r\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
@@ -1221,7 +1485,7 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
 var file_roamcard_v1_order_proto_goTypes = []any{
 	(*CreateOrderRequest)(nil),    // 0: roamcard.v1.CreateOrderRequest
 	(*CreateOrderResponse)(nil),   // 1: roamcard.v1.CreateOrderResponse
@@ -1240,11 +1504,14 @@ var file_roamcard_v1_order_proto_goTypes = []any{
 	(*Refund)(nil),                // 14: roamcard.v1.Refund
 	(*Topup)(nil),                 // 15: roamcard.v1.Topup
 	(*Issuance)(nil),              // 16: roamcard.v1.Issuance
-	(*structpb.Value)(nil),        // 17: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
+	(*EsimDelivery)(nil),          // 17: roamcard.v1.EsimDelivery
+	(*EsimCredentials)(nil),       // 18: roamcard.v1.EsimCredentials
+	(*EsimInstallUrls)(nil),       // 19: roamcard.v1.EsimInstallUrls
+	(*structpb.Value)(nil),        // 20: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	17, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	20, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
 	12, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 3: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
@@ -1255,27 +1522,31 @@ var file_roamcard_v1_order_proto_depIdxs = []int32{
 	16, // 8: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
 	15, // 9: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
 	14, // 10: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
-	18, // 11: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	18, // 12: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
-	18, // 13: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	18, // 14: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
-	6,  // 15: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	8,  // 16: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	9,  // 17: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
-	0,  // 18: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
-	2,  // 19: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
-	4,  // 20: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
-	7,  // 21: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	11, // 22: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	10, // 23: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
-	1,  // 24: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
-	3,  // 25: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
-	5,  // 26: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
-	21, // [21:27] is the sub-list for method output_type
-	15, // [15:21] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	21, // 11: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	21, // 12: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	17, // 13: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
+	18, // 14: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
+	21, // 15: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	21, // 16: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
+	21, // 17: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
+	19, // 18: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
+	6,  // 19: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	8,  // 20: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	9,  // 21: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
+	0,  // 22: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 23: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 24: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	7,  // 25: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	11, // 26: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	10, // 27: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
+	1,  // 28: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 29: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 30: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	25, // [25:31] is the sub-list for method output_type
+	19, // [19:25] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -1291,13 +1562,14 @@ func file_roamcard_v1_order_proto_init() {
 	file_roamcard_v1_order_proto_msgTypes[12].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[14].OneofWrappers = []any{}
 	file_roamcard_v1_order_proto_msgTypes[16].OneofWrappers = []any{}
+	file_roamcard_v1_order_proto_msgTypes[17].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   17,
+			NumMessages:   20,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/order.proto.
  */
 export const file_roamcard_v1_order: GenFile = /*@__PURE__*/
-  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIroDCgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQFCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZCKNAQoHUGF5bWVudBINCgVwYXllchgBIAEoCRIPCgduZXR3b3JrGAIgASgJEg0KBWFzc2V0GAMgASgJEg4KBmFtb3VudBgEIAEoCRITCgt0cmFuc2FjdGlvbhgFIAEoCRIuCgpzZXR0bGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKPAQoGUmVmdW5kEg4KBnN0YXR1cxgBIAEoCRIOCgZhbW91bnQYAiABKAkSCgoCdG8YAyABKAkSGAoLdHJhbnNhY3Rpb24YBCABKAlIAIgBARIvCgtyZWZ1bmRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uImsKBVRvcHVwEg4KBnN0YXR1cxgBIAEoCRIXCg9ncm9zc191c2RfY2VudHMYAiABKA0SGgoSbG9hZF9mZWVfdXNkX2NlbnRzGAMgASgNEh0KFWNhcmRfY3JlZGl0X3VzZF9jZW50cxgEIAEoDSKQAQoISXNzdWFuY2USDgoGc3RhdHVzGAEgASgJEhQKB2NhcmRfaWQYAiABKAlIAIgBARIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYAyABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgEIAEoDUIKCghfY2FyZF9pZDL5AwoMT3JkZXJTZXJ2aWNlElIKCkxpc3RPcmRlcnMSHi5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVxdWVzdBofLnJvYW1jYXJkLnYxLkxpc3RPcmRlcnNSZXNwb25zZSIDkAIBEkwKCEdldE9yZGVyEhwucm9hbWNhcmQudjEuR2V0T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuR2V0T3JkZXJSZXNwb25zZSIDkAIBElQKCldhdGNoT3JkZXISHi5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVxdWVzdBofLnJvYW1jYXJkLnYxLldhdGNoT3JkZXJSZXNwb25zZSIDkAIBMAESUAoLQ3JlYXRlT3JkZXISHy5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlcXVlc3QaIC5yb2FtY2FyZC52MS5DcmVhdGVPcmRlclJlc3BvbnNlEkcKCFBheU9yZGVyEhwucm9hbWNhcmQudjEuUGF5T3JkZXJSZXF1ZXN0Gh0ucm9hbWNhcmQudjEuUGF5T3JkZXJSZXNwb25zZRJWCg1TdWJtaXRQYXltZW50EiEucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlcXVlc3QaIi5yb2FtY2FyZC52MS5TdWJtaXRQYXltZW50UmVzcG9uc2VCagoPY29tLnJvYW1jYXJkLnYxQgpPcmRlclByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
+  fileDesc("Chdyb2FtY2FyZC92MS9vcmRlci5wcm90bxILcm9hbWNhcmQudjEilAEKEkNyZWF0ZU9yZGVyUmVxdWVzdBImCgZhbW91bnQYASABKAsyFi5nb29nbGUucHJvdG9idWYuVmFsdWUSHQoQYW1vdW50X3VzZF9jZW50cxgCIAEoDUgAiAEBEhUKCHJlc291cmNlGAMgASgJSAGIAQFCEwoRX2Ftb3VudF91c2RfY2VudHNCCwoJX3Jlc291cmNlIjgKE0NyZWF0ZU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciIjCg9QYXlPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiNQoQUGF5T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIkMKFFN1Ym1pdFBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhkKEXBheW1lbnRfc2lnbmF0dXJlGAIgASgJIjoKFVN1Ym1pdFBheW1lbnRSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIoEBChFMaXN0T3JkZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKEkxpc3RPcmRlcnNSZXNwb25zZRIiCgZvcmRlcnMYASADKAsyEi5yb2FtY2FyZC52MS5PcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiMKD0dldE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJDChFXYXRjaE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRISCgVhZnRlchgCIAEoDUgAiAEBQggKBl9hZnRlciJHChJXYXRjaE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchIOCgZjdXJzb3IYAiABKA0iNQoQR2V0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIpoECgVPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIUCgxvcGVyYXRpb25faWQYAiABKAkSDAoEa2luZBgDIAEoCRIOCgZzdGF0dXMYBCABKAkSJQoLcGF5YWJsZV91cmwYBSABKAlIAFILcGF5YWJsZV91cmyIAQESGAoQYW1vdW50X3VzZF9jZW50cxgGIAEoDRIlCgdwYXltZW50GAcgASgLMhQucm9hbWNhcmQudjEuUGF5bWVudBInCghpc3N1YW5jZRgIIAEoCzIVLnJvYW1jYXJkLnYxLklzc3VhbmNlEiEKBXRvcHVwGAkgASgLMhIucm9hbWNhcmQudjEuVG9wdXASIwoGcmVmdW5kGAogASgLMhMucm9hbWNhcmQudjEuUmVmdW5kEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKCHJlcGxheWVkGA0gASgISAGIAQESKwoIZGVsaXZlcnkYDyABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkSMQoLY3JlZGVudGlhbHMYECABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHNCDgoMX3BheWFibGVfdXJsQgsKCV9yZXBsYXllZCKNAQoHUGF5bWVudBINCgVwYXllchgBIAEoCRIPCgduZXR3b3JrGAIgASgJEg0KBWFzc2V0GAMgASgJEg4KBmFtb3VudBgEIAEoCRITCgt0cmFuc2FjdGlvbhgFIAEoCRIuCgpzZXR0bGVkX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKPAQoGUmVmdW5kEg4KBnN0YXR1cxgBIAEoCRIOCgZhbW91bnQYAiABKAkSCgoCdG8YAyABKAkSGAoLdHJhbnNhY3Rpb24YBCABKAlIAIgBARIvCgtyZWZ1bmRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uImsKBVRvcHVwEg4KBnN0YXR1cxgBIAEoCRIXCg9ncm9zc191c2RfY2VudHMYAiABKA0SGgoSbG9hZF9mZWVfdXNkX2NlbnRzGAMgASgNEh0KFWNhcmRfY3JlZGl0X3VzZF9jZW50cxgEIAEoDSKQAQoISXNzdWFuY2USDgoGc3RhdHVzGAEgASgJEhQKB2NhcmRfaWQYAiABKAlIAIgBARIgChhjYXJkX2lzc3VlX2ZlZV91c2RfY2VudHMYAyABKA0SMAooZXhwZWN0ZWRfYXZhaWxhYmxlX2FmdGVyX2lzc3VlX3VzZF9jZW50cxgEIAEoDUIKCghfY2FyZF9pZCKIAQoMRXNpbURlbGl2ZXJ5Eg4KBnN0YXR1cxgBIAEoCRIPCgdwbGFuX2lkGAIgASgJEhcKBXRva2VuGAMgASgJQgOAAQFIAIgBARI0ChB0b2tlbl9leHBpcmVzX2F0GAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIICgZfdG9rZW4iygEKD0VzaW1DcmVkZW50aWFscxISCgVpY2NpZBgBIAEoCUIDgAEBEhkKDHNtZHBfYWRkcmVzcxgCIAEoCUIDgAEBEhgKC21hdGNoaW5nX2lkGAMgASgJQgOAAQESEAoDbHBhGAQgASgJQgOAAQESEwoGcXJfc3ZnGAUgASgJQgOAAQESEwoGcXJfcG5nGAYgASgJQgOAAQESMgoMaW5zdGFsbF91cmxzGAcgASgLMhwucm9hbWNhcmQudjEuRXNpbUluc3RhbGxVcmxzIjkKD0VzaW1JbnN0YWxsVXJscxIQCgNpb3MYASABKAlCA4ABARIUCgdhbmRyb2lkGAIgASgJQgOAAQEy+QMKDE9yZGVyU2VydmljZRJSCgpMaXN0T3JkZXJzEh4ucm9hbWNhcmQudjEuTGlzdE9yZGVyc1JlcXVlc3QaHy5yb2FtY2FyZC52MS5MaXN0T3JkZXJzUmVzcG9uc2UiA5ACARJMCghHZXRPcmRlchIcLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLkdldE9yZGVyUmVzcG9uc2UiA5ACARJUCgpXYXRjaE9yZGVyEh4ucm9hbWNhcmQudjEuV2F0Y2hPcmRlclJlcXVlc3QaHy5yb2FtY2FyZC52MS5XYXRjaE9yZGVyUmVzcG9uc2UiA5ACATABElAKC0NyZWF0ZU9yZGVyEh8ucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXF1ZXN0GiAucm9hbWNhcmQudjEuQ3JlYXRlT3JkZXJSZXNwb25zZRJHCghQYXlPcmRlchIcLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVxdWVzdBodLnJvYW1jYXJkLnYxLlBheU9yZGVyUmVzcG9uc2USVgoNU3VibWl0UGF5bWVudBIhLnJvYW1jYXJkLnYxLlN1Ym1pdFBheW1lbnRSZXF1ZXN0GiIucm9hbWNhcmQudjEuU3VibWl0UGF5bWVudFJlc3BvbnNlQmoKD2NvbS5yb2FtY2FyZC52MUIKT3JkZXJQcm90b1ABogIDUlhYqgILUm9hbWNhcmQuVjHKAgtSb2FtY2FyZFxWMeICF1JvYW1jYXJkXFYxXEdQQk1ldGFkYXRh6gIMUm9hbWNhcmQ6OlYxYgZwcm90bzM", [file_google_protobuf_struct, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message roamcard.v1.CreateOrderRequest
@@ -375,6 +375,20 @@ export type Order = Message<"roamcard.v1.Order"> & {
    * @generated from field: optional bool replayed = 13;
    */
   replayed?: boolean | undefined;
+
+  /**
+   * How the eSIM stands, for esim.
+   *
+   * @generated from field: roamcard.v1.EsimDelivery delivery = 15;
+   */
+  delivery?: EsimDelivery | undefined;
+
+  /**
+   * The eSIM itself, only in the answer to a paid eSIM purchase that it was ready for.
+   *
+   * @generated from field: roamcard.v1.EsimCredentials credentials = 16;
+   */
+  credentials?: EsimCredentials | undefined;
 };
 
 /**
@@ -572,6 +586,134 @@ export type Issuance = Message<"roamcard.v1.Issuance"> & {
  */
 export const IssuanceSchema: GenMessage<Issuance> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_order, 16);
+
+/**
+ * How the delivery of an eSIM stands.
+ *
+ * @generated from message roamcard.v1.EsimDelivery
+ */
+export type EsimDelivery = Message<"roamcard.v1.EsimDelivery"> & {
+  /**
+   * unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+   *
+   * @generated from field: string status = 1;
+   */
+  status: string;
+
+  /**
+   * @generated from field: string plan_id = 2;
+   */
+  planId: string;
+
+  /**
+   * Opens this one order for 30 days, in the header X-Esim-Delivery-Token. Only in the answer to a
+   * paid purchase and to a rotation; never log, publish or share it.
+   *
+   * @generated from field: optional string token = 3;
+   */
+  token?: string | undefined;
+
+  /**
+   * When the token ends.
+   *
+   * @generated from field: google.protobuf.Timestamp token_expires_at = 4;
+   */
+  tokenExpiresAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimDelivery.
+ * Use `create(EsimDeliverySchema)` to create a new message.
+ */
+export const EsimDeliverySchema: GenMessage<EsimDelivery> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 17);
+
+/**
+ * What installs an eSIM on a device. Whoever has it has the eSIM.
+ *
+ * @generated from message roamcard.v1.EsimCredentials
+ */
+export type EsimCredentials = Message<"roamcard.v1.EsimCredentials"> & {
+  /**
+   * @generated from field: string iccid = 1;
+   */
+  iccid: string;
+
+  /**
+   * The address of the SM-DP+ server, for devices that take the parts by hand.
+   *
+   * @generated from field: string smdp_address = 2;
+   */
+  smdpAddress: string;
+
+  /**
+   * The activation code for the same.
+   *
+   * @generated from field: string matching_id = 3;
+   */
+  matchingId: string;
+
+  /**
+   * Both in one: `LPA:1$address$matching id`.
+   *
+   * @generated from field: string lpa = 4;
+   */
+  lpa: string;
+
+  /**
+   * The LPA as a QR code: an SVG document.
+   *
+   * @generated from field: string qr_svg = 5;
+   */
+  qrSvg: string;
+
+  /**
+   * The same as a PNG picture: a `data:image/png;base64,` URI.
+   *
+   * @generated from field: string qr_png = 6;
+   */
+  qrPng: string;
+
+  /**
+   * @generated from field: roamcard.v1.EsimInstallUrls install_urls = 7;
+   */
+  installUrls?: EsimInstallUrls | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimCredentials.
+ * Use `create(EsimCredentialsSchema)` to create a new message.
+ */
+export const EsimCredentialsSchema: GenMessage<EsimCredentials> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 18);
+
+/**
+ * Links that open the installation on the device itself.
+ *
+ * @generated from message roamcard.v1.EsimInstallUrls
+ */
+export type EsimInstallUrls = Message<"roamcard.v1.EsimInstallUrls"> & {
+  /**
+   * iOS 17.4 or newer.
+   *
+   * @generated from field: string ios = 1;
+   */
+  ios: string;
+
+  /**
+   * Android with recent Google Play services.
+   *
+   * @generated from field: string android = 2;
+   */
+  android: string;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimInstallUrls.
+ * Use `create(EsimInstallUrlsSchema)` to create a new message.
+ */
+export const EsimInstallUrlsSchema: GenMessage<EsimInstallUrls> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_order, 19);
 
 /**
  * OrderService opens, pays and reads the orders of a wallet.

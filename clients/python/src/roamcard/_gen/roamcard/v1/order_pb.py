@@ -423,7 +423,7 @@ class GetOrderResponse(Message[_GetOrderResponseFields]):
 
         order: Order | None
 
-_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed"]
+_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials"]
 
 class Order(Message[_OrderFields]):
     """
@@ -511,9 +511,21 @@ class Order(Message[_OrderFields]):
             ```proto
             optional bool replayed = 13;
             ```
+        delivery:
+            How the eSIM stands, for esim.
+
+            ```proto
+            optional roamcard.v1.EsimDelivery delivery = 15;
+            ```
+        credentials:
+            The eSIM itself, only in the answer to a paid eSIM purchase that it was ready for.
+
+            ```proto
+            optional roamcard.v1.EsimCredentials credentials = 16;
+            ```
     """
 
-    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed")
+    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials")
 
     if TYPE_CHECKING:
 
@@ -533,6 +545,8 @@ class Order(Message[_OrderFields]):
             created_at: Timestamp | None = None,
             expires_at: Timestamp | None = None,
             replayed: bool | None = None,
+            delivery: EsimDelivery | None = None,
+            credentials: EsimCredentials | None = None,
         ) -> None:
             pass
 
@@ -549,6 +563,8 @@ class Order(Message[_OrderFields]):
         created_at: Timestamp | None
         expires_at: Timestamp | None
         replayed: bool
+        delivery: EsimDelivery | None
+        credentials: EsimCredentials | None
 
 _PaymentFields: TypeAlias = Literal["payer", "network", "asset", "amount", "transaction", "settled_at"]
 
@@ -798,9 +814,180 @@ class Issuance(Message[_IssuanceFields]):
         card_issue_fee_usd_cents: int
         expected_available_after_issue_usd_cents: int
 
+_EsimDeliveryFields: TypeAlias = Literal["status", "plan_id", "token", "token_expires_at"]
+
+class EsimDelivery(Message[_EsimDeliveryFields]):
+    """
+    How the delivery of an eSIM stands.
+
+    ```proto
+    message roamcard.v1.EsimDelivery
+    ```
+
+    Attributes:
+        status:
+            unpaid, pending, fulfilled, review when an operator looks at it, or refund_pending and refunded.
+
+            ```proto
+            string status = 1;
+            ```
+        plan_id:
+            ```proto
+            string plan_id = 2;
+            ```
+        token:
+            Opens this one order for 30 days, in the header X-Esim-Delivery-Token. Only in the answer to a
+            paid purchase and to a rotation; never log, publish or share it.
+
+            ```proto
+            optional string token = 3;
+            ```
+        token_expires_at:
+            When the token ends.
+
+            ```proto
+            optional google.protobuf.Timestamp token_expires_at = 4;
+            ```
+    """
+
+    __slots__ = ("status", "plan_id", "token", "token_expires_at")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            status: str = "",
+            plan_id: str = "",
+            token: str | None = None,
+            token_expires_at: Timestamp | None = None,
+        ) -> None:
+            pass
+
+        status: str
+        plan_id: str
+        token: str
+        token_expires_at: Timestamp | None
+
+_EsimCredentialsFields: TypeAlias = Literal["iccid", "smdp_address", "matching_id", "lpa", "qr_svg", "qr_png", "install_urls"]
+
+class EsimCredentials(Message[_EsimCredentialsFields]):
+    """
+    What installs an eSIM on a device. Whoever has it has the eSIM.
+
+    ```proto
+    message roamcard.v1.EsimCredentials
+    ```
+
+    Attributes:
+        iccid:
+            ```proto
+            string iccid = 1;
+            ```
+        smdp_address:
+            The address of the SM-DP+ server, for devices that take the parts by hand.
+
+            ```proto
+            string smdp_address = 2;
+            ```
+        matching_id:
+            The activation code for the same.
+
+            ```proto
+            string matching_id = 3;
+            ```
+        lpa:
+            Both in one: `LPA:1$address$matching id`.
+
+            ```proto
+            string lpa = 4;
+            ```
+        qr_svg:
+            The LPA as a QR code: an SVG document.
+
+            ```proto
+            string qr_svg = 5;
+            ```
+        qr_png:
+            The same as a PNG picture: a `data:image/png;base64,` URI.
+
+            ```proto
+            string qr_png = 6;
+            ```
+        install_urls:
+            ```proto
+            optional roamcard.v1.EsimInstallUrls install_urls = 7;
+            ```
+    """
+
+    __slots__ = ("iccid", "smdp_address", "matching_id", "lpa", "qr_svg", "qr_png", "install_urls")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            iccid: str = "",
+            smdp_address: str = "",
+            matching_id: str = "",
+            lpa: str = "",
+            qr_svg: str = "",
+            qr_png: str = "",
+            install_urls: EsimInstallUrls | None = None,
+        ) -> None:
+            pass
+
+        iccid: str
+        smdp_address: str
+        matching_id: str
+        lpa: str
+        qr_svg: str
+        qr_png: str
+        install_urls: EsimInstallUrls | None
+
+_EsimInstallUrlsFields: TypeAlias = Literal["ios", "android"]
+
+class EsimInstallUrls(Message[_EsimInstallUrlsFields]):
+    """
+    Links that open the installation on the device itself.
+
+    ```proto
+    message roamcard.v1.EsimInstallUrls
+    ```
+
+    Attributes:
+        ios:
+            iOS 17.4 or newer.
+
+            ```proto
+            string ios = 1;
+            ```
+        android:
+            Android with recent Google Play services.
+
+            ```proto
+            string android = 2;
+            ```
+    """
+
+    __slots__ = ("ios", "android")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            ios: str = "",
+            android: str = "",
+        ) -> None:
+            pass
+
+        ios: str
+        android: str
+
 
 _DESC = file_desc(
-    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"<\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"A\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xb0\x04\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01B\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id2\xf9\x03\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponseBj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"<\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"A\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xa7\x05\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01\x125\n\x08delivery\x18\x0f \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery\x12>\n\x0bcredentials\x18\x10 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentialsB\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id"\xaf\x01\n\x0cEsimDelivery\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n\x07plan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n\x05token\x18\x03 \x01(\tH\x00R\x05tokenB\x03\x80\x01\x01\x88\x01\x01\x12D\n\x10token_expires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0etokenExpiresAtB\x08\n\x06_token"\x8a\x02\n\x0fEsimCredentials\x12\x19\n\x05iccid\x18\x01 \x01(\tR\x05iccidB\x03\x80\x01\x01\x12&\n\x0csmdp_address\x18\x02 \x01(\tR\x0bsmdpAddressB\x03\x80\x01\x01\x12$\n\x0bmatching_id\x18\x03 \x01(\tR\nmatchingIdB\x03\x80\x01\x01\x12\x15\n\x03lpa\x18\x04 \x01(\tR\x03lpaB\x03\x80\x01\x01\x12\x1a\n\x06qr_svg\x18\x05 \x01(\tR\x05qrSvgB\x03\x80\x01\x01\x12\x1a\n\x06qr_png\x18\x06 \x01(\tR\x05qrPngB\x03\x80\x01\x01\x12?\n\x0cinstall_urls\x18\x07 \x01(\x0b2\x1c.roamcard.v1.EsimInstallUrlsR\x0binstallUrls"G\n\x0fEsimInstallUrls\x12\x15\n\x03ios\x18\x01 \x01(\tR\x03iosB\x03\x80\x01\x01\x12\x1d\n\x07android\x18\x02 \x01(\tR\x07androidB\x03\x80\x01\x012\xf9\x03\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponseBj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
@@ -823,6 +1010,9 @@ _DESC = file_desc(
         "Refund": Refund,
         "Topup": Topup,
         "Issuance": Issuance,
+        "EsimDelivery": EsimDelivery,
+        "EsimCredentials": EsimCredentials,
+        "EsimInstallUrls": EsimInstallUrls,
     },
 )
 

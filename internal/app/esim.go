@@ -1,0 +1,160 @@
+package app
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// EsimConfig is everything about eSIMs.
+type EsimConfig struct {
+	// Provider names the supplier, URL and Key reach it.
+	Provider, URL string
+	Key           telemetry.Secret
+	// Keys seal the installation material, the first one from now on; see esim.ParseKeyring.
+	Keys telemetry.Secret
+	// TokenKey makes delivery tokens.
+	TokenKey telemetry.Secret
+	Paused   bool
+	// MarginBPS is what is added to the supplier's cost.
+	MarginBPS int
+	SyncEvery time.Duration
+	// StaleAfter is how old the catalogue may be for anything to be sold from it.
+	StaleAfter time.Duration
+	Poll       time.Duration
+	Patience   time.Duration
+	// Waiters bounds the paid requests that wait for their eSIM.
+	Waiters int
+}
+
+// esimSettings is the part of the configuration about eSIMs.
+func esimSettings() []setting {
+	at := func(c *Config) *EsimConfig { return &c.Esim }
+	return []setting{
+		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", standard: "sandbox", set: oneOf(func(c *Config) *string { return &at(c).Provider }, "sandbox")},
+		{key: "supplier.url", help: "the eSIM supplier", set: func(c *Config, s string) (err error) { c.Esim.URL, err = origin(s); return err }},
+		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &at(c).Key })},
+		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation material; the first one seals, all open", secret: true, set: keyring},
+		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &at(c).TokenKey })},
+		{key: "esim.paused", help: "closes the sale of eSIMs", standard: "false", set: boolean(func(c *Config) *bool { return &at(c).Paused })},
+		{key: "esim.margin_bps", help: "what is added to the supplier's cost, in hundredths of a percent, before rounding up to a cent", standard: "2500", set: basisPoints(func(c *Config) *int { return &at(c).MarginBPS })},
+		{key: "esim.sync_every", help: "how often the catalogue is brought in step with the supplier", standard: "5m", set: duration(func(c *Config) *time.Duration { return &at(c).SyncEvery })},
+		{key: "esim.stale_after", help: "how old the catalogue may be for anything to be sold from it", standard: "30m", set: duration(func(c *Config) *time.Duration { return &at(c).StaleAfter })},
+		{key: "supplier.poll", help: "how often a pending eSIM is looked at", standard: "1s", set: duration(func(c *Config) *time.Duration { return &at(c).Poll })},
+		{key: "supplier.patience", help: "how long the supplier may leave an eSIM pending before an operator looks", standard: "1h", set: duration(func(c *Config) *time.Duration { return &at(c).Patience })},
+		{key: "esim.waiters", help: "how many paid requests may wait for their eSIM at once; those above are answered without it", standard: "5000", set: number(func(c *Config) *int { return &at(c).Waiters })},
+	}
+}
+
+// keyring keeps the text; the keys are made of it when the product is.
+func keyring(c *Config, s string) error {
+	c.Esim.Keys = telemetry.NewSecret(s)
+	_, err := esim.ParseKeyring(c.Esim.Keys)
+	return err
+}
+
+func basisPoints(at func(*Config) *int) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		if s == "0" {
+			*at(c) = 0
+			return nil
+		}
+		if err := number(at)(c, s); err != nil {
+			return err
+		}
+		if *at(c) > esim.MaxMarginBPS {
+			return fmt.Errorf("%q is more than %d", s, esim.MaxMarginBPS)
+		}
+		return nil
+	}
+}
+
+// esimMistakes are those that show only when several settings are seen together.
+func (c Config) esimMistakes() []error {
+	var wrong []error
+	if c.Environment == Production && c.Esim.Provider == "sandbox" {
+		wrong = append(wrong, errors.New("supplier.provider: the sandbox sells eSIMs that are not real; set environment to sandbox"))
+	}
+	if c.Esim.SyncEvery > 0 && c.Esim.SyncEvery < time.Second {
+		wrong = append(wrong, errors.New("esim.sync_every: must be at least 1s"))
+	}
+	if c.Esim.StaleAfter > 0 && c.Esim.StaleAfter <= c.Esim.SyncEvery {
+		wrong = append(wrong, errors.New("esim.stale_after: must be longer than esim.sync_every"))
+	}
+	return wrong
+}
+
+const (
+	supplierBudget = 5 * time.Second
+	// supplierHorizon is how long after a send the supplier may still take it up.
+	supplierHorizon = 10 * time.Second
+	resealEvery     = 10 * time.Minute
+)
+
+// esims makes the eSIM product over its supplier.
+func (a *App) esims(workers *liveness, closed *switches) (*esim.Esims, error) {
+	c := a.config.Esim
+	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: c.URL, APIKey: c.Key, Timeout: supplierBudget, Horizon: supplierHorizon, Metrics: a.metrics})
+	if err != nil {
+		return nil, fmt.Errorf("dial the supplier: %w", err)
+	}
+	keys, err := esim.ParseKeyring(c.Keys)
+	if err != nil {
+		return nil, fmt.Errorf("read esim.keys: %w", err)
+	}
+	tokenKey, err := hex.DecodeString(c.TokenKey.Reveal())
+	if err != nil || len(tokenKey) < 32 {
+		return nil, errors.New("decode the token key: not 32 bytes in hex")
+	}
+	return esim.New(esim.Config{
+		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
+		Paused: c.Paused, Stopped: closed.stopped, MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Workers: workers.alive, Poll: c.Poll, Budget: supplierBudget,
+		Patience: c.Patience, Waiters: c.Waiters,
+	}), nil
+}
+
+// registerEsims adds the jobs of the catalogue and the keys.
+func registerEsims(r *job.Runner, e *esim.Esims, syncEvery time.Duration) {
+	r.Register(esim.Syncing, e.Sync)
+	r.Every(syncEvery, esim.SyncArgs{})
+	r.Register(esim.Resealing, e.Reseal)
+	r.Every(resealEvery, esim.ResealArgs{})
+}
+
+// esimsReady checks what the purchase of an eSIM depends on: neither cards nor the treasury.
+func (a *App) esimsReady(e *esim.Esims, workers *liveness) checks {
+	settlement, settlersReady := a.settlersReady()
+	return checks{
+		{"database", a.store.Ping},
+		{"chain", a.chainReady},
+		{settlement, settlersReady},
+		{"catalogue", e.Fresh},
+		{"supplier", e.Answers},
+		{"workers", workers.ready},
+	}
+}
+
+// devEsims is the eSIM part of every development server.
+func devEsims() EsimConfig {
+	return EsimConfig{
+		Provider: "sandbox", Key: telemetry.NewSecret(sandbox.DevKey), MarginBPS: 2500, SyncEvery: 5 * time.Second, StaleAfter: time.Minute,
+		Poll: 200 * time.Millisecond, Patience: time.Hour, Waiters: 5000,
+	}
+}
+
+// devEsimKeys keeps the keys beside the data, like the other development secrets.
+func devEsimKeys(dir string) (keys, token telemetry.Secret, err error) {
+	key, err := keep(filepath.Join(dir, "esim.keys"), "dev:")
+	if err != nil {
+		return keys, token, err
+	}
+	text, err := keep(filepath.Join(dir, "esim-token.key"), "")
+	return telemetry.NewSecret(key), telemetry.NewSecret(text), err
+}

@@ -1,0 +1,38 @@
+package checkout
+
+import (
+	"context"
+	"time"
+	"unicode/utf8"
+
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// hardKey is the length from which nobody guesses an idempotency key.
+const hardKey = 16
+
+// private says whether a repeat comes from the payer and not from someone who reads the chain. Once a
+// payment is settled, its whole authorization is public there: a header made of it proves the payer only
+// together with a key that nobody guesses, while it is valid. An authorization that nobody has seen
+// proves the payer by itself; it is never sent.
+func (c *Checkout) private(ctx context.Context, p Purchase, pay x402.Payment, sold Sold) bool {
+	if mutant.SecretsReplayed {
+		return true
+	}
+	now := c.Now()
+	if pay.Authorization.Nonce == sold.Payment.Authorization.Nonce {
+		return p.of == nil && now.Before(time.Unix(int64(pay.Authorization.ValidBefore), 0)) && utf8.RuneCountInString(p.Key) >= hardKey
+	}
+	if c.Terms.Check(pay, sold.Order.Price.USDC(), now) != nil {
+		return false
+	}
+	// Whatever cannot be looked up is not shown; the same request may ask again.
+	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
+	if err != nil || claimed {
+		return false
+	}
+	verdict, err := c.Chain.Judge(ctx, pay.Authorization, now.Add(-time.Minute))
+	return err == nil && verdict.State == payment.Unused
+}

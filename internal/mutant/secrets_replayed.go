@@ -1,0 +1,5 @@
+//go:build mutant_secrets_replayed
+
+package mutant
+
+const planted = "secrets_replayed"
