@@ -72,6 +72,9 @@ func (c *Checkout) demand(p Purchase, o order.Offer, reason string, f *fault.Fau
 
 // spendCapNote helps clients of the reference implementation, which refuse more than a dollar.
 func spendCapNote(o order.Offer) string {
-	return fmt.Sprintf("Pay %s USD in USDC and repeat the request with %s. "+
-		"Clients of @x402/fetch must raise spendControls.maxAmountPerPayment to at least $%s.", o.Price, x402.HeaderSignature, o.Price)
+	pay := fmt.Sprintf("Pay %s USD in USDC and repeat the request with %s.", o.Price, x402.HeaderSignature)
+	if o.Price <= 100 {
+		return pay
+	}
+	return pay + fmt.Sprintf(" Clients of @x402/fetch must raise spendControls.maxAmountPerPayment to at least $%s.", o.Price)
 }

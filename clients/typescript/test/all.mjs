@@ -6,6 +6,7 @@ import "./lost-reply.test.mjs";
 import "./bad-input.test.mjs";
 import "./topup.test.mjs";
 import "./payable.test.mjs";
+import "./esim.test.mjs";
 import "./triggers.test.mjs";
 import "./crash.test.mjs";
 import "./client.test.mjs";

@@ -24,7 +24,7 @@ before(async () => {
   bystander = wallets.pop();
   chain = new Chain(dev);
   // More wallets than the development server names.
-  for (let i = 0; i < 40; i++) {
+  for (let i = 0; i < 50; i++) {
     const account = privateKeyToAccount(generatePrivateKey());
     await chain.mint(account.address, 1_000_000_000n);
     wallets.push(account);
