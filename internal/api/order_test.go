@@ -113,8 +113,8 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 			t.Errorf("%s: card %q", tt.name, got.GetCardId())
 		}
 	}
-	shown, err := c.orders(t.Context(), checkout.Sold{Order: order.Order{ID: "ord_2", Kind: order.ESIM}})
-	if err != nil || shown[0].Issuance != nil {
+	shown, err := c.orders(t.Context(), checkout.Sold{Order: order.Order{ID: "ord_2", Kind: order.ESIM, Item: []byte(`{"planId":"pln_1"}`)}})
+	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" || shown[0].GetDelivery().GetPlanId() != "pln_1" {
 		t.Errorf("another product: %v, %v", shown, err)
 	}
 }
