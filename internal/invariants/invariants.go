@@ -101,6 +101,7 @@ type records struct {
 	issuer   issuerBook
 	payTo    string
 	treasury string
+	supplier supplierBook
 	stray    int64
 
 	answers []Answer
@@ -120,13 +121,17 @@ func invariants() []invariant {
 		{"I3", "one purchase is paid once, by one authorization at a time", onePaymentPerPurchase},
 		{"I4", "a paid order has its jobs, its timeline and its ledger posting", paidOrdersHaveAJob},
 		{"I5", "nothing is delivered without a proven transfer", deliveryNeedsATransfer},
+		{"I5", "no eSIM is ordered without a proven transfer", esimNeedsATransfer},
 		{"I6", "the issuer carried out each reference once", eachReferenceOnce},
+		{"I6", "the supplier carried out each reference once", eachEsimOnce},
 		{"I7", "one live card per owner, here and at the issuer", oneLiveCard},
 		{"I8", "every paid order has ended", paidOrdersEnd},
+		{"I8", "a fulfilled eSIM order has its eSIM, here and at the supplier", esimsAreThere},
 		{"I9", "no order is both fulfilled and refunded", fulfilledOrRefunded},
 		{"I9", "every refund is one transfer of the treasury, and the order knows it", refundsAreProven},
 		{"I9", "no more comes back than was paid, and to who paid", refundsMatchPayments},
 		{"I9", "the issuer has no card of a refunded order", refundedIsNotDelivered},
+		{"I9", "the supplier has no eSIM of a refunded order", refundedHasNoEsim},
 		{"I10", "25.00 paid, 25.00 loaded, 10.00 withdrawn", theMoneyAddsUp},
 		{"I10", "every load is a paid top-up without its fee of 2 %", loadsAreTheTopups},
 		{"I10", "the books balance", booksBalance},

@@ -40,22 +40,26 @@ type issuerMove struct {
 	Status      string `json:"status"`
 }
 
-func readIssuer(ctx context.Context, url string) (b issuerBook, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/control/books", nil)
+func readIssuer(ctx context.Context, url string) (issuerBook, error) {
+	return readBook[issuerBook](ctx, "issuer", url+"/control/books")
+}
+
+func readBook[T any](ctx context.Context, whose, url string) (b T, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return b, fmt.Errorf("ask for the issuer's books: %w", err)
+		return b, fmt.Errorf("ask for the %s's books: %w", whose, err)
 	}
 	client := http.Client{Timeout: 30 * time.Second}
 	res, err := client.Do(req)
 	if err != nil {
-		return b, fmt.Errorf("ask for the issuer's books: %w", err)
+		return b, fmt.Errorf("ask for the %s's books: %w", whose, err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return b, fmt.Errorf("ask for the issuer's books: %s", res.Status)
+		return b, fmt.Errorf("ask for the %s's books: %s", whose, res.Status)
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(&b); err != nil {
-		return b, fmt.Errorf("read the issuer's books: %w", err)
+		return b, fmt.Errorf("read the %s's books: %w", whose, err)
 	}
 	return b, nil
 }
@@ -71,6 +75,9 @@ func read(ctx context.Context, b Books) (*records, error) {
 		return nil, err
 	}
 	if r.issuer, err = readIssuer(ctx, b.SandboxURL); err != nil {
+		return nil, err
+	}
+	if r.supplier, err = readSupplier(ctx, b.SandboxURL); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -8,6 +8,8 @@ type Tally struct {
 	Orders, Transfers, Refunds int
 	// Cards, Withdrawals and Loads at the issuer, carried out.
 	Cards, Withdrawals, Loads int
+	// Esims at the supplier, carried out.
+	Esims int
 }
 
 // Tell counts what a payer has, in all three books.
@@ -49,5 +51,6 @@ func Tell(ctx context.Context, b Books, payer string) (Tally, error) {
 			t.Loads++
 		}
 	}
+	t.Esims = r.esimsOf(payer)
 	return t, nil
 }

@@ -60,6 +60,7 @@ func (r *records) fingerprint() (fingerprint, error) {
 		"ledger's postings": r.postings, "ledger's entries": r.entries,
 		"chain's transfers": r.chain.credits, "chain's transfers back": r.chain.payouts, "chain's used authorizations": r.chain.used, "chain's count of our transactions": r.chain.sent,
 		"issuer's cards": r.issuer.Cards, "issuer's movements": r.issuer.Movements, "issuer's references": r.issuer.Executed, "issuer's float": r.issuer.FloatCents,
+		"eSIM profiles": r.profiles, "supplier's eSIMs": r.supplier.Esims, "supplier's references": r.supplier.Executed,
 	} {
 		text, err := json.Marshal(content)
 		if err != nil {

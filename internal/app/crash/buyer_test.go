@@ -35,6 +35,8 @@ type buyer struct {
 	payable string
 	// refused makes the issuer refuse what it buys, for good: the money has to come back.
 	refused bool
+	// travelling makes it buy the cheapest eSIM.
+	travelling bool
 	// offer is the challenge's; the same at every signing.
 	offer    x402.Requirements
 	resource x402.Resource
@@ -80,6 +82,9 @@ func (b *buyer) ask(ctx context.Context, payment string) (int, http.Header, boug
 	path, request := "/api/card/purchase", map[string]any{"idempotencyKey": b.purchase}
 	if b.toppingUp {
 		path, request["amountUsdCents"] = "/api/card/topup", 3333
+	}
+	if b.travelling {
+		path = "/api/esim/purchase"
 	}
 	body, err := json.Marshal(request)
 	if err != nil {

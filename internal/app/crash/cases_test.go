@@ -52,6 +52,7 @@ const (
 	refund      = "refund of a card"
 	topupRefund = "refund of a top-up"
 	later       = "card order paid later"
+	esim        = "eSIM"
 )
 
 // passes are how often an ordinary purchase comes by a point; each pass is a case.
@@ -74,9 +75,11 @@ func passes(flow, settler, point string) int {
 		return 0
 	case flow != topup && area == "load":
 		return 0
-	case flow == topup && (area == "card" || area == "issuer" || area == "fee"):
+	case flow != esim && (area == "esim" || area == "supplier"):
 		return 0
-	case area == "move", flow != topup && flow != refund && area == "submit":
+	case (flow == topup || flow == esim) && (area == "card" || area == "issuer" || area == "fee"):
+		return 0
+	case area == "move", flow != topup && flow != refund && flow != esim && area == "submit":
 		return 2
 	}
 	return 1
@@ -201,6 +204,25 @@ func whileMoneyGoesBack() []crash {
 	return append(cases, crash{flow: topupRefund, first: "load.after_send"}, crash{flow: topupRefund, first: "refund.sent"})
 }
 
+// whileAnESIMIsSold takes the points at which an eSIM differs from the sale of a card.
+func whileAnESIMIsSold() []crash {
+	return []crash{
+		{flow: esim, first: "place.committed"},
+		{flow: esim, first: "attempt.sent"},
+		{flow: esim, first: "settle.committed", signs: true},
+		{flow: esim, first: "esim.reserved"},
+		{flow: esim, first: "submit.marked"},
+		{flow: esim, first: "supplier.before_order"},
+		{flow: esim, first: "supplier.after_order"},
+		{flow: esim, first: "supplier.after_order", second: "esim.before_commit", signs: true},
+		{flow: esim, first: "esim.before_commit"},
+		{flow: esim, first: "esim.installed"},
+		{flow: esim, first: "esim.installed", second: "carry.leased"},
+		{flow: esim, first: "answer.half"},
+		{flow: esim, first: "carry.done", signs: true},
+	}
+}
+
 // andTheBuyerSignsAnew: clients sign a new authorization whenever they ask again. One that is not needed
 // is never sent.
 func andTheBuyerSignsAnew() []crash {
@@ -241,7 +263,7 @@ func again(flow, settler, first, second string) bool {
 		return i <= slices.Index(all, "carry.done")-1
 	case strings.HasSuffix(name, "committed"), strings.HasPrefix(name, "facilitator."), name == "attempt.sent", name == "issuer.after_open",
 		name == "card.activated", name == "fee.after_withdraw", name == "load.after_send",
-		name == "refund.stored", name == "refund.sent":
+		name == "refund.stored", name == "refund.sent", name == "supplier.after_order", name == "esim.installed":
 		return i < j // done once
 	}
 	return i <= j

@@ -36,6 +36,7 @@ func TestKilled(t *testing.T) {
 		"while a card is topped up":    whileACardIsToppedUp(),
 		"while an order is paid later": whileAnOrderIsPaidLater(),
 		"while money goes back":        whileMoneyGoesBack(),
+		"while an eSIM is sold":        whileAnESIMIsSold(),
 		"and the buyer signs anew":     andTheBuyerSignsAnew(),
 	} {
 		t.Run(name, func(t *testing.T) { run(t, worlds, cases) })
@@ -74,8 +75,11 @@ func (w *world) survive(t *testing.T, c crash) {
 	note := record{Flow: c.flow, Settler: c.settler, Mode: "kill", First: c.first, Second: c.second, Signs: c.signs, Failed: true}
 	defer func() { note.write(t) }()
 	b := w.buyer(t)
-	if c.flow == topup || c.flow == topupRefund {
+	switch c.flow {
+	case topup, topupRefund:
 		w.ownsACard(t, b)
+	case esim:
+		b.travelling = true
 	}
 	b.later = c.flow == later
 	if c.flow == refund || c.flow == topupRefund {
@@ -189,6 +193,9 @@ func (w *world) counts(t *testing.T, b *buyer) {
 		t.Fatal(err)
 	}
 	want := invariants.Tally{Orders: 1, Transfers: 1, Cards: 1, Withdrawals: 1}
+	if b.travelling {
+		want.Cards, want.Withdrawals, want.Esims = 0, 0, 1
+	}
 	if b.toppingUp {
 		want.Orders, want.Transfers, want.Loads = 2, 2, 1
 	}
@@ -221,28 +228,31 @@ func (w *world) judge(t *testing.T) []invariants.Violation {
 // TestFaultsThatTheProgramSurvives arms every point at once: each breaks one step, none is deadly.
 func TestFaultsThatTheProgramSurvives(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"error", "panic", "sleep=300ms"} {
-		t.Run(mode, func(t *testing.T) {
-			t.Parallel()
-			note := record{Flow: issue, Settler: relayer, Mode: mode, First: "every point", Failed: true}
-			defer func() { note.write(t) }()
-			faults := survivable(mode)
-			w := newWorld(t)
-			b := w.buyer(t)
-			p := w.start(t, relayer, strings.Join(faults, ","))
-			until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
-			began := time.Now()
-			header := b.sign(t)
-			b.insist(t, header, 2*recovery)
-			if err := invariants.Await(t.Context(), w.books); err != nil {
-				t.Fatal(err)
-			}
-			note.Recovery = time.Since(began).Seconds()
-			w.ends(t, b, header, time.Now())
-			p.stop(t)
-			note.Violations = len(w.judge(t))
-			note.Failed = t.Failed()
-		})
+	for _, flow := range []string{issue, esim} {
+		for _, mode := range []string{"error", "panic", "sleep=300ms"} {
+			t.Run(flow+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				note := record{Flow: flow, Settler: relayer, Mode: mode, First: "every point", Failed: true}
+				defer func() { note.write(t) }()
+				faults := survivable(mode)
+				w := newWorld(t)
+				b := w.buyer(t)
+				b.travelling = flow == esim
+				p := w.start(t, relayer, strings.Join(faults, ","))
+				until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
+				began := time.Now()
+				header := b.sign(t)
+				b.insist(t, header, 2*recovery)
+				if err := invariants.Await(t.Context(), w.books); err != nil {
+					t.Fatal(err)
+				}
+				note.Recovery = time.Since(began).Seconds()
+				w.ends(t, b, header, time.Now())
+				p.stop(t)
+				note.Violations = len(w.judge(t))
+				note.Failed = t.Failed()
+			})
+		}
 	}
 }
 
@@ -253,7 +263,7 @@ func survivable(mode string) []string {
 	for _, p := range faultpoint.Points() {
 		switch {
 		case mode == "error" && !p.Fails:
-		case mode == "panic" && !torture() && !slices.Contains([]string{"place.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw"}, p.Name):
+		case mode == "panic" && !torture() && !slices.Contains([]string{"place.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order"}, p.Name):
 		default:
 			faults = append(faults, p.Name+":"+mode)
 		}

@@ -65,7 +65,7 @@ func drawn(t *testing.T) []crash {
 	}
 	t.Logf("seed %d", seed)
 	var all []crash
-	for _, flow := range []string{issue, topup, later, refund} {
+	for _, flow := range []string{issue, topup, later, refund, esim} {
 		for _, settler := range []string{relayer, facilitator, both} {
 			all = append(all, pairs(flow, settler)...)
 		}

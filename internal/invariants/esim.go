@@ -1,0 +1,125 @@
+package invariants
+
+import "context"
+
+// profileRow is the eSIM of an order.
+type profileRow struct{ ID, Order, Status, Reference, Account string }
+
+// supplierBook is what the eSIM supplier carried out.
+type supplierBook struct {
+	Esims    []supplierEsim `json:"esims"`
+	Executed map[string]int `json:"executed"`
+}
+
+type supplierEsim struct {
+	ID        string `json:"id"`
+	Reference string `json:"reference"`
+	Status    string `json:"status"`
+}
+
+func readSupplier(ctx context.Context, url string) (supplierBook, error) {
+	return readBook[supplierBook](ctx, "supplier", url+"/control/esim/books")
+}
+
+func (r *records) profilesByReference() map[string]profileRow {
+	out := make(map[string]profileRow, len(r.profiles))
+	for _, p := range r.profiles {
+		out[lower(p.Reference)] = p
+	}
+	return out
+}
+
+// esimNeedsATransfer starts at the supplier's books, as deliveryNeedsATransfer does at the issuer's.
+func esimNeedsATransfer(r *records) []string {
+	var f findings
+	credited := map[[2]string]bool{}
+	for _, c := range r.chain.credits {
+		credited[[2]string{lower(c.Transaction), lower(c.From)}] = true
+	}
+	proven := map[string]bool{}
+	for _, p := range r.paidPayments() {
+		if p.Transaction != nil && credited[[2]string{lower(*p.Transaction), lower(p.Payer)}] {
+			proven[p.Order] = true
+		}
+	}
+	profiles := r.profilesByReference()
+	for _, e := range r.supplier.Esims {
+		switch p, ours := profiles[lower(e.Reference)]; {
+		case !ours:
+			f.add("the supplier has eSIM %s under the reference %s, which is none of ours", e.ID, e.Reference)
+		case !proven[p.Order]:
+			f.add("the supplier has eSIM %s for order %s, whose transfer is not on chain", e.ID, p.Order)
+		}
+	}
+	return f
+}
+
+func eachEsimOnce(r *records) []string {
+	var f findings
+	for ref, n := range r.supplier.Executed {
+		if n > 1 {
+			f.add("the supplier carried out reference %s %d times", ref, n)
+		}
+	}
+	profiles, orders := r.profilesByReference(), map[string]int{}
+	for _, e := range r.supplier.Esims {
+		if p, ours := profiles[lower(e.Reference)]; ours && e.Status != "cancelled" {
+			orders[p.Order]++
+		}
+	}
+	for id, n := range orders {
+		if n > 1 {
+			f.add("the supplier has %d eSIMs for order %s", n, id)
+		}
+	}
+	return f
+}
+
+// esimsAreThere looks behind fulfilled orders.
+func esimsAreThere(r *records) []string {
+	var f findings
+	byOrder := group(r.profiles, func(p profileRow) string { return p.Order })
+	released := map[string]string{}
+	for _, e := range r.supplier.Esims {
+		if e.Status == "released" {
+			released[lower(e.Reference)] = e.ID
+		}
+	}
+	for _, o := range r.orders {
+		if o.Kind != "esim" || o.Status != "fulfilled" {
+			continue
+		}
+		ready := 0
+		for _, p := range byOrder[o.ID] {
+			if p.Status == "ready" && p.Account != "" && released[lower(p.Reference)] == p.Account {
+				ready++
+			}
+		}
+		if ready != 1 {
+			f.add("order %s is fulfilled without an eSIM of the supplier", o.ID)
+		}
+	}
+	return f
+}
+
+func refundedHasNoEsim(r *records) []string {
+	var f findings
+	orders, profiles := r.ordersByID(), r.profilesByReference()
+	for _, e := range r.supplier.Esims {
+		if p, ours := profiles[lower(e.Reference)]; ours && e.Status == "released" && orders[p.Order].Status == "refunded" {
+			f.add("order %s is refunded and the supplier made eSIM %s for it", p.Order, e.ID)
+		}
+	}
+	return f
+}
+
+// esimsOf counts the eSIMs that the supplier made for a payer.
+func (r *records) esimsOf(payer string) int {
+	orders, profiles, n := r.ordersByID(), r.profilesByReference(), 0
+	for _, e := range r.supplier.Esims {
+		if p, ours := profiles[lower(e.Reference)]; ours && e.Status == "released" && same(orders[p.Order].Owner, payer) {
+			n++
+		}
+	}
+	return n
+}
