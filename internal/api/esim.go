@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -126,6 +127,22 @@ func (s EsimService) addSecrets(ctx context.Context, m *roamcardv1.Order, o orde
 	}
 	m.Credentials = esimCredentials(c)
 	return nil
+}
+
+// CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.CreateEsimOrderRequest) (*roamcardv1.CreateEsimOrderResponse, error) {
+	o, err := s.open(ctx, checkout.Opening{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	if err != nil {
+		return nil, err
+	}
+	if o.PayableUrl != nil {
+		r := s.Terms.Requirements(money.Cents(o.GetAmountUsdCents()).USDC(), nil)
+		o.PaymentRequirements = &roamcardv1.PaymentRequirements{
+			X402Version: x402.Version, Scheme: r.Scheme, Network: r.Network, Asset: r.Asset, Amount: r.Amount, PayTo: r.PayTo,
+			Resource: o.GetPayableUrl(), MaxTimeoutSeconds: uint32(r.MaxTimeoutSeconds),
+		}
+	}
+	return &roamcardv1.CreateEsimOrderResponse{Order: o}, nil
 }
 
 // GetEsimOrder implements roamcardv1connect.EsimServiceHandler.

@@ -229,6 +229,36 @@ scenario("a plan that runs out between quote and payment costs nothing", async (
   assert.equal(order.status, "fulfilled");
 });
 
+scenario("an order is opened by its owner, paid at its payable_url, and fetched with the session", async () => {
+  const account = buyer();
+  const session = await signIn(dev.baseUrl, account, "eip191");
+  const before = await chain.transfers(account.address);
+  const plan = (await plans("?countryCode=IT&type=country"))[0];
+  const open = (headers, body = { planId: plan.planId }) => post(dev.baseUrl, "/api/esim/orders", body, headers);
+  await problem(await open({ "idempotency-key": "k" }), 401, "session_invalid");
+  await problem(await open(session), 400, "idempotency_key_missing");
+  await problem(await open({ ...session, "idempotency-key": "x".repeat(201) }), 400, "schema_invalid");
+  await problem(await open({ ...session, "idempotency-key": newKey() }, { planId: "pln_none" }), 400, "schema_invalid");
+  const key = newKey();
+  const order = await json(await open({ ...session, "idempotency-key": key }));
+  assert.equal(order.status, "payment_required");
+  assert.equal(order.delivery.status, "unpaid");
+  assert.deepEqual(order.paymentRequirements, {
+    x402Version: 2, scheme: "exact", network: "eip155:8453", asset: dev.usdc, amount: plan.amount, payTo: dev.payTo,
+    resource: order.payable_url, maxTimeoutSeconds: 120,
+  });
+  assert.equal((await json(await open({ ...session, "idempotency-key": key }))).orderId, order.orderId);
+  await problem(await open({ ...session, "idempotency-key": key }, {}), 409, "idempotency_key_reused");
+  await problem(await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/credentials`, { headers: session }), 409, "order_not_fulfilled");
+  await problem(await fetch(`${dev.baseUrl}/api/esim/orders/${order.orderId}/rotate-token`, { method: "POST", headers: session }), 409, "order_not_fulfilled");
+  const paid = await json(await wrapFetchWithPayment(fetch, payerClient(account, null))(order.payable_url));
+  assert.equal(paid.orderId, order.orderId);
+  assert.equal(paid.credentials, undefined);
+  await poll("the eSIM", () => get(dev.baseUrl, `/api/esim/orders/${order.orderId}`, session), (o) => o.status === "fulfilled");
+  checkCredentials(await get(dev.baseUrl, `/api/esim/orders/${order.orderId}/credentials`, session));
+  await assertTransfers(account, before, [plan.amount]);
+});
+
 scenario("the contract and readiness are public", async () => {
   const contract = await get(dev.baseUrl, "/api/esim/discovery");
   assert.equal(contract.contractVersion, 1);

@@ -997,6 +997,95 @@ func (x *PurchaseEsimResponse) GetOrder() *Order {
 	return nil
 }
 
+type CreateEsimOrderRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// A plan of the catalogue; when absent, the cheapest that can be had now.
+	PlanId        *string `protobuf:"bytes,1,opt,name=plan_id,json=planId,proto3,oneof" json:"plan_id,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateEsimOrderRequest) Reset() {
+	*x = CreateEsimOrderRequest{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateEsimOrderRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateEsimOrderRequest) ProtoMessage() {}
+
+func (x *CreateEsimOrderRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateEsimOrderRequest.ProtoReflect.Descriptor instead.
+func (*CreateEsimOrderRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *CreateEsimOrderRequest) GetPlanId() string {
+	if x != nil && x.PlanId != nil {
+		return *x.PlanId
+	}
+	return ""
+}
+
+type CreateEsimOrderResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *Order                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CreateEsimOrderResponse) Reset() {
+	*x = CreateEsimOrderResponse{}
+	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CreateEsimOrderResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CreateEsimOrderResponse) ProtoMessage() {}
+
+func (x *CreateEsimOrderResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CreateEsimOrderResponse.ProtoReflect.Descriptor instead.
+func (*CreateEsimOrderResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *CreateEsimOrderResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type GetEsimOrderRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	OrderId       string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
@@ -1006,7 +1095,7 @@ type GetEsimOrderRequest struct {
 
 func (x *GetEsimOrderRequest) Reset() {
 	*x = GetEsimOrderRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1018,7 +1107,7 @@ func (x *GetEsimOrderRequest) String() string {
 func (*GetEsimOrderRequest) ProtoMessage() {}
 
 func (x *GetEsimOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[14]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1031,7 +1120,7 @@ func (x *GetEsimOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimOrderRequest.ProtoReflect.Descriptor instead.
 func (*GetEsimOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetEsimOrderRequest) GetOrderId() string {
@@ -1050,7 +1139,7 @@ type GetEsimOrderResponse struct {
 
 func (x *GetEsimOrderResponse) Reset() {
 	*x = GetEsimOrderResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1062,7 +1151,7 @@ func (x *GetEsimOrderResponse) String() string {
 func (*GetEsimOrderResponse) ProtoMessage() {}
 
 func (x *GetEsimOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[15]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1075,7 +1164,7 @@ func (x *GetEsimOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimOrderResponse.ProtoReflect.Descriptor instead.
 func (*GetEsimOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *GetEsimOrderResponse) GetOrder() *Order {
@@ -1094,7 +1183,7 @@ type GetEsimCredentialsRequest struct {
 
 func (x *GetEsimCredentialsRequest) Reset() {
 	*x = GetEsimCredentialsRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1106,7 +1195,7 @@ func (x *GetEsimCredentialsRequest) String() string {
 func (*GetEsimCredentialsRequest) ProtoMessage() {}
 
 func (x *GetEsimCredentialsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[16]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1119,7 +1208,7 @@ func (x *GetEsimCredentialsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimCredentialsRequest.ProtoReflect.Descriptor instead.
 func (*GetEsimCredentialsRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetEsimCredentialsRequest) GetOrderId() string {
@@ -1138,7 +1227,7 @@ type GetEsimCredentialsResponse struct {
 
 func (x *GetEsimCredentialsResponse) Reset() {
 	*x = GetEsimCredentialsResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1150,7 +1239,7 @@ func (x *GetEsimCredentialsResponse) String() string {
 func (*GetEsimCredentialsResponse) ProtoMessage() {}
 
 func (x *GetEsimCredentialsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[17]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1163,7 +1252,7 @@ func (x *GetEsimCredentialsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEsimCredentialsResponse.ProtoReflect.Descriptor instead.
 func (*GetEsimCredentialsResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetEsimCredentialsResponse) GetCredentials() *EsimCredentials {
@@ -1182,7 +1271,7 @@ type RotateEsimTokenRequest struct {
 
 func (x *RotateEsimTokenRequest) Reset() {
 	*x = RotateEsimTokenRequest{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1283,7 @@ func (x *RotateEsimTokenRequest) String() string {
 func (*RotateEsimTokenRequest) ProtoMessage() {}
 
 func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[18]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1296,7 @@ func (x *RotateEsimTokenRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenRequest.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RotateEsimTokenRequest) GetOrderId() string {
@@ -1226,7 +1315,7 @@ type RotateEsimTokenResponse struct {
 
 func (x *RotateEsimTokenResponse) Reset() {
 	*x = RotateEsimTokenResponse{}
-	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1238,7 +1327,7 @@ func (x *RotateEsimTokenResponse) String() string {
 func (*RotateEsimTokenResponse) ProtoMessage() {}
 
 func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_esim_proto_msgTypes[19]
+	mi := &file_roamcard_v1_esim_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1251,7 +1340,7 @@ func (x *RotateEsimTokenResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateEsimTokenResponse.ProtoReflect.Descriptor instead.
 func (*RotateEsimTokenResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_esim_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RotateEsimTokenResponse) GetDelivery() *EsimDelivery {
@@ -1342,6 +1431,12 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\n" +
 	"\b_plan_id\"@\n" +
 	"\x14PurchaseEsimResponse\x12(\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"M\n" +
+	"\x16CreateEsimOrderRequest\x12'\n" +
+	"\aplan_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@H\x00R\x06planId\x88\x01\x01B\n" +
+	"\n" +
+	"\b_plan_id\"C\n" +
+	"\x17CreateEsimOrderResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\";\n" +
 	"\x13GetEsimOrderRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"@\n" +
@@ -1354,12 +1449,13 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x16RotateEsimTokenRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"P\n" +
 	"\x17RotateEsimTokenResponse\x125\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\xb7\v\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\xbb\r\n" +
 	"\vEsimService\x12\x85\x01\n" +
 	"\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/esim/discovery\x90\x02\x01\x12\x8e\x01\n" +
 	"\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse\"-\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/ready\x90\x02\x01\x12\x89\x01\n" +
 	"\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a\".roamcard.v1.ListEsimPlansResponse\"1\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/plans\x90\x02\x01\x12\xf7\x02\n" +
-	"\fPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\"\xa1\x02\x8a\xb5\x18\xf8\x01\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/esim/purchase\x12\xb4\x01\n" +
+	"\fPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\"\xa1\x02\x8a\xb5\x18\xf8\x01\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/esim/purchase\x12\x81\x02\n" +
+	"\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\"\xa2\x01\x8a\xb5\x18|\b\x03\x12\x06orders \x02(\x010\x80 :\x0fsession_invalid:\rterms_changed:\x16idempotency_key_reused:\vesim_paused:\x13workers_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1c:\x01*b\x05order\"\x10/api/esim/orders\x12\xb4\x01\n" +
 	"\fGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse\"_\x8a\xb5\x18.\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02$b\x05order\x12\x1b/api/esim/orders/{order_id}\x90\x02\x01\x12\xee\x01\n" +
 	"\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a'.roamcard.v1.GetEsimCredentialsResponse\"\x86\x01\x8a\xb5\x18C\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x026b\vcredentials\x12'/api/esim/orders/{order_id}/credentials\x90\x02\x01\x12\xe0\x01\n" +
 	"\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponse\"\x81\x01\x8a\xb5\x18C\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x024b\bdelivery\"(/api/esim/orders/{order_id}/rotate-tokenB\xa5\x01\n" +
@@ -1377,7 +1473,7 @@ func file_roamcard_v1_esim_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_esim_proto_rawDescData
 }
 
-var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_roamcard_v1_esim_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_roamcard_v1_esim_proto_goTypes = []any{
 	(*GetEsimDiscoveryRequest)(nil),    // 0: roamcard.v1.GetEsimDiscoveryRequest
 	(*GetEsimDiscoveryResponse)(nil),   // 1: roamcard.v1.GetEsimDiscoveryResponse
@@ -1393,16 +1489,18 @@ var file_roamcard_v1_esim_proto_goTypes = []any{
 	(*EsimPlan)(nil),                   // 11: roamcard.v1.EsimPlan
 	(*PurchaseEsimRequest)(nil),        // 12: roamcard.v1.PurchaseEsimRequest
 	(*PurchaseEsimResponse)(nil),       // 13: roamcard.v1.PurchaseEsimResponse
-	(*GetEsimOrderRequest)(nil),        // 14: roamcard.v1.GetEsimOrderRequest
-	(*GetEsimOrderResponse)(nil),       // 15: roamcard.v1.GetEsimOrderResponse
-	(*GetEsimCredentialsRequest)(nil),  // 16: roamcard.v1.GetEsimCredentialsRequest
-	(*GetEsimCredentialsResponse)(nil), // 17: roamcard.v1.GetEsimCredentialsResponse
-	(*RotateEsimTokenRequest)(nil),     // 18: roamcard.v1.RotateEsimTokenRequest
-	(*RotateEsimTokenResponse)(nil),    // 19: roamcard.v1.RotateEsimTokenResponse
-	(*ReadinessCheck)(nil),             // 20: roamcard.v1.ReadinessCheck
-	(*Order)(nil),                      // 21: roamcard.v1.Order
-	(*EsimCredentials)(nil),            // 22: roamcard.v1.EsimCredentials
-	(*EsimDelivery)(nil),               // 23: roamcard.v1.EsimDelivery
+	(*CreateEsimOrderRequest)(nil),     // 14: roamcard.v1.CreateEsimOrderRequest
+	(*CreateEsimOrderResponse)(nil),    // 15: roamcard.v1.CreateEsimOrderResponse
+	(*GetEsimOrderRequest)(nil),        // 16: roamcard.v1.GetEsimOrderRequest
+	(*GetEsimOrderResponse)(nil),       // 17: roamcard.v1.GetEsimOrderResponse
+	(*GetEsimCredentialsRequest)(nil),  // 18: roamcard.v1.GetEsimCredentialsRequest
+	(*GetEsimCredentialsResponse)(nil), // 19: roamcard.v1.GetEsimCredentialsResponse
+	(*RotateEsimTokenRequest)(nil),     // 20: roamcard.v1.RotateEsimTokenRequest
+	(*RotateEsimTokenResponse)(nil),    // 21: roamcard.v1.RotateEsimTokenResponse
+	(*ReadinessCheck)(nil),             // 22: roamcard.v1.ReadinessCheck
+	(*Order)(nil),                      // 23: roamcard.v1.Order
+	(*EsimCredentials)(nil),            // 24: roamcard.v1.EsimCredentials
+	(*EsimDelivery)(nil),               // 25: roamcard.v1.EsimDelivery
 }
 var file_roamcard_v1_esim_proto_depIdxs = []int32{
 	2,  // 0: roamcard.v1.GetEsimDiscoveryResponse.catalog:type_name -> roamcard.v1.EsimCatalogTerms
@@ -1410,31 +1508,34 @@ var file_roamcard_v1_esim_proto_depIdxs = []int32{
 	4,  // 2: roamcard.v1.GetEsimDiscoveryResponse.ownership:type_name -> roamcard.v1.EsimOwnership
 	5,  // 3: roamcard.v1.GetEsimDiscoveryResponse.fulfillment:type_name -> roamcard.v1.EsimFulfillmentTerms
 	6,  // 4: roamcard.v1.GetEsimDiscoveryResponse.credentials:type_name -> roamcard.v1.EsimCredentialTerms
-	20, // 5: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
+	22, // 5: roamcard.v1.GetEsimReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
 	11, // 6: roamcard.v1.ListEsimPlansResponse.plans:type_name -> roamcard.v1.EsimPlan
-	21, // 7: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
-	21, // 8: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
-	22, // 9: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
-	23, // 10: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
-	0,  // 11: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
-	7,  // 12: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
-	9,  // 13: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
-	12, // 14: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
-	14, // 15: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
-	16, // 16: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
-	18, // 17: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
-	1,  // 18: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
-	8,  // 19: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
-	10, // 20: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
-	13, // 21: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
-	15, // 22: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
-	17, // 23: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
-	19, // 24: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
-	18, // [18:25] is the sub-list for method output_type
-	11, // [11:18] is the sub-list for method input_type
-	11, // [11:11] is the sub-list for extension type_name
-	11, // [11:11] is the sub-list for extension extendee
-	0,  // [0:11] is the sub-list for field type_name
+	23, // 7: roamcard.v1.PurchaseEsimResponse.order:type_name -> roamcard.v1.Order
+	23, // 8: roamcard.v1.CreateEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	23, // 9: roamcard.v1.GetEsimOrderResponse.order:type_name -> roamcard.v1.Order
+	24, // 10: roamcard.v1.GetEsimCredentialsResponse.credentials:type_name -> roamcard.v1.EsimCredentials
+	25, // 11: roamcard.v1.RotateEsimTokenResponse.delivery:type_name -> roamcard.v1.EsimDelivery
+	0,  // 12: roamcard.v1.EsimService.GetEsimDiscovery:input_type -> roamcard.v1.GetEsimDiscoveryRequest
+	7,  // 13: roamcard.v1.EsimService.GetEsimReadiness:input_type -> roamcard.v1.GetEsimReadinessRequest
+	9,  // 14: roamcard.v1.EsimService.ListEsimPlans:input_type -> roamcard.v1.ListEsimPlansRequest
+	12, // 15: roamcard.v1.EsimService.PurchaseEsim:input_type -> roamcard.v1.PurchaseEsimRequest
+	14, // 16: roamcard.v1.EsimService.CreateEsimOrder:input_type -> roamcard.v1.CreateEsimOrderRequest
+	16, // 17: roamcard.v1.EsimService.GetEsimOrder:input_type -> roamcard.v1.GetEsimOrderRequest
+	18, // 18: roamcard.v1.EsimService.GetEsimCredentials:input_type -> roamcard.v1.GetEsimCredentialsRequest
+	20, // 19: roamcard.v1.EsimService.RotateEsimToken:input_type -> roamcard.v1.RotateEsimTokenRequest
+	1,  // 20: roamcard.v1.EsimService.GetEsimDiscovery:output_type -> roamcard.v1.GetEsimDiscoveryResponse
+	8,  // 21: roamcard.v1.EsimService.GetEsimReadiness:output_type -> roamcard.v1.GetEsimReadinessResponse
+	10, // 22: roamcard.v1.EsimService.ListEsimPlans:output_type -> roamcard.v1.ListEsimPlansResponse
+	13, // 23: roamcard.v1.EsimService.PurchaseEsim:output_type -> roamcard.v1.PurchaseEsimResponse
+	15, // 24: roamcard.v1.EsimService.CreateEsimOrder:output_type -> roamcard.v1.CreateEsimOrderResponse
+	17, // 25: roamcard.v1.EsimService.GetEsimOrder:output_type -> roamcard.v1.GetEsimOrderResponse
+	19, // 26: roamcard.v1.EsimService.GetEsimCredentials:output_type -> roamcard.v1.GetEsimCredentialsResponse
+	21, // 27: roamcard.v1.EsimService.RotateEsimToken:output_type -> roamcard.v1.RotateEsimTokenResponse
+	20, // [20:28] is the sub-list for method output_type
+	12, // [12:20] is the sub-list for method input_type
+	12, // [12:12] is the sub-list for extension type_name
+	12, // [12:12] is the sub-list for extension extendee
+	0,  // [0:12] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_esim_proto_init() }
@@ -1447,13 +1548,14 @@ func file_roamcard_v1_esim_proto_init() {
 	file_roamcard_v1_service_proto_init()
 	file_roamcard_v1_esim_proto_msgTypes[9].OneofWrappers = []any{}
 	file_roamcard_v1_esim_proto_msgTypes[12].OneofWrappers = []any{}
+	file_roamcard_v1_esim_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_esim_proto_rawDesc), len(file_roamcard_v1_esim_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

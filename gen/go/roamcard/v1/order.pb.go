@@ -661,9 +661,12 @@ type Order struct {
 	// How the eSIM stands, for esim.
 	Delivery *EsimDelivery `protobuf:"bytes,15,opt,name=delivery,proto3" json:"delivery,omitempty"`
 	// The eSIM itself, only in the answer to a paid eSIM purchase that it was ready for.
-	Credentials   *EsimCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Credentials *EsimCredentials `protobuf:"bytes,16,opt,name=credentials,proto3" json:"credentials,omitempty"`
+	// What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+	// what binds.
+	PaymentRequirements *PaymentRequirements `protobuf:"bytes,17,opt,name=payment_requirements,json=paymentRequirements,proto3" json:"payment_requirements,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *Order) Reset() {
@@ -797,6 +800,13 @@ func (x *Order) GetDelivery() *EsimDelivery {
 func (x *Order) GetCredentials() *EsimCredentials {
 	if x != nil {
 		return x.Credentials
+	}
+	return nil
+}
+
+func (x *Order) GetPaymentRequirements() *PaymentRequirements {
+	if x != nil {
+		return x.PaymentRequirements
 	}
 	return nil
 }
@@ -1346,6 +1356,112 @@ func (x *EsimInstallUrls) GetAndroid() string {
 	return ""
 }
 
+// What a payment by x402 has to meet.
+type PaymentRequirements struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	X402Version uint32                 `protobuf:"varint,1,opt,name=x402_version,json=x402Version,proto3" json:"x402_version,omitempty"`
+	// `exact`.
+	Scheme string `protobuf:"bytes,2,opt,name=scheme,proto3" json:"scheme,omitempty"`
+	// The CAIP-2 network, `eip155:8453`.
+	Network string `protobuf:"bytes,3,opt,name=network,proto3" json:"network,omitempty"`
+	// Native USDC.
+	Asset string `protobuf:"bytes,4,opt,name=asset,proto3" json:"asset,omitempty"`
+	// The amount in USDC's atomic units.
+	Amount string `protobuf:"bytes,5,opt,name=amount,proto3" json:"amount,omitempty"`
+	PayTo  string `protobuf:"bytes,6,opt,name=pay_to,json=payTo,proto3" json:"pay_to,omitempty"`
+	// The URL to pay at.
+	Resource          string `protobuf:"bytes,7,opt,name=resource,proto3" json:"resource,omitempty"`
+	MaxTimeoutSeconds uint32 `protobuf:"varint,8,opt,name=max_timeout_seconds,json=maxTimeoutSeconds,proto3" json:"max_timeout_seconds,omitempty"`
+	unknownFields     protoimpl.UnknownFields
+	sizeCache         protoimpl.SizeCache
+}
+
+func (x *PaymentRequirements) Reset() {
+	*x = PaymentRequirements{}
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PaymentRequirements) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PaymentRequirements) ProtoMessage() {}
+
+func (x *PaymentRequirements) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_order_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PaymentRequirements.ProtoReflect.Descriptor instead.
+func (*PaymentRequirements) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_order_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *PaymentRequirements) GetX402Version() uint32 {
+	if x != nil {
+		return x.X402Version
+	}
+	return 0
+}
+
+func (x *PaymentRequirements) GetScheme() string {
+	if x != nil {
+		return x.Scheme
+	}
+	return ""
+}
+
+func (x *PaymentRequirements) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *PaymentRequirements) GetAsset() string {
+	if x != nil {
+		return x.Asset
+	}
+	return ""
+}
+
+func (x *PaymentRequirements) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *PaymentRequirements) GetPayTo() string {
+	if x != nil {
+		return x.PayTo
+	}
+	return ""
+}
+
+func (x *PaymentRequirements) GetResource() string {
+	if x != nil {
+		return x.Resource
+	}
+	return ""
+}
+
+func (x *PaymentRequirements) GetMaxTimeoutSeconds() uint32 {
+	if x != nil {
+		return x.MaxTimeoutSeconds
+	}
+	return 0
+}
+
 var File_roamcard_v1_order_proto protoreflect.FileDescriptor
 
 const file_roamcard_v1_order_proto_rawDesc = "" +
@@ -1393,7 +1509,7 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\x12\x16\n" +
 	"\x06cursor\x18\x02 \x01(\rR\x06cursor\"<\n" +
 	"\x10GetOrderResponse\x12(\n" +
-	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xa7\x05\n" +
+	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\xfc\x05\n" +
 	"\x05Order\x12\x19\n" +
 	"\border_id\x18\x01 \x01(\tR\aorderId\x12!\n" +
 	"\foperation_id\x18\x02 \x01(\tR\voperationId\x12\x12\n" +
@@ -1412,7 +1528,8 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"expires_at\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n" +
 	"\breplayed\x18\r \x01(\bH\x01R\breplayed\x88\x01\x01\x125\n" +
 	"\bdelivery\x18\x0f \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery\x12>\n" +
-	"\vcredentials\x18\x10 \x01(\v2\x1c.roamcard.v1.EsimCredentialsR\vcredentialsB\x0e\n" +
+	"\vcredentials\x18\x10 \x01(\v2\x1c.roamcard.v1.EsimCredentialsR\vcredentials\x12S\n" +
+	"\x14payment_requirements\x18\x11 \x01(\v2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirementsB\x0e\n" +
 	"\f_payable_urlB\v\n" +
 	"\t_replayed\"\xc4\x01\n" +
 	"\aPayment\x12\x14\n" +
@@ -1460,7 +1577,16 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\finstall_urls\x18\a \x01(\v2\x1c.roamcard.v1.EsimInstallUrlsR\vinstallUrls\"G\n" +
 	"\x0fEsimInstallUrls\x12\x15\n" +
 	"\x03ios\x18\x01 \x01(\tB\x03\x80\x01\x01R\x03ios\x12\x1d\n" +
-	"\aandroid\x18\x02 \x01(\tB\x03\x80\x01\x01R\aandroid2\xb6\r\n" +
+	"\aandroid\x18\x02 \x01(\tB\x03\x80\x01\x01R\aandroid\"\xfb\x01\n" +
+	"\x13PaymentRequirements\x12!\n" +
+	"\fx402_version\x18\x01 \x01(\rR\vx402Version\x12\x16\n" +
+	"\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x18\n" +
+	"\anetwork\x18\x03 \x01(\tR\anetwork\x12\x14\n" +
+	"\x05asset\x18\x04 \x01(\tR\x05asset\x12\x16\n" +
+	"\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n" +
+	"\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n" +
+	"\bresource\x18\a \x01(\tR\bresource\x12.\n" +
+	"\x13max_timeout_seconds\x18\b \x01(\rR\x11maxTimeoutSeconds2\xb6\r\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
@@ -1485,7 +1611,7 @@ func file_roamcard_v1_order_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_order_proto_rawDescData
 }
 
-var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 20)
+var file_roamcard_v1_order_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_roamcard_v1_order_proto_goTypes = []any{
 	(*CreateOrderRequest)(nil),    // 0: roamcard.v1.CreateOrderRequest
 	(*CreateOrderResponse)(nil),   // 1: roamcard.v1.CreateOrderResponse
@@ -1507,11 +1633,12 @@ var file_roamcard_v1_order_proto_goTypes = []any{
 	(*EsimDelivery)(nil),          // 17: roamcard.v1.EsimDelivery
 	(*EsimCredentials)(nil),       // 18: roamcard.v1.EsimCredentials
 	(*EsimInstallUrls)(nil),       // 19: roamcard.v1.EsimInstallUrls
-	(*structpb.Value)(nil),        // 20: google.protobuf.Value
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*PaymentRequirements)(nil),   // 20: roamcard.v1.PaymentRequirements
+	(*structpb.Value)(nil),        // 21: google.protobuf.Value
+	(*timestamppb.Timestamp)(nil), // 22: google.protobuf.Timestamp
 }
 var file_roamcard_v1_order_proto_depIdxs = []int32{
-	20, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
+	21, // 0: roamcard.v1.CreateOrderRequest.amount:type_name -> google.protobuf.Value
 	12, // 1: roamcard.v1.CreateOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 2: roamcard.v1.PayOrderResponse.order:type_name -> roamcard.v1.Order
 	12, // 3: roamcard.v1.SubmitPaymentResponse.order:type_name -> roamcard.v1.Order
@@ -1522,31 +1649,32 @@ var file_roamcard_v1_order_proto_depIdxs = []int32{
 	16, // 8: roamcard.v1.Order.issuance:type_name -> roamcard.v1.Issuance
 	15, // 9: roamcard.v1.Order.topup:type_name -> roamcard.v1.Topup
 	14, // 10: roamcard.v1.Order.refund:type_name -> roamcard.v1.Refund
-	21, // 11: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
-	21, // 12: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
+	22, // 11: roamcard.v1.Order.created_at:type_name -> google.protobuf.Timestamp
+	22, // 12: roamcard.v1.Order.expires_at:type_name -> google.protobuf.Timestamp
 	17, // 13: roamcard.v1.Order.delivery:type_name -> roamcard.v1.EsimDelivery
 	18, // 14: roamcard.v1.Order.credentials:type_name -> roamcard.v1.EsimCredentials
-	21, // 15: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
-	21, // 16: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
-	21, // 17: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
-	19, // 18: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
-	6,  // 19: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
-	8,  // 20: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
-	9,  // 21: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
-	0,  // 22: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
-	2,  // 23: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
-	4,  // 24: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
-	7,  // 25: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
-	11, // 26: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
-	10, // 27: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
-	1,  // 28: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
-	3,  // 29: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
-	5,  // 30: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
-	25, // [25:31] is the sub-list for method output_type
-	19, // [19:25] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	20, // 15: roamcard.v1.Order.payment_requirements:type_name -> roamcard.v1.PaymentRequirements
+	22, // 16: roamcard.v1.Payment.settled_at:type_name -> google.protobuf.Timestamp
+	22, // 17: roamcard.v1.Refund.refunded_at:type_name -> google.protobuf.Timestamp
+	22, // 18: roamcard.v1.EsimDelivery.token_expires_at:type_name -> google.protobuf.Timestamp
+	19, // 19: roamcard.v1.EsimCredentials.install_urls:type_name -> roamcard.v1.EsimInstallUrls
+	6,  // 20: roamcard.v1.OrderService.ListOrders:input_type -> roamcard.v1.ListOrdersRequest
+	8,  // 21: roamcard.v1.OrderService.GetOrder:input_type -> roamcard.v1.GetOrderRequest
+	9,  // 22: roamcard.v1.OrderService.WatchOrder:input_type -> roamcard.v1.WatchOrderRequest
+	0,  // 23: roamcard.v1.OrderService.CreateOrder:input_type -> roamcard.v1.CreateOrderRequest
+	2,  // 24: roamcard.v1.OrderService.PayOrder:input_type -> roamcard.v1.PayOrderRequest
+	4,  // 25: roamcard.v1.OrderService.SubmitPayment:input_type -> roamcard.v1.SubmitPaymentRequest
+	7,  // 26: roamcard.v1.OrderService.ListOrders:output_type -> roamcard.v1.ListOrdersResponse
+	11, // 27: roamcard.v1.OrderService.GetOrder:output_type -> roamcard.v1.GetOrderResponse
+	10, // 28: roamcard.v1.OrderService.WatchOrder:output_type -> roamcard.v1.WatchOrderResponse
+	1,  // 29: roamcard.v1.OrderService.CreateOrder:output_type -> roamcard.v1.CreateOrderResponse
+	3,  // 30: roamcard.v1.OrderService.PayOrder:output_type -> roamcard.v1.PayOrderResponse
+	5,  // 31: roamcard.v1.OrderService.SubmitPayment:output_type -> roamcard.v1.SubmitPaymentResponse
+	26, // [26:32] is the sub-list for method output_type
+	20, // [20:26] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_order_proto_init() }
@@ -1569,7 +1697,7 @@ func file_roamcard_v1_order_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_order_proto_rawDesc), len(file_roamcard_v1_order_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   20,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -45,6 +45,9 @@ const (
 	// EsimServicePurchaseEsimProcedure is the fully-qualified name of the EsimService's PurchaseEsim
 	// RPC.
 	EsimServicePurchaseEsimProcedure = "/roamcard.v1.EsimService/PurchaseEsim"
+	// EsimServiceCreateEsimOrderProcedure is the fully-qualified name of the EsimService's
+	// CreateEsimOrder RPC.
+	EsimServiceCreateEsimOrderProcedure = "/roamcard.v1.EsimService/CreateEsimOrder"
 	// EsimServiceGetEsimOrderProcedure is the fully-qualified name of the EsimService's GetEsimOrder
 	// RPC.
 	EsimServiceGetEsimOrderProcedure = "/roamcard.v1.EsimService/GetEsimOrder"
@@ -73,6 +76,10 @@ type EsimServiceClient interface {
 	// authorization (it is not sent), repeats the original header within its validity with a key of at
 	// least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
+	// Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+	// price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+	// order again.
+	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.
 	GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error)
 	// Gives the credentials of a fulfilled order, to its owner or the holder of its delivery token.
@@ -119,6 +126,12 @@ func NewEsimServiceClient(httpClient connect.HTTPClient, baseURL string, opts ..
 			connect.WithSchema(esimServiceMethods.ByName("PurchaseEsim")),
 			connect.WithClientOptions(opts...),
 		),
+		createEsimOrder: connect.NewClient[v1.CreateEsimOrderRequest, v1.CreateEsimOrderResponse](
+			httpClient,
+			baseURL+EsimServiceCreateEsimOrderProcedure,
+			connect.WithSchema(esimServiceMethods.ByName("CreateEsimOrder")),
+			connect.WithClientOptions(opts...),
+		),
 		getEsimOrder: connect.NewClient[v1.GetEsimOrderRequest, v1.GetEsimOrderResponse](
 			httpClient,
 			baseURL+EsimServiceGetEsimOrderProcedure,
@@ -148,6 +161,7 @@ type esimServiceClient struct {
 	getEsimReadiness   *connect.Client[v1.GetEsimReadinessRequest, v1.GetEsimReadinessResponse]
 	listEsimPlans      *connect.Client[v1.ListEsimPlansRequest, v1.ListEsimPlansResponse]
 	purchaseEsim       *connect.Client[v1.PurchaseEsimRequest, v1.PurchaseEsimResponse]
+	createEsimOrder    *connect.Client[v1.CreateEsimOrderRequest, v1.CreateEsimOrderResponse]
 	getEsimOrder       *connect.Client[v1.GetEsimOrderRequest, v1.GetEsimOrderResponse]
 	getEsimCredentials *connect.Client[v1.GetEsimCredentialsRequest, v1.GetEsimCredentialsResponse]
 	rotateEsimToken    *connect.Client[v1.RotateEsimTokenRequest, v1.RotateEsimTokenResponse]
@@ -183,6 +197,15 @@ func (c *esimServiceClient) ListEsimPlans(ctx context.Context, req *v1.ListEsimP
 // PurchaseEsim calls roamcard.v1.EsimService.PurchaseEsim.
 func (c *esimServiceClient) PurchaseEsim(ctx context.Context, req *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error) {
 	response, err := c.purchaseEsim.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// CreateEsimOrder calls roamcard.v1.EsimService.CreateEsimOrder.
+func (c *esimServiceClient) CreateEsimOrder(ctx context.Context, req *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error) {
+	response, err := c.createEsimOrder.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -233,6 +256,10 @@ type EsimServiceHandler interface {
 	// authorization (it is not sent), repeats the original header within its validity with a key of at
 	// least 16 characters, or sends the owner's session as well.
 	PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error)
+	// Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+	// price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+	// order again.
+	CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error)
 	// Shows how far an eSIM order has come, without its installation secrets.
 	GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error)
 	// Gives the credentials of a fulfilled order, to its owner or the holder of its delivery token.
@@ -275,6 +302,12 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 		connect.WithSchema(esimServiceMethods.ByName("PurchaseEsim")),
 		connect.WithHandlerOptions(opts...),
 	)
+	esimServiceCreateEsimOrderHandler := connect.NewUnaryHandlerSimple(
+		EsimServiceCreateEsimOrderProcedure,
+		svc.CreateEsimOrder,
+		connect.WithSchema(esimServiceMethods.ByName("CreateEsimOrder")),
+		connect.WithHandlerOptions(opts...),
+	)
 	esimServiceGetEsimOrderHandler := connect.NewUnaryHandlerSimple(
 		EsimServiceGetEsimOrderProcedure,
 		svc.GetEsimOrder,
@@ -305,6 +338,8 @@ func NewEsimServiceHandler(svc EsimServiceHandler, opts ...connect.HandlerOption
 			esimServiceListEsimPlansHandler.ServeHTTP(w, r)
 		case EsimServicePurchaseEsimProcedure:
 			esimServicePurchaseEsimHandler.ServeHTTP(w, r)
+		case EsimServiceCreateEsimOrderProcedure:
+			esimServiceCreateEsimOrderHandler.ServeHTTP(w, r)
 		case EsimServiceGetEsimOrderProcedure:
 			esimServiceGetEsimOrderHandler.ServeHTTP(w, r)
 		case EsimServiceGetEsimCredentialsProcedure:
@@ -334,6 +369,10 @@ func (UnimplementedEsimServiceHandler) ListEsimPlans(context.Context, *v1.ListEs
 
 func (UnimplementedEsimServiceHandler) PurchaseEsim(context.Context, *v1.PurchaseEsimRequest) (*v1.PurchaseEsimResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.PurchaseEsim is not implemented"))
+}
+
+func (UnimplementedEsimServiceHandler) CreateEsimOrder(context.Context, *v1.CreateEsimOrderRequest) (*v1.CreateEsimOrderResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.EsimService.CreateEsimOrder is not implemented"))
 }
 
 func (UnimplementedEsimServiceHandler) GetEsimOrder(context.Context, *v1.GetEsimOrderRequest) (*v1.GetEsimOrderResponse, error) {

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/esim.proto.
  */
 export const file_roamcard_v1_esim: GenFile = /*@__PURE__*/
-  fileDesc("ChZyb2FtY2FyZC92MS9lc2ltLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRFc2ltRGlzY292ZXJ5UmVxdWVzdCKyAgoYR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHY2F0YWxvZxgCIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1DYXRhbG9nVGVybXMSLgoHcGF5bWVudBgDIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1QYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAQgASgLMhoucm9hbWNhcmQudjEuRXNpbU93bmVyc2hpcBI2CgtmdWxmaWxsbWVudBgFIAEoCzIhLnJvYW1jYXJkLnYxLkVzaW1GdWxmaWxsbWVudFRlcm1zEjUKC2NyZWRlbnRpYWxzGAYgASgLMiAucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxUZXJtcyJXChBFc2ltQ2F0YWxvZ1Rlcm1zEg0KBXBsYW5zGAEgASgJEg8KB2ZpbHRlcnMYAiADKAkSDQoFdHlwZXMYAyADKAkSFAoMZGVmYXVsdF9wbGFuGAQgASgJIqECChBFc2ltUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSDQoFcHJpY2UYByABKAkSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgIIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAkgASgNEg4KBm1ldGhvZBgKIAEoCRIQCghyZXNvdXJjZRgLIAEoCRIVCg1hY2NvdW50X3R5cGVzGAwgAygJEiMKG21heF9zdWJtaXNzaW9uc19wZXJfYXR0ZW1wdBgNIAEoDSJpCg1Fc2ltT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhUKDWNhcmRfcmVxdWlyZWQYAiABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgSEQoJYWxsb3dsaXN0GAQgASgIImYKFEVzaW1GdWxmaWxsbWVudFRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIWCg5pbmxpbmVfd2FpdF9tcxgCIAEoDRIOCgZzdGF0dXMYAyABKAkSEAoIc3RhdHVzZXMYBCADKAkinAEKE0VzaW1DcmVkZW50aWFsVGVybXMSEgoKb3duZXJfb25seRgBIAEoCBIQCghub19zdG9yZRgCIAEoCBIdChVkZWxpdmVyeV90b2tlbl9oZWFkZXIYAyABKAkSGwoTZGVsaXZlcnlfdG9rZW5fZGF5cxgEIAEoDRITCgtjcmVkZW50aWFscxgFIAEoCRIOCgZyb3RhdGUYBiABKAkiGQoXR2V0RXNpbVJlYWRpbmVzc1JlcXVlc3QiVwoYR2V0RXNpbVJlYWRpbmVzc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCRIrCgZjaGVja3MYAiADKAsyGy5yb2FtY2FyZC52MS5SZWFkaW5lc3NDaGVjayJeChRMaXN0RXNpbVBsYW5zUmVxdWVzdBIZCgxjb3VudHJ5X2NvZGUYASABKAlIAIgBARIRCgR0eXBlGAIgASgJSAGIAQFCDwoNX2NvdW50cnlfY29kZUIHCgVfdHlwZSI9ChVMaXN0RXNpbVBsYW5zUmVzcG9uc2USJAoFcGxhbnMYASADKAsyFS5yb2FtY2FyZC52MS5Fc2ltUGxhbiK/AQoIRXNpbVBsYW4SDwoHcGxhbl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHR5cGUYAyABKAkSFQoNY291bnRyeV9jb2RlcxgEIAMoCRIPCgdkYXRhX21iGAUgASgNEhUKDXZhbGlkaXR5X2RheXMYBiABKA0SFwoPcHJpY2VfdXNkX2NlbnRzGAcgASgNEg4KBmFtb3VudBgIIAEoCRINCgVhc3NldBgJIAEoCRIPCgduZXR3b3JrGAogASgJIlAKE1B1cmNoYXNlRXNpbVJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUIKCghfcGxhbl9pZCI5ChRQdXJjaGFzZUVzaW1SZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIicKE0dldEVzaW1PcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiOQoUR2V0RXNpbU9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlciItChlHZXRFc2ltQ3JlZGVudGlhbHNSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIk8KGkdldEVzaW1DcmVkZW50aWFsc1Jlc3BvbnNlEjEKC2NyZWRlbnRpYWxzGAEgASgLMhwucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxzIioKFlJvdGF0ZUVzaW1Ub2tlblJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiRgoXUm90YXRlRXNpbVRva2VuUmVzcG9uc2USKwoIZGVsaXZlcnkYASABKAsyGS5yb2FtY2FyZC52MS5Fc2ltRGVsaXZlcnkyrwUKC0VzaW1TZXJ2aWNlEmQKEEdldEVzaW1EaXNjb3ZlcnkSJC5yb2FtY2FyZC52MS5HZXRFc2ltRGlzY292ZXJ5UmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1EaXNjb3ZlcnlSZXNwb25zZSIDkAIBEmQKEEdldEVzaW1SZWFkaW5lc3MSJC5yb2FtY2FyZC52MS5HZXRFc2ltUmVhZGluZXNzUmVxdWVzdBolLnJvYW1jYXJkLnYxLkdldEVzaW1SZWFkaW5lc3NSZXNwb25zZSIDkAIBElsKDUxpc3RFc2ltUGxhbnMSIS5yb2FtY2FyZC52MS5MaXN0RXNpbVBsYW5zUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RFc2ltUGxhbnNSZXNwb25zZSIDkAIBElMKDFB1cmNoYXNlRXNpbRIgLnJvYW1jYXJkLnYxLlB1cmNoYXNlRXNpbVJlcXVlc3QaIS5yb2FtY2FyZC52MS5QdXJjaGFzZUVzaW1SZXNwb25zZRJYCgxHZXRFc2ltT3JkZXISIC5yb2FtY2FyZC52MS5HZXRFc2ltT3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuR2V0RXNpbU9yZGVyUmVzcG9uc2UiA5ACARJqChJHZXRFc2ltQ3JlZGVudGlhbHMSJi5yb2FtY2FyZC52MS5HZXRFc2ltQ3JlZGVudGlhbHNSZXF1ZXN0Gicucm9hbWNhcmQudjEuR2V0RXNpbUNyZWRlbnRpYWxzUmVzcG9uc2UiA5ACARJcCg9Sb3RhdGVFc2ltVG9rZW4SIy5yb2FtY2FyZC52MS5Sb3RhdGVFc2ltVG9rZW5SZXF1ZXN0GiQucm9hbWNhcmQudjEuUm90YXRlRXNpbVRva2VuUmVzcG9uc2VCaQoPY29tLnJvYW1jYXJkLnYxQglFc2ltUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_roamcard_v1_order, file_roamcard_v1_service]);
+  fileDesc("ChZyb2FtY2FyZC92MS9lc2ltLnByb3RvEgtyb2FtY2FyZC52MSIZChdHZXRFc2ltRGlzY292ZXJ5UmVxdWVzdCKyAgoYR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlEhgKEGNvbnRyYWN0X3ZlcnNpb24YASABKA0SLgoHY2F0YWxvZxgCIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1DYXRhbG9nVGVybXMSLgoHcGF5bWVudBgDIAEoCzIdLnJvYW1jYXJkLnYxLkVzaW1QYXltZW50VGVybXMSLQoJb3duZXJzaGlwGAQgASgLMhoucm9hbWNhcmQudjEuRXNpbU93bmVyc2hpcBI2CgtmdWxmaWxsbWVudBgFIAEoCzIhLnJvYW1jYXJkLnYxLkVzaW1GdWxmaWxsbWVudFRlcm1zEjUKC2NyZWRlbnRpYWxzGAYgASgLMiAucm9hbWNhcmQudjEuRXNpbUNyZWRlbnRpYWxUZXJtcyJXChBFc2ltQ2F0YWxvZ1Rlcm1zEg0KBXBsYW5zGAEgASgJEg8KB2ZpbHRlcnMYAiADKAkSDQoFdHlwZXMYAyADKAkSFAoMZGVmYXVsdF9wbGFuGAQgASgJIqECChBFc2ltUGF5bWVudFRlcm1zEhAKCHByb3RvY29sGAEgASgJEhQKDHg0MDJfdmVyc2lvbhgCIAEoDRIOCgZzY2hlbWUYAyABKAkSDwoHbmV0d29yaxgEIAEoCRINCgVhc3NldBgFIAEoCRIOCgZwYXlfdG8YBiABKAkSDQoFcHJpY2UYByABKAkSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgIIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAkgASgNEg4KBm1ldGhvZBgKIAEoCRIQCghyZXNvdXJjZRgLIAEoCRIVCg1hY2NvdW50X3R5cGVzGAwgAygJEiMKG21heF9zdWJtaXNzaW9uc19wZXJfYXR0ZW1wdBgNIAEoDSJpCg1Fc2ltT3duZXJzaGlwEg0KBW93bmVyGAEgASgJEhUKDWNhcmRfcmVxdWlyZWQYAiABKAgSHwoXc2lnbl9pbl9yZXF1aXJlZF90b19idXkYAyABKAgSEQoJYWxsb3dsaXN0GAQgASgIImYKFEVzaW1GdWxmaWxsbWVudFRlcm1zEhQKDGFzeW5jaHJvbm91cxgBIAEoCBIWCg5pbmxpbmVfd2FpdF9tcxgCIAEoDRIOCgZzdGF0dXMYAyABKAkSEAoIc3RhdHVzZXMYBCADKAkinAEKE0VzaW1DcmVkZW50aWFsVGVybXMSEgoKb3duZXJfb25seRgBIAEoCBIQCghub19zdG9yZRgCIAEoCBIdChVkZWxpdmVyeV90b2tlbl9oZWFkZXIYAyABKAkSGwoTZGVsaXZlcnlfdG9rZW5fZGF5cxgEIAEoDRITCgtjcmVkZW50aWFscxgFIAEoCRIOCgZyb3RhdGUYBiABKAkiGQoXR2V0RXNpbVJlYWRpbmVzc1JlcXVlc3QiVwoYR2V0RXNpbVJlYWRpbmVzc1Jlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCRIrCgZjaGVja3MYAiADKAsyGy5yb2FtY2FyZC52MS5SZWFkaW5lc3NDaGVjayJeChRMaXN0RXNpbVBsYW5zUmVxdWVzdBIZCgxjb3VudHJ5X2NvZGUYASABKAlIAIgBARIRCgR0eXBlGAIgASgJSAGIAQFCDwoNX2NvdW50cnlfY29kZUIHCgVfdHlwZSI9ChVMaXN0RXNpbVBsYW5zUmVzcG9uc2USJAoFcGxhbnMYASADKAsyFS5yb2FtY2FyZC52MS5Fc2ltUGxhbiK/AQoIRXNpbVBsYW4SDwoHcGxhbl9pZBgBIAEoCRIMCgRuYW1lGAIgASgJEgwKBHR5cGUYAyABKAkSFQoNY291bnRyeV9jb2RlcxgEIAMoCRIPCgdkYXRhX21iGAUgASgNEhUKDXZhbGlkaXR5X2RheXMYBiABKA0SFwoPcHJpY2VfdXNkX2NlbnRzGAcgASgNEg4KBmFtb3VudBgIIAEoCRINCgVhc3NldBgJIAEoCRIPCgduZXR3b3JrGAogASgJIlAKE1B1cmNoYXNlRXNpbVJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBEhcKD2lkZW1wb3RlbmN5X2tleRgCIAEoCUIKCghfcGxhbl9pZCI5ChRQdXJjaGFzZUVzaW1SZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIjoKFkNyZWF0ZUVzaW1PcmRlclJlcXVlc3QSFAoHcGxhbl9pZBgBIAEoCUgAiAEBQgoKCF9wbGFuX2lkIjwKF0NyZWF0ZUVzaW1PcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXIiJwoTR2V0RXNpbU9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSI5ChRHZXRFc2ltT3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyIi0KGUdldEVzaW1DcmVkZW50aWFsc1JlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkiTwoaR2V0RXNpbUNyZWRlbnRpYWxzUmVzcG9uc2USMQoLY3JlZGVudGlhbHMYASABKAsyHC5yb2FtY2FyZC52MS5Fc2ltQ3JlZGVudGlhbHMiKgoWUm90YXRlRXNpbVRva2VuUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSJGChdSb3RhdGVFc2ltVG9rZW5SZXNwb25zZRIrCghkZWxpdmVyeRgBIAEoCzIZLnJvYW1jYXJkLnYxLkVzaW1EZWxpdmVyeTKNBgoLRXNpbVNlcnZpY2USZAoQR2V0RXNpbURpc2NvdmVyeRIkLnJvYW1jYXJkLnYxLkdldEVzaW1EaXNjb3ZlcnlSZXF1ZXN0GiUucm9hbWNhcmQudjEuR2V0RXNpbURpc2NvdmVyeVJlc3BvbnNlIgOQAgESZAoQR2V0RXNpbVJlYWRpbmVzcxIkLnJvYW1jYXJkLnYxLkdldEVzaW1SZWFkaW5lc3NSZXF1ZXN0GiUucm9hbWNhcmQudjEuR2V0RXNpbVJlYWRpbmVzc1Jlc3BvbnNlIgOQAgESWwoNTGlzdEVzaW1QbGFucxIhLnJvYW1jYXJkLnYxLkxpc3RFc2ltUGxhbnNSZXF1ZXN0GiIucm9hbWNhcmQudjEuTGlzdEVzaW1QbGFuc1Jlc3BvbnNlIgOQAgESUwoMUHVyY2hhc2VFc2ltEiAucm9hbWNhcmQudjEuUHVyY2hhc2VFc2ltUmVxdWVzdBohLnJvYW1jYXJkLnYxLlB1cmNoYXNlRXNpbVJlc3BvbnNlElwKD0NyZWF0ZUVzaW1PcmRlchIjLnJvYW1jYXJkLnYxLkNyZWF0ZUVzaW1PcmRlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5DcmVhdGVFc2ltT3JkZXJSZXNwb25zZRJYCgxHZXRFc2ltT3JkZXISIC5yb2FtY2FyZC52MS5HZXRFc2ltT3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuR2V0RXNpbU9yZGVyUmVzcG9uc2UiA5ACARJqChJHZXRFc2ltQ3JlZGVudGlhbHMSJi5yb2FtY2FyZC52MS5HZXRFc2ltQ3JlZGVudGlhbHNSZXF1ZXN0Gicucm9hbWNhcmQudjEuR2V0RXNpbUNyZWRlbnRpYWxzUmVzcG9uc2UiA5ACARJcCg9Sb3RhdGVFc2ltVG9rZW4SIy5yb2FtY2FyZC52MS5Sb3RhdGVFc2ltVG9rZW5SZXF1ZXN0GiQucm9hbWNhcmQudjEuUm90YXRlRXNpbVRva2VuUmVzcG9uc2VCaQoPY29tLnJvYW1jYXJkLnYxQglFc2ltUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_roamcard_v1_order, file_roamcard_v1_service]);
 
 /**
  * @generated from message roamcard.v1.GetEsimDiscoveryRequest
@@ -522,6 +522,42 @@ export const PurchaseEsimResponseSchema: GenMessage<PurchaseEsimResponse> = /*@_
   messageDesc(file_roamcard_v1_esim, 13);
 
 /**
+ * @generated from message roamcard.v1.CreateEsimOrderRequest
+ */
+export type CreateEsimOrderRequest = Message<"roamcard.v1.CreateEsimOrderRequest"> & {
+  /**
+   * A plan of the catalogue; when absent, the cheapest that can be had now.
+   *
+   * @generated from field: optional string plan_id = 1;
+   */
+  planId?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CreateEsimOrderRequest.
+ * Use `create(CreateEsimOrderRequestSchema)` to create a new message.
+ */
+export const CreateEsimOrderRequestSchema: GenMessage<CreateEsimOrderRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 14);
+
+/**
+ * @generated from message roamcard.v1.CreateEsimOrderResponse
+ */
+export type CreateEsimOrderResponse = Message<"roamcard.v1.CreateEsimOrderResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Order order = 1;
+   */
+  order?: Order | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.CreateEsimOrderResponse.
+ * Use `create(CreateEsimOrderResponseSchema)` to create a new message.
+ */
+export const CreateEsimOrderResponseSchema: GenMessage<CreateEsimOrderResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_esim, 15);
+
+/**
  * @generated from message roamcard.v1.GetEsimOrderRequest
  */
 export type GetEsimOrderRequest = Message<"roamcard.v1.GetEsimOrderRequest"> & {
@@ -536,7 +572,7 @@ export type GetEsimOrderRequest = Message<"roamcard.v1.GetEsimOrderRequest"> & {
  * Use `create(GetEsimOrderRequestSchema)` to create a new message.
  */
 export const GetEsimOrderRequestSchema: GenMessage<GetEsimOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 14);
+  messageDesc(file_roamcard_v1_esim, 16);
 
 /**
  * @generated from message roamcard.v1.GetEsimOrderResponse
@@ -553,7 +589,7 @@ export type GetEsimOrderResponse = Message<"roamcard.v1.GetEsimOrderResponse"> &
  * Use `create(GetEsimOrderResponseSchema)` to create a new message.
  */
 export const GetEsimOrderResponseSchema: GenMessage<GetEsimOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 15);
+  messageDesc(file_roamcard_v1_esim, 17);
 
 /**
  * @generated from message roamcard.v1.GetEsimCredentialsRequest
@@ -570,7 +606,7 @@ export type GetEsimCredentialsRequest = Message<"roamcard.v1.GetEsimCredentialsR
  * Use `create(GetEsimCredentialsRequestSchema)` to create a new message.
  */
 export const GetEsimCredentialsRequestSchema: GenMessage<GetEsimCredentialsRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 16);
+  messageDesc(file_roamcard_v1_esim, 18);
 
 /**
  * @generated from message roamcard.v1.GetEsimCredentialsResponse
@@ -587,7 +623,7 @@ export type GetEsimCredentialsResponse = Message<"roamcard.v1.GetEsimCredentials
  * Use `create(GetEsimCredentialsResponseSchema)` to create a new message.
  */
 export const GetEsimCredentialsResponseSchema: GenMessage<GetEsimCredentialsResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 17);
+  messageDesc(file_roamcard_v1_esim, 19);
 
 /**
  * @generated from message roamcard.v1.RotateEsimTokenRequest
@@ -604,7 +640,7 @@ export type RotateEsimTokenRequest = Message<"roamcard.v1.RotateEsimTokenRequest
  * Use `create(RotateEsimTokenRequestSchema)` to create a new message.
  */
 export const RotateEsimTokenRequestSchema: GenMessage<RotateEsimTokenRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 18);
+  messageDesc(file_roamcard_v1_esim, 20);
 
 /**
  * @generated from message roamcard.v1.RotateEsimTokenResponse
@@ -621,7 +657,7 @@ export type RotateEsimTokenResponse = Message<"roamcard.v1.RotateEsimTokenRespon
  * Use `create(RotateEsimTokenResponseSchema)` to create a new message.
  */
 export const RotateEsimTokenResponseSchema: GenMessage<RotateEsimTokenResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_esim, 19);
+  messageDesc(file_roamcard_v1_esim, 21);
 
 /**
  * EsimService sells prepaid travel eSIMs and hands them to whoever paid.
@@ -675,6 +711,18 @@ export const EsimService: GenService<{
     methodKind: "unary";
     input: typeof PurchaseEsimRequestSchema;
     output: typeof PurchaseEsimResponseSchema;
+  },
+  /**
+   * Opens an eSIM order for the signed-in wallet, to be paid at its `payable_url` within half an hour. Its
+   * price stays; nothing scarce is promised before it is paid. The same Idempotency-Key gives the same
+   * order again.
+   *
+   * @generated from rpc roamcard.v1.EsimService.CreateEsimOrder
+   */
+  createEsimOrder: {
+    methodKind: "unary";
+    input: typeof CreateEsimOrderRequestSchema;
+    output: typeof CreateEsimOrderResponseSchema;
   },
   /**
    * Shows how far an eSIM order has come, without its installation secrets.
