@@ -51,8 +51,9 @@ func readiness(checks []Check) ([]*roamcardv1.ReadinessCheck, error) {
 		}
 	}
 	if len(failing) > 0 {
-		errs = append(errs, fault.Newf(fault.NotReady, "Failing: %s.", strings.Join(failing, ", ")))
-		return nil, fmt.Errorf("check readiness: %w", errors.Join(errs...))
+		// First, or the fault behind a failing check would be shown in its place.
+		not := fault.Newf(fault.NotReady, "Failing: %s.", strings.Join(failing, ", "))
+		return nil, fmt.Errorf("check readiness: %w", errors.Join(append([]error{not}, errs...)...))
 	}
 	return shown, nil
 }

@@ -107,7 +107,10 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if err := a.metrics.Observe((&levels{app: a}).look); err != nil {
 		return nil, err
 	}
-	return a, a.wire(o.Listener)
+	if err := a.wire(o.Listener); err != nil {
+		return nil, err
+	}
+	return a, a.queueReseal(ctx)
 }
 
 func (a *App) openStore(ctx context.Context) (err error) {

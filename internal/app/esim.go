@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -126,6 +127,18 @@ func registerEsims(r *job.Runner, e *esim.Esims, syncEvery time.Duration) {
 	r.Every(syncEvery, esim.SyncArgs{})
 	r.Register(esim.Resealing, e.Reseal)
 	r.Every(resealEvery, esim.ResealArgs{})
+}
+
+// queueReseal seals with a new first key at the start, once for each key, and not only when the period comes.
+func (a *App) queueReseal(ctx context.Context) error {
+	keys, err := esim.ParseKeyring(a.config.Esim.Keys)
+	if err != nil {
+		return fmt.Errorf("read esim.keys: %w", err)
+	}
+	if _, err := a.store.Jobs().Enqueue(ctx, job.New{Args: esim.ResealArgs{}, UniqueKey: "key|" + keys.Current()}); err != nil {
+		return fmt.Errorf("queue the resealing: %w", err)
+	}
+	return nil
 }
 
 // esimsReady checks what the purchase of an eSIM depends on: neither cards nor the treasury.

@@ -107,5 +107,5 @@ func (w *world) launch(program string, more ...string) *instance {
 			w.t.Errorf("the program ended: %v\n%s", err, said.String())
 		}
 	})
-	return &instance{url: "http://" + addr, stop: func() {}}
+	return &instance{url: "http://" + addr, stop: func() {}, pid: cmd.Process.Pid}
 }

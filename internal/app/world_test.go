@@ -132,6 +132,8 @@ type instance struct {
 	metrics string
 	// stop ends it as a signal would, and waits.
 	stop func()
+	// pid is its process, when it is one of its own.
+	pid int
 }
 
 // start adds an instance.
