@@ -88,17 +88,29 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 	if err != nil {
 		return nil, err
 	}
+	private := sold.Private || s.ownerCalls(ctx, sold)
+	// Before the wait: when it is over for many at once, nothing but an eSIM that came is read.
+	token, err := s.Esims.Token(ctx, sold.Order)
+	if err != nil {
+		return nil, err
+	}
 	sold.Order = s.Esims.Await(ctx, sold.Order, until)
 	orders, err := s.orders(ctx, sold)
 	if err != nil {
 		return nil, err
 	}
-	if sold.Private || s.ownerCalls(ctx, sold) {
-		if err := s.addSecrets(ctx, orders[0], sold.Order); err != nil {
+	m := orders[0]
+	if private {
+		showToken(m.Delivery, token)
+	}
+	if private && sold.Order.Status == order.Fulfilled {
+		c, err := s.Esims.Credentials(ctx, sold.Order)
+		if err != nil {
 			return nil, err
 		}
+		m.Credentials = esimCredentials(c)
 	}
-	return &roamcardv1.PurchaseEsimResponse{Order: orders[0]}, nil
+	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
 }
 
 // ownerCalls says that a session of the order's owner came with the call.
@@ -109,24 +121,6 @@ func (s EsimService) ownerCalls(ctx context.Context, sold checkout.Sold) bool {
 	}
 	who, err := s.Auth.Authenticate(ctx, call.RequestHeader().Get("Authorization"))
 	return err == nil && who.Wallet == sold.Order.Owner && who.Has(auth.ScopeOrders)
-}
-
-// addSecrets puts the delivery token into an order that is shown to who paid it, and the eSIM if it is there.
-func (s EsimService) addSecrets(ctx context.Context, m *roamcardv1.Order, o order.Order) error {
-	token, err := s.Esims.Token(ctx, o)
-	if err != nil {
-		return err
-	}
-	showToken(m.Delivery, token)
-	if o.Status != order.Fulfilled {
-		return nil
-	}
-	c, err := s.Esims.Credentials(ctx, o)
-	if err != nil {
-		return err
-	}
-	m.Credentials = esimCredentials(c)
-	return nil
 }
 
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.

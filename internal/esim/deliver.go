@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/google/uuid"
@@ -146,10 +147,15 @@ func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order
 	defer stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for {
+	for looked := false; ; looked = true {
 		select {
 		case <-wake:
 		case <-timer.C:
+			// When the time is up for thousands at once, nobody asks the database again: a change would have
+			// woken them.
+			if looked && !e.Now().Before(until) {
+				return o
+			}
 		case <-ctx.Done():
 			return o
 		}
@@ -161,9 +167,9 @@ func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order
 		if left <= 0 || (o.Status != order.Settled && o.Status != order.Provisioning) {
 			return o
 		}
-		timer.Reset(min(left, lookEvery))
+		timer.Reset(min(left, lookEvery/2+rand.N(lookEvery)))
 	}
 }
 
-// lookEvery is how often a waiting request looks without having been woken.
+// lookEvery is how often a waiting request looks without having been woken, on average.
 const lookEvery = 5 * time.Second
