@@ -3,8 +3,6 @@ package app_test
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,15 +22,11 @@ func TestACrowdWaitsForItsESIMs(t *testing.T) {
 		t.Skip("set ROAMCARD_TORTURE=1")
 	}
 	const crowd = 2000
-	program := filepath.Join(t.TempDir(), "roamcard")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, "../../cmd/roamcard").CombinedOutput(); err != nil {
-		t.Fatalf("build the program: %v\n%s", err, out)
-	}
 	w := newWorld(t, plan{change: func(c *app.Config) { c.Esim.Waiters, c.Esim.Poll, c.Wait = 0, time.Minute, 20*time.Second }})
 	w.awaitEsims(nil)
 	w.issuer.control("POST", "esim/pace", map[string]any{"allocateMs": 3_600_000})
 	paid := w.payForEsims(crowd)
-	waits := w.launch(program)
+	waits := w.launch(built(t))
 	pid := waits.pid
 	w.awaitReady(waits)
 	w.send(paid[0].at(w.instances[0])).into(t, 200, nil) // warm

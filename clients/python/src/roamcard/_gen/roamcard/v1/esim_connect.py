@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .esim_pb import GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse
+from .esim_pb import CreateEsimOrderRequest, CreateEsimOrderResponse, GetEsimCredentialsRequest, GetEsimCredentialsResponse, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse, GetEsimOrderRequest, GetEsimOrderResponse, GetEsimReadinessRequest, GetEsimReadinessResponse, ListEsimPlansRequest, ListEsimPlansResponse, PurchaseEsimRequest, PurchaseEsimResponse, RotateEsimTokenRequest, RotateEsimTokenResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -36,6 +36,9 @@ class EsimService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def purchase_esim(self, request: PurchaseEsimRequest, ctx: RequestContext[PurchaseEsimRequest, PurchaseEsimResponse]) -> PurchaseEsimResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def create_esim_order(self, request: CreateEsimOrderRequest, ctx: RequestContext[CreateEsimOrderRequest, CreateEsimOrderResponse]) -> CreateEsimOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_esim_order(self, request: GetEsimOrderRequest, ctx: RequestContext[GetEsimOrderRequest, GetEsimOrderResponse]) -> GetEsimOrderResponse:
@@ -100,6 +103,16 @@ class EsimServiceASGIApplication(ConnectASGIApplication[EsimService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.purchase_esim,
+                ),
+                "/roamcard.v1.EsimService/CreateEsimOrder": Endpoint.unary(
+                    method=MethodInfo(
+                        name="CreateEsimOrder",
+                        service_name="roamcard.v1.EsimService",
+                        input=CreateEsimOrderRequest,
+                        output=CreateEsimOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.create_esim_order,
                 ),
                 "/roamcard.v1.EsimService/GetEsimOrder": Endpoint.unary(
                     method=MethodInfo(
@@ -231,6 +244,26 @@ class EsimServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def create_esim_order(
+        self,
+        request: CreateEsimOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateEsimOrderResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateEsimOrder",
+                service_name="roamcard.v1.EsimService",
+                input=CreateEsimOrderRequest,
+                output=CreateEsimOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def get_esim_order(
         self,
         request: GetEsimOrderRequest,
@@ -308,6 +341,9 @@ class EsimServiceSync(Protocol):
     def purchase_esim(self, request: PurchaseEsimRequest, ctx: RequestContext[PurchaseEsimRequest, PurchaseEsimResponse]) -> PurchaseEsimResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def create_esim_order(self, request: CreateEsimOrderRequest, ctx: RequestContext[CreateEsimOrderRequest, CreateEsimOrderResponse]) -> CreateEsimOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def get_esim_order(self, request: GetEsimOrderRequest, ctx: RequestContext[GetEsimOrderRequest, GetEsimOrderResponse]) -> GetEsimOrderResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -368,6 +404,16 @@ class EsimServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.purchase_esim,
+                ),
+                "/roamcard.v1.EsimService/CreateEsimOrder": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="CreateEsimOrder",
+                        service_name="roamcard.v1.EsimService",
+                        input=CreateEsimOrderRequest,
+                        output=CreateEsimOrderResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.create_esim_order,
                 ),
                 "/roamcard.v1.EsimService/GetEsimOrder": EndpointSync.unary(
                     method=MethodInfo(
@@ -490,6 +536,25 @@ class EsimServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.EsimService",
                 input=PurchaseEsimRequest,
                 output=PurchaseEsimResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def create_esim_order(
+        self,
+        request: CreateEsimOrderRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> CreateEsimOrderResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="CreateEsimOrder",
+                service_name="roamcard.v1.EsimService",
+                input=CreateEsimOrderRequest,
+                output=CreateEsimOrderResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

@@ -423,7 +423,7 @@ class GetOrderResponse(Message[_GetOrderResponseFields]):
 
         order: Order | None
 
-_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials"]
+_OrderFields: TypeAlias = Literal["order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements"]
 
 class Order(Message[_OrderFields]):
     """
@@ -523,9 +523,16 @@ class Order(Message[_OrderFields]):
             ```proto
             optional roamcard.v1.EsimCredentials credentials = 16;
             ```
+        payment_requirements:
+            What paying takes, only in the answer that opens an eSIM order. The challenge at `payable_url` is
+            what binds.
+
+            ```proto
+            optional roamcard.v1.PaymentRequirements payment_requirements = 17;
+            ```
     """
 
-    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials")
+    __slots__ = ("order_id", "operation_id", "kind", "status", "payable_url", "amount_usd_cents", "payment", "issuance", "topup", "refund", "created_at", "expires_at", "replayed", "delivery", "credentials", "payment_requirements")
 
     if TYPE_CHECKING:
 
@@ -547,6 +554,7 @@ class Order(Message[_OrderFields]):
             replayed: bool | None = None,
             delivery: EsimDelivery | None = None,
             credentials: EsimCredentials | None = None,
+            payment_requirements: PaymentRequirements | None = None,
         ) -> None:
             pass
 
@@ -565,6 +573,7 @@ class Order(Message[_OrderFields]):
         replayed: bool
         delivery: EsimDelivery | None
         credentials: EsimCredentials | None
+        payment_requirements: PaymentRequirements | None
 
 _PaymentFields: TypeAlias = Literal["payer", "network", "asset", "amount", "transaction", "settled_at"]
 
@@ -985,9 +994,91 @@ class EsimInstallUrls(Message[_EsimInstallUrlsFields]):
         ios: str
         android: str
 
+_PaymentRequirementsFields: TypeAlias = Literal["x402_version", "scheme", "network", "asset", "amount", "pay_to", "resource", "max_timeout_seconds"]
+
+class PaymentRequirements(Message[_PaymentRequirementsFields]):
+    """
+    What a payment by x402 has to meet.
+
+    ```proto
+    message roamcard.v1.PaymentRequirements
+    ```
+
+    Attributes:
+        x402_version:
+            ```proto
+            uint32 x402_version = 1;
+            ```
+        scheme:
+            `exact`.
+
+            ```proto
+            string scheme = 2;
+            ```
+        network:
+            The CAIP-2 network, `eip155:8453`.
+
+            ```proto
+            string network = 3;
+            ```
+        asset:
+            Native USDC.
+
+            ```proto
+            string asset = 4;
+            ```
+        amount:
+            The amount in USDC's atomic units.
+
+            ```proto
+            string amount = 5;
+            ```
+        pay_to:
+            ```proto
+            string pay_to = 6;
+            ```
+        resource:
+            The URL to pay at.
+
+            ```proto
+            string resource = 7;
+            ```
+        max_timeout_seconds:
+            ```proto
+            uint32 max_timeout_seconds = 8;
+            ```
+    """
+
+    __slots__ = ("x402_version", "scheme", "network", "asset", "amount", "pay_to", "resource", "max_timeout_seconds")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            x402_version: int = 0,
+            scheme: str = "",
+            network: str = "",
+            asset: str = "",
+            amount: str = "",
+            pay_to: str = "",
+            resource: str = "",
+            max_timeout_seconds: int = 0,
+        ) -> None:
+            pass
+
+        x402_version: int
+        scheme: str
+        network: str
+        asset: str
+        amount: str
+        pay_to: str
+        resource: str
+        max_timeout_seconds: int
+
 
 _DESC = file_desc(
-    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"<\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"A\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xa7\x05\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01\x125\n\x08delivery\x18\x0f \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery\x12>\n\x0bcredentials\x18\x10 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentialsB\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id"\xaf\x01\n\x0cEsimDelivery\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n\x07plan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n\x05token\x18\x03 \x01(\tH\x00R\x05tokenB\x03\x80\x01\x01\x88\x01\x01\x12D\n\x10token_expires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0etokenExpiresAtB\x08\n\x06_token"\x8a\x02\n\x0fEsimCredentials\x12\x19\n\x05iccid\x18\x01 \x01(\tR\x05iccidB\x03\x80\x01\x01\x12&\n\x0csmdp_address\x18\x02 \x01(\tR\x0bsmdpAddressB\x03\x80\x01\x01\x12$\n\x0bmatching_id\x18\x03 \x01(\tR\nmatchingIdB\x03\x80\x01\x01\x12\x15\n\x03lpa\x18\x04 \x01(\tR\x03lpaB\x03\x80\x01\x01\x12\x1a\n\x06qr_svg\x18\x05 \x01(\tR\x05qrSvgB\x03\x80\x01\x01\x12\x1a\n\x06qr_png\x18\x06 \x01(\tR\x05qrPngB\x03\x80\x01\x01\x12?\n\x0cinstall_urls\x18\x07 \x01(\x0b2\x1c.roamcard.v1.EsimInstallUrlsR\x0binstallUrls"G\n\x0fEsimInstallUrls\x12\x15\n\x03ios\x18\x01 \x01(\tR\x03iosB\x03\x80\x01\x01\x12\x1d\n\x07android\x18\x02 \x01(\tR\x07androidB\x03\x80\x01\x012\xf9\x03\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponseBj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x17roamcard/v1/order.proto\x12\x0broamcard.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto"\xb6\x01\n\x12CreateOrderRequest\x12.\n\x06amount\x18\x01 \x01(\x0b2\x16.google.protobuf.ValueR\x06amount\x12-\n\x10amount_usd_cents\x18\x02 \x01(\rH\x00R\x0eamountUsdCents\x88\x01\x01\x12\x1f\n\x08resource\x18\x03 \x01(\tH\x01R\x08resource\x88\x01\x01B\x13\n\x11_amount_usd_centsB\x0b\n\t_resource"?\n\x13CreateOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order",\n\x0fPayOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"<\n\x10PayOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"^\n\x14SubmitPaymentRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12+\n\x11payment_signature\x18\x02 \x01(\tR\x10paymentSignature"A\n\x15SubmitPaymentResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\x9e\x01\n\x11ListOrdersRequest\x12\x1b\n\x06status\x18\x01 \x01(\tH\x00R\x06status\x88\x01\x01\x12 \n\tpage_size\x18\x02 \x01(\rH\x01R\x08pageSize\x88\x01\x01\x12"\n\npage_token\x18\x03 \x01(\tH\x02R\tpageToken\x88\x01\x01B\t\n\x07_statusB\x0c\n\n_page_sizeB\r\n\x0b_page_token"\x81\x01\n\x12ListOrdersResponse\x12*\n\x06orders\x18\x01 \x03(\x0b2\x12.roamcard.v1.OrderR\x06orders\x12+\n\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n\x10_next_page_token",\n\x0fGetOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId"S\n\x11WatchOrderRequest\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12\x19\n\x05after\x18\x02 \x01(\rH\x00R\x05after\x88\x01\x01B\x08\n\x06_after"V\n\x12WatchOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order\x12\x16\n\x06cursor\x18\x02 \x01(\rR\x06cursor"<\n\x10GetOrderResponse\x12(\n\x05order\x18\x01 \x01(\x0b2\x12.roamcard.v1.OrderR\x05order"\xfc\x05\n\x05Order\x12\x19\n\x08order_id\x18\x01 \x01(\tR\x07orderId\x12!\n\x0coperation_id\x18\x02 \x01(\tR\x0boperationId\x12\x12\n\x04kind\x18\x03 \x01(\tR\x04kind\x12\x16\n\x06status\x18\x04 \x01(\tR\x06status\x12%\n\x0bpayable_url\x18\x05 \x01(\tH\x00R\x0bpayable_url\x88\x01\x01\x12(\n\x10amount_usd_cents\x18\x06 \x01(\rR\x0eamountUsdCents\x12.\n\x07payment\x18\x07 \x01(\x0b2\x14.roamcard.v1.PaymentR\x07payment\x121\n\x08issuance\x18\x08 \x01(\x0b2\x15.roamcard.v1.IssuanceR\x08issuance\x12(\n\x05topup\x18\t \x01(\x0b2\x12.roamcard.v1.TopupR\x05topup\x12+\n\x06refund\x18\n \x01(\x0b2\x13.roamcard.v1.RefundR\x06refund\x129\n\ncreated_at\x18\x0b \x01(\x0b2\x1a.google.protobuf.TimestampR\tcreatedAt\x129\n\nexpires_at\x18\x0c \x01(\x0b2\x1a.google.protobuf.TimestampR\texpiresAt\x12\x1f\n\x08replayed\x18\r \x01(\x08H\x01R\x08replayed\x88\x01\x01\x125\n\x08delivery\x18\x0f \x01(\x0b2\x19.roamcard.v1.EsimDeliveryR\x08delivery\x12>\n\x0bcredentials\x18\x10 \x01(\x0b2\x1c.roamcard.v1.EsimCredentialsR\x0bcredentials\x12S\n\x14payment_requirements\x18\x11 \x01(\x0b2 .roamcard.v1.PaymentRequirementsR\x13paymentRequirementsB\x0e\n\x0c_payable_urlB\x0b\n\t_replayed"\xc4\x01\n\x07Payment\x12\x14\n\x05payer\x18\x01 \x01(\tR\x05payer\x12\x18\n\x07network\x18\x02 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x04 \x01(\tR\x06amount\x12 \n\x0btransaction\x18\x05 \x01(\tR\x0btransaction\x129\n\nsettled_at\x18\x06 \x01(\x0b2\x1a.google.protobuf.TimestampR\tsettledAt"\xbc\x01\n\x06Refund\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x16\n\x06amount\x18\x02 \x01(\tR\x06amount\x12\x0e\n\x02to\x18\x03 \x01(\tR\x02to\x12%\n\x0btransaction\x18\x04 \x01(\tH\x00R\x0btransaction\x88\x01\x01\x12;\n\x0brefunded_at\x18\x05 \x01(\x0b2\x1a.google.protobuf.TimestampR\nrefundedAtB\x0e\n\x0c_transaction"\xa7\x01\n\x05Topup\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12&\n\x0fgross_usd_cents\x18\x02 \x01(\rR\rgrossUsdCents\x12+\n\x12load_fee_usd_cents\x18\x03 \x01(\rR\x0floadFeeUsdCents\x121\n\x15card_credit_usd_cents\x18\x04 \x01(\rR\x12cardCreditUsdCents"\xdb\x01\n\x08Issuance\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x1c\n\x07card_id\x18\x02 \x01(\tH\x00R\x06cardId\x88\x01\x01\x126\n\x18card_issue_fee_usd_cents\x18\x03 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x04 \x01(\rR#expectedAvailableAfterIssueUsdCentsB\n\n\x08_card_id"\xaf\x01\n\x0cEsimDelivery\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x12\x17\n\x07plan_id\x18\x02 \x01(\tR\x06planId\x12\x1e\n\x05token\x18\x03 \x01(\tH\x00R\x05tokenB\x03\x80\x01\x01\x88\x01\x01\x12D\n\x10token_expires_at\x18\x04 \x01(\x0b2\x1a.google.protobuf.TimestampR\x0etokenExpiresAtB\x08\n\x06_token"\x8a\x02\n\x0fEsimCredentials\x12\x19\n\x05iccid\x18\x01 \x01(\tR\x05iccidB\x03\x80\x01\x01\x12&\n\x0csmdp_address\x18\x02 \x01(\tR\x0bsmdpAddressB\x03\x80\x01\x01\x12$\n\x0bmatching_id\x18\x03 \x01(\tR\nmatchingIdB\x03\x80\x01\x01\x12\x15\n\x03lpa\x18\x04 \x01(\tR\x03lpaB\x03\x80\x01\x01\x12\x1a\n\x06qr_svg\x18\x05 \x01(\tR\x05qrSvgB\x03\x80\x01\x01\x12\x1a\n\x06qr_png\x18\x06 \x01(\tR\x05qrPngB\x03\x80\x01\x01\x12?\n\x0cinstall_urls\x18\x07 \x01(\x0b2\x1c.roamcard.v1.EsimInstallUrlsR\x0binstallUrls"G\n\x0fEsimInstallUrls\x12\x15\n\x03ios\x18\x01 \x01(\tR\x03iosB\x03\x80\x01\x01\x12\x1d\n\x07android\x18\x02 \x01(\tR\x07androidB\x03\x80\x01\x01"\xfb\x01\n\x13PaymentRequirements\x12!\n\x0cx402_version\x18\x01 \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x02 \x01(\tR\x06scheme\x12\x18\n\x07network\x18\x03 \x01(\tR\x07network\x12\x14\n\x05asset\x18\x04 \x01(\tR\x05asset\x12\x16\n\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n\x08resource\x18\x07 \x01(\tR\x08resource\x12.\n\x13max_timeout_seconds\x18\x08 \x01(\rR\x11maxTimeoutSeconds2\xf9\x03\n\x0cOrderService\x12R\n\nListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse"\x03\x90\x02\x01\x12L\n\x08GetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse"\x03\x90\x02\x01\x12T\n\nWatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse"\x03\x90\x02\x010\x01\x12P\n\x0bCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\x12G\n\x08PayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\x12V\n\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a".roamcard.v1.SubmitPaymentResponseBj\n\x0fcom.roamcard.v1B\nOrderProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [
         struct_pb.desc(),
         timestamp_pb.desc(),
@@ -1013,6 +1104,7 @@ _DESC = file_desc(
         "EsimDelivery": EsimDelivery,
         "EsimCredentials": EsimCredentials,
         "EsimInstallUrls": EsimInstallUrls,
+        "PaymentRequirements": PaymentRequirements,
     },
 )
 
