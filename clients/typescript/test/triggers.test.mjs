@@ -1,22 +1,31 @@
 // What a key ending in ~NNN makes the sandbox do.
 import assert from "node:assert/strict";
 import { get, json, newKey, poll, problem, purchase, purchaseLeg, signIn } from "./support/api.mjs";
-import { paying } from "./support/chain.mjs";
+import { cardPrice, paying } from "./support/chain.mjs";
 import { headerOf, signPayment, termsOf } from "./support/payer.mjs";
 import { buyer, chain, dev, scenario } from "./support/shared.mjs";
 
-scenario("~002: the issuer refuses, and the paid order waits for an operator", async () => {
+scenario("~002: the issuer refuses for good, and the payment comes back on chain, once", async () => {
   const account = buyer();
-  const order = await paying(chain, account, 1, async () => {
-    const bought = await json(await purchase(dev.baseUrl, account, newKey("~002")));
-    const session = await signIn(dev.baseUrl, account, "eip191");
-    const held = await poll("operator_review", () => get(dev.baseUrl, `/api/orders/${bought.orderId}`, session), (o) => o.status === "operator_review");
-    assert.equal(held.issuance.status, "review");
-    const { cards } = await get(dev.baseUrl, "/api/cards", session);
-    assert.deepEqual(cards.filter((c) => c.status === "ACTIVE"), []);
-    return held;
-  });
-  assert.notEqual(order.payment.transaction, "");
+  const before = await chain.snapshot(account);
+  const had = await chain.received(account.address);
+  const bought = await json(await purchase(dev.baseUrl, account, newKey("~002")));
+  const session = await signIn(dev.baseUrl, account, "eip191");
+  const order = await poll("the refund", () => get(dev.baseUrl, `/api/orders/${bought.orderId}`, session), (o) => o.status === "refunded");
+  assert.equal(order.issuance.status, "refused");
+  assert.equal(order.refund.amount, String(cardPrice));
+  assert.equal(order.refund.to, account.address);
+  const { cards } = await get(dev.baseUrl, "/api/cards", session);
+  assert.deepEqual(cards.filter((c) => c.status === "ACTIVE"), []);
+
+  const now = await chain.snapshot(account);
+  assert.equal(now.balances[0], before.balances[0], "the payer's balance");
+  assert.equal(now.transfers[0].length - before.transfers[0].length, 1, "payments");
+  const back = (await chain.received(account.address)).slice(had.length);
+  assert.deepEqual(back.map((log) => [log.args.value, log.transactionHash]), [[cardPrice, order.refund.transaction]]);
+
+  const again = await json(await purchase(dev.baseUrl, account, newKey()));
+  assert.notEqual(again.orderId, bought.orderId, "a refunded wallet buys again");
 });
 
 scenario("~004: an unknown settlement is 503 and never 402, and the same header then answers 200", async () => {

@@ -33,6 +33,11 @@ export class Chain {
     });
   }
 
+  /** Every transfer of USDC to a wallet. */
+  received(wallet) {
+    return this.client.getLogs({ address: this.asset, event: transfer, args: { to: wallet }, fromBlock: 0n, toBlock: "latest" });
+  }
+
   /** The state of the money between payers and the service. */
   async snapshot(...payers) {
     const wallets = payers.map((p) => p.address);
