@@ -24,18 +24,23 @@ import (
 type buyer struct {
 	url, readyFile, rpcURL string
 	wallet                 int
-	asJSON, yes            bool
-	maxUSD                 string
+	// asOperator signs with the ready file's operator wallet, which may see activity.
+	asOperator  bool
+	asJSON, yes bool
+	maxUSD      string
 }
 
 // ready is the part of a development server's ready file that a client needs.
 type ready struct {
-	BaseURL       string `json:"baseUrl"`
-	RPCURL        string `json:"rpcUrl"`
-	OperatorToken string `json:"operatorToken"`
-	Wallets       []struct {
-		PrivateKey string `json:"privateKey"`
-	} `json:"wallets"`
+	BaseURL        string        `json:"baseUrl"`
+	RPCURL         string        `json:"rpcUrl"`
+	OperatorToken  string        `json:"operatorToken"`
+	OperatorWallet readyWallet   `json:"operatorWallet"`
+	Wallets        []readyWallet `json:"wallets"`
+}
+
+type readyWallet struct {
+	PrivateKey string `json:"privateKey"`
 }
 
 const defaultURL = "http://127.0.0.1:8402"
@@ -127,6 +132,9 @@ func (b *buyer) signer(r ready) (roamcard.Signer, error) {
 	key, err := secretEnv("ROAMCARD_WALLET_KEY")
 	if err != nil {
 		return nil, err
+	}
+	if key == "" && b.asOperator {
+		key = r.OperatorWallet.PrivateKey
 	}
 	if key == "" && len(r.Wallets) > 0 {
 		if b.wallet < 0 || b.wallet >= len(r.Wallets) {

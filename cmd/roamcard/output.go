@@ -21,7 +21,7 @@ func (b *buyer) show(cmd *cobra.Command, m proto.Message, text func(w io.Writer)
 		text(w)
 		return w.Flush()
 	}
-	data, err := protojson.Marshal(m)
+	data, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}

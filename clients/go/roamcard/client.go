@@ -51,6 +51,7 @@ type Client struct {
 	Auth     roamcardv1connect.AuthServiceClient
 	Runtime  roamcardv1connect.RuntimeServiceClient
 	Operator roamcardv1connect.OperatorServiceClient
+	Activity roamcardv1connect.ActivityServiceClient
 
 	// HTTP is a client for the REST routes of the same service, which pays like all the rest.
 	HTTP *http.Client
@@ -89,6 +90,7 @@ func New(c Config) (*Client, error) {
 	client.Auth = roamcardv1connect.NewAuthServiceClient(client.HTTP, client.origin, opts...)
 	client.Runtime = roamcardv1connect.NewRuntimeServiceClient(client.HTTP, client.origin, opts...)
 	client.Operator = roamcardv1connect.NewOperatorServiceClient(client.HTTP, client.origin, opts...)
+	client.Activity = roamcardv1connect.NewActivityServiceClient(client.HTTP, client.origin, opts...)
 	return client, nil
 }
 

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+func (b *buyer) challenges() *cobra.Command {
+	cmd := &cobra.Command{Use: "challenges", Args: noArgs, Short: "Sign-in challenges that are past their time", RunE: help}
+	cmd.AddCommand(&cobra.Command{
+		Use: "retention", Args: noArgs, Short: "Show how long challenges are kept and how many are stale",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			res, err := client.Operator.GetChallengeRetention(cmd.Context(), &roamcardv1.GetChallengeRetentionRequest{})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res, func(w io.Writer) {
+				kept := time.Duration(res.GetRetentionSeconds()) * time.Second
+				fmt.Fprintf(w, "kept for\t%s\nin all\t%d\nstale\t%d\n", kept, res.GetTotal(), res.GetStale())
+			})
+		}),
+	}, &cobra.Command{
+		Use: "prune", Args: noArgs, Short: "Delete stale challenges now",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			res, err := client.Operator.PruneChallenges(cmd.Context(), &roamcardv1.PruneChallengesRequest{})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res, func(w io.Writer) { fmt.Fprintf(w, "%d deleted\n", res.GetDeleted()) })
+		}),
+	})
+	return cmd
+}
+
+// activity is read by wallets that the service's configuration names, and not by an operator's token.
+func activity() *cobra.Command {
+	b := &buyer{asOperator: true}
+	cmd := &cobra.Command{Use: "activity", Args: noArgs, Short: "What visitors did, without anything that names them; for wallets in activity.wallets", RunE: help}
+	b.flags(cmd)
+	var days uint32
+	show := &cobra.Command{
+		Use: "show", Args: noArgs, Short: "Show the events of the last days",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			res, err := client.Activity.GetActivity(cmd.Context(), &roamcardv1.GetActivityRequest{Days: &days})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res, func(w io.Writer) {
+				fmt.Fprintf(w, "%d days\t%d events\t%d visitors\n", res.GetDays(), res.GetEvents(), res.GetVisitors())
+				for _, c := range res.GetByName() {
+					fmt.Fprintf(w, "%s\t%d events\t%d visitors\n", c.GetValue(), c.GetEvents(), c.GetVisitors())
+				}
+			})
+		}),
+	}
+	show.Flags().Uint32Var(&days, "days", 7, "from 1 to 90")
+	cmd.AddCommand(show, &cobra.Command{
+		Use: "prune", Args: noArgs, Short: "Delete events that are past their retention now",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
+			res, err := client.Activity.PruneActivity(cmd.Context(), &roamcardv1.PruneActivityRequest{})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res, func(w io.Writer) { fmt.Fprintf(w, "%d deleted\n", res.GetDeleted()) })
+		}),
+	})
+	return cmd
+}
