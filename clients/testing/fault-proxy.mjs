@@ -13,6 +13,10 @@
 //   status    answers so, with the service's 503 problem, instead of what the service answered
 //   forward   false keeps the request from the service
 //   terms     changes of PAYMENT-REQUIRED: of its offer, and `resource`
+//   dead      keeps the payment from the service, and answers that it was claimed and can never arrive
+//   cutMessage  resets the connection in the middle of this message of a stream, counted from 1
+//
+// Streams of the Connect protocol pass message by message, as they come; everything else passes when it is whole.
 import { createServer, request as send } from "node:http";
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
@@ -44,6 +48,7 @@ async function pass(upstream, state, request, response) {
   const payment = request.headers["payment-signature"] ?? null;
   const fault = take(state, request.url, payment !== null) ?? {};
   state.requests.push({ path: request.url, payment, authorization: request.headers.authorization ?? null, fault });
+  if (fault.dead) delete request.headers["payment-signature"];
   const reply = fault.forward === false ? undefined : forward(upstream, request, body);
   if (fault.cut === "request") {
     // The service has the whole request once it is flushed; what it makes of it is read and thrown away.
@@ -52,7 +57,9 @@ async function pass(upstream, state, request, response) {
     return request.socket.resetAndDestroy();
   }
   const answered = await reply;
-  const bytes = fault.status ? problem(fault.status) : raw(changed(answered, fault.terms));
+  if (answered?.stream && !fault.status) return relay(answered.incoming, response.socket, fault);
+  answered?.incoming.destroy();
+  const bytes = fault.status ? problem(fault.status) : raw(changed(answered, fault));
   await write(response.socket, bytes, fault);
 }
 
@@ -72,7 +79,10 @@ function fits(on, path, paid) {
 function forward(upstream, { method, url, headers }, body) {
   const outgoing = send({ host: upstream.hostname, port: upstream.port, method, path: url, headers: { ...headers, host: upstream.host }, agent: false });
   const sent = new Promise((done) => outgoing.once("finish", done).once("error", done));
-  const reply = once(outgoing, "response").then(async ([incoming]) => ({ incoming, body: await bytesOf(incoming) }));
+  const reply = once(outgoing, "response").then(async ([incoming]) => {
+    const stream = /^application\/connect\+/.test(incoming.headers["content-type"] ?? "");
+    return { incoming, stream, body: stream ? undefined : await bytesOf(incoming) };
+  });
   outgoing.end(body);
   return Object.assign(reply, { sent });
 }
@@ -83,26 +93,59 @@ async function bytesOf(stream) {
   return Buffer.concat(parts);
 }
 
-function changed(answered, terms) {
+// changed says which headers of an answer a fault puts in place of the service's.
+function changed(answered, { terms, dead }) {
+  const changes = {};
   const header = answered.incoming.headers["payment-required"];
-  if (!terms || !header) return answered;
-  const challenge = JSON.parse(Buffer.from(header, "base64").toString("utf8"));
-  const { resource, ...offer } = terms;
-  Object.assign(challenge.accepts[0], offer);
-  if (resource) challenge.resource.url = resource;
-  answered.terms = Buffer.from(JSON.stringify(challenge)).toString("base64");
-  return answered;
+  if (terms && header) {
+    const challenge = JSON.parse(Buffer.from(header, "base64").toString("utf8"));
+    const { resource, ...offer } = terms;
+    Object.assign(challenge.accepts[0], offer);
+    if (resource) challenge.resource.url = resource;
+    changes["payment-required"] = base64(challenge);
+  }
+  if (dead) changes["payment-response"] = base64({ success: false, transaction: "", network: "eip155:8453", errorReason: "expired" });
+  return { ...answered, changes };
+}
+
+function base64(value) {
+  return Buffer.from(JSON.stringify(value)).toString("base64");
 }
 
 // raw is an answer as bytes of HTTP/1.1, so that it can be cut anywhere.
-function raw({ incoming, body, terms }) {
+function raw({ incoming, body, changes }) {
+  return Buffer.concat([head(incoming, { ...changes, "content-length": body.length }), body]);
+}
+
+function head(incoming, changes) {
   const lines = [`HTTP/1.1 ${incoming.statusCode} ${incoming.statusMessage}`];
   for (let i = 0; i < incoming.rawHeaders.length; i += 2) {
     const [name, value] = incoming.rawHeaders.slice(i, i + 2);
-    if (/^(transfer-encoding|content-length|connection|keep-alive)$/i.test(name)) continue;
-    lines.push(`${name}: ${terms && /^payment-required$/i.test(name) ? terms : value}`);
+    if (/^(transfer-encoding|content-length|connection|keep-alive)$/i.test(name) || name.toLowerCase() in changes) continue;
+    lines.push(`${name}: ${value}`);
   }
-  return Buffer.concat([Buffer.from(`${lines.join("\r\n")}\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n`, "latin1"), body]);
+  for (const [name, value] of Object.entries(changes)) lines.push(`${name}: ${value}`);
+  return Buffer.from(`${lines.join("\r\n")}\r\nConnection: close\r\n\r\n`, "latin1");
+}
+
+// relay passes a stream on, each message as soon as it is there. Its end is that of the connection.
+async function relay(incoming, socket, { cutMessage }) {
+  socket.once("close", () => incoming.destroy());
+  socket.write(head(incoming, {}));
+  let rest = Buffer.alloc(0);
+  let messages = 0;
+  for await (const part of incoming) {
+    rest = Buffer.concat([rest, part]);
+    // A message is a flag, its length in four bytes, and itself.
+    for (let end; rest.length >= 5 && rest.length >= (end = 5 + rest.readUInt32BE(1)); rest = rest.subarray(end)) {
+      if (++messages === cutMessage) {
+        await new Promise((done) => socket.write(rest.subarray(0, end >> 1), done));
+        return socket.resetAndDestroy();
+      }
+      socket.write(rest.subarray(0, end));
+    }
+  }
+  socket.end(rest);
 }
 
 function problem(status) {

@@ -8,7 +8,7 @@ import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, type Payer, type Published, type Reply, retryAfterMs } from "./payer.js";
 import { canonical } from "./rest.js";
 import type { Signer } from "./signers.js";
-import { requiredHeader, signatureHeader } from "./x402.js";
+import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
 type PaidMessage = { idempotencyKey: string; amountUsdCents?: number };
 
@@ -64,7 +64,7 @@ export function replyOf(reason: unknown): Exclude<Reply<never>, { kind: "done" }
   const error = problemOf(cause);
   if (!error) return { kind: "unclear", error: cause };
   const terms = cause.metadata.get(requiredHeader);
-  if (error.status === 402 && terms) return { kind: "terms", header: terms, error };
+  if (error.status === 402 && terms) return { kind: "terms", header: terms, error, dead: provesDead(cause.metadata) };
   if (isUnclear(error.status, error.retryable)) {
     return { kind: "unclear", error, orderId: error.orderId, waitMs: retryAfterMs(cause.metadata.get("retry-after")), answered: true };
   }

@@ -24,6 +24,8 @@ export interface Entry {
   header?: string;
   /** When the authorization dies, in seconds since 1970. */
   validBefore?: number;
+  /** How many authorizations the service proved dead; the next one has a nonce of its own. */
+  attempt?: number;
 }
 
 /** What a store keeps. */
@@ -89,12 +91,13 @@ export class Journal {
     return Object.values((await this.store.read()).entries).filter((e) => e.state === "signed");
   }
 
-  /** Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step. */
-  reserve(id: string, wanted: Omit<Entry, "state" | "at">, perDay: bigint | undefined): Promise<void> {
+  /** Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step. Gives the attempt it is. */
+  reserve(id: string, wanted: Omit<Entry, "state" | "at" | "attempt">, perDay: bigint | undefined): Promise<number> {
     return this.store.update((book) => {
       const known = book.entries[id];
       if (known && known.state !== "refused" && known.fingerprint !== wanted.fingerprint) throw new KeyConflictError(wanted.key);
-      if (known?.state === "signed" || known?.state === "settled") return;
+      const attempt = known?.attempt ?? 0;
+      if (known?.state === "signed" || known?.state === "settled") return attempt;
       const now = this.now();
       const spent = Object.entries(book.entries).reduce((sum, [other, e]) => (other !== id && counts(e, now) ? sum + BigInt(e.amount) : sum), 0n);
       if (perDay !== undefined && spent + BigInt(wanted.amount) > perDay) {
@@ -102,7 +105,8 @@ export class Journal {
           `${dollarsOf(BigInt(wanted.amount))} US dollars is more than what is left today: ${dollarsOf(perDay)} allowed, ${dollarsOf(spent)} spent`,
         );
       }
-      book.entries[id] = { ...wanted, at: now, state: "reserved" };
+      book.entries[id] = { ...wanted, at: now, state: "reserved", attempt };
+      return attempt;
     });
   }
 
@@ -116,10 +120,13 @@ export class Journal {
     });
   }
 
-  /** Gives a budget back that was taken for nothing. */
+  /** Gives a budget back that was taken for nothing. How many authorizations died is kept. */
   release(id: string): Promise<void> {
     return this.store.update((book) => {
-      if (book.entries[id]?.state === "reserved") delete book.entries[id];
+      const entry = book.entries[id];
+      if (entry?.state !== "reserved") return;
+      if (entry.attempt) entry.state = "refused";
+      else delete book.entries[id];
     });
   }
 
@@ -129,15 +136,16 @@ export class Journal {
   }
 
   /**
-   * The service said that no money moved. Unless it also said that a new payment is safe, the budget stays taken until the
-   * authorization is dead.
+   * The service said that no money moved. Unless it also said that a new payment is safe, or proved this one dead, the budget
+   * stays taken until the authorization is dead.
    */
-  refuse(id: string, header: string, safe: boolean): Promise<void> {
+  refuse(id: string, header: string, { safe, dead }: { safe: boolean; dead: boolean }): Promise<void> {
     return this.#end(id, (entry) => {
       // What is paid stays paid, whatever a repeat of it is told.
       if (entry.state !== "signed" || entry.header !== header) return entry;
-      const { header: _, validBefore, ...rest } = entry;
-      return { ...rest, state: "refused", ...(!safe && validBefore !== undefined && { validBefore }) };
+      const { header: _, validBefore, attempt = 0, ...rest } = entry;
+      const taken = !safe && !dead && validBefore !== undefined;
+      return { ...rest, state: "refused", attempt: dead ? attempt + 1 : attempt, ...(taken && { validBefore }) };
     });
   }
 

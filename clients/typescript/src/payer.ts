@@ -11,8 +11,11 @@ import {
 /** What became of one request. */
 export type Reply<T> =
   | { kind: "done"; value: T }
-  /** 402: `header` is PAYMENT-REQUIRED. `answer` is the answer itself, for those who pass it on. */
-  | { kind: "terms"; header: string; error: ApiError; answer?: T }
+  /**
+   * 402: `header` is PAYMENT-REQUIRED. `dead` says that PAYMENT-RESPONSE proves a payment dead that was taken up before.
+   * `answer` is the answer itself, for those who pass it on.
+   */
+  | { kind: "terms"; header: string; error: ApiError; answer?: T; dead: boolean }
   /** A final answer that is no success. */
   | { kind: "refused"; error: ApiError; answer?: T }
   /** No answer, or one that says nothing about the money. */
@@ -100,9 +103,9 @@ export class Payer {
       const known = await this.journal.find(id, attempt.key, fingerprint);
       const reply = known && (await this.#present(attempt, id, known));
       if (reply?.kind === "done") return reply.value;
-      // Only an authorization that is dead, and that the service says bought nothing, is replaced. Its successor has the
-      // same nonce, so that even a service in error could take but one of them.
-      if (reply && (reply.kind !== "terms" || !expired(known!))) throw failureOf(reply);
+      // Only an authorization that is dead, and that the service says bought nothing, is replaced. Unless the service proved
+      // it dead, its successor has the same nonce, so that even a service in error could take but one of them.
+      if (reply && (reply.kind !== "terms" || !(reply.dead || expired(known!)))) throw failureOf(reply);
       const terms = reply ? decodeTerms(reply.header) : await this.#ask(attempt);
       const entry = await this.#sign(attempt, id, fingerprint, terms, signer);
       const answer = await this.#present(attempt, id, entry);
@@ -199,14 +202,15 @@ export class Payer {
   // sign takes the budget, asks, signs and keeps the payment. Whatever fails before it is kept gives the budget back.
   async #sign(attempt: Attempt<unknown>, id: string, fingerprint: string, terms: Terms, signer: Signer): Promise<Entry> {
     const { quote, offer } = await this.#check(attempt, terms);
-    await this.#reserve(quote, id, fingerprint, signer.address);
+    const attempts = await this.#reserve(quote, id, fingerprint, signer.address);
     try {
       await this.#rules.approve(quote);
       this.#options.events?.onApproval?.(quote);
       const now = Math.floor(Date.now() / 1000);
+      const nonce = await nonceOf(this.origin, attempt.operation, signer.address, attempt.key, attempts);
       const authorization: Authorization = {
         from: signer.address, to: offer.payTo, value: offer.amount,
-        validAfter: String(now - backdate), validBefore: String(now + offer.maxTimeoutSeconds), nonce: id,
+        validAfter: String(now - backdate), validBefore: String(now + offer.maxTimeoutSeconds), nonce,
       };
       const signature = await signatureOf(signer, offer, authorization);
       const entry = await this.journal.sign(id, encodePayment(terms, offer, authorization, signature), now + offer.maxTimeoutSeconds);
@@ -237,7 +241,7 @@ export class Payer {
     }
   }
 
-  #reserve(quote: Quote, id: string, fingerprint: string, payer: string): Promise<void> {
+  #reserve(quote: Quote, id: string, fingerprint: string, payer: string): Promise<number> {
     this.#rules.cap(quote.operation, quote.amount);
     const wanted = { key: quote.idempotencyKey, operation: quote.operation, payer, fingerprint, amount: String(quote.amount) };
     return this.journal.reserve(id, wanted, this.#rules.perDay);
@@ -254,7 +258,7 @@ export class Payer {
         return reply;
       }
       if (reply.kind !== "unclear") {
-        await this.journal.refuse(id, entry.header!, reply.error.safeToPayAgain);
+        await this.journal.refuse(id, entry.header!, { safe: reply.error.safeToPayAgain, dead: reply.kind === "terms" && reply.dead });
         return reply;
       }
       orderId ??= reply.orderId;

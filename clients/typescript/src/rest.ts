@@ -3,7 +3,7 @@ import { apiError, type ProblemFields, RoamcardError } from "./errors.js";
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
 import type { Signer } from "./signers.js";
-import { requiredHeader, signatureHeader } from "./x402.js";
+import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
 /** What fetch does here. */
 export type Fetch = (input: string | URL | Request, init?: RequestInit) => Promise<Response>;
@@ -101,7 +101,7 @@ async function replyOf(response: Response): Promise<Reply<Answer>> {
   const problem = (objectOf(text) ?? {}) as Partial<ProblemFields>;
   const error = apiError({ ...problem, status, code: problem.code ?? `http_${status}` });
   const terms = response.headers.get(requiredHeader);
-  if (status === 402 && terms) return { kind: "terms", header: terms, error, answer };
+  if (status === 402 && terms) return { kind: "terms", header: terms, error, answer, dead: provesDead(response.headers) };
   if (isUnclear(status, error.retryable)) {
     return { kind: "unclear", error, orderId: error.orderId, waitMs: retryAfterMs(response.headers.get("retry-after")), answered: true };
   }

@@ -13,6 +13,7 @@ import type { Policy, Quote } from "./policy.js";
 import { publishedOf, trimmed } from "./rest.js";
 import { schemeOf, Session, signChallenge } from "./session.js";
 import type { Signer } from "./signers.js";
+import { type Source, watch } from "./watch.js";
 import { decodeReceipt, type Receipt, responseHeader } from "./x402.js";
 
 /** How a client is made. */
@@ -70,9 +71,7 @@ export interface Presented {
   reason?: "timeout" | "closed" | "no_terminal";
 }
 
-/** The statuses that an order leaves by itself. */
-const movingStatuses = new Set(["settling", "settled", "provisioning", "refund_pending", "payment_required"]);
-/** How often a moving order is looked at. */
+/** How often a moving order is looked at, where streams do not get through. */
 const standardInterval = 2_000;
 
 /** A client of one service for one wallet. */
@@ -140,17 +139,16 @@ export class Roamcard {
     }
   }
 
-  /** Yields an order now and whenever its status changes, until it moves no more by itself. */
-  async *watchOrder(orderId: string, { signal, intervalMs = standardInterval }: CallOptions & { intervalMs?: number } = {}): AsyncGenerator<Order, void> {
-    let seen = "";
-    for (;;) {
-      const order = await this.order(orderId, { signal });
-      const state = `${order.status} ${order.issuance?.status} ${order.topup?.status}`;
-      if (state !== seen) yield order;
-      seen = state;
-      if (!movingStatuses.has(order.status)) return;
-      await wait(intervalMs, signal);
-    }
+  /**
+   * Yields an order now and whenever its status changes, until it moves no more by itself. It follows the service's stream, and
+   * asks again every `intervalMs` where streams do not get through.
+   */
+  watchOrder(orderId: string, { signal, intervalMs = standardInterval }: CallOptions & { intervalMs?: number } = {}): AsyncGenerator<Order, void> {
+    const source: Source = {
+      stream: (after, until) => this.#orders.watchOrder({ orderId, after }, { signal: until }),
+      read: (until) => this.order(orderId, { signal: until }),
+    };
+    return watch(source, intervalMs, signal);
   }
 
   /**
@@ -278,9 +276,9 @@ export class Roamcard {
 type Watch = { onHeader: (headers: Headers) => void; onTrailer?: (headers: Headers) => void; headers?: Record<string, string> };
 
 const { listCards, getCardBalance, createRevealChallenge, revealCard } = CardService.method;
-const { getOrder, listOrders } = OrderService.method;
+const { getOrder, listOrders, watchOrder } = OrderService.method;
 const ownerMethods = new Set(
-  [listCards, getCardBalance, createRevealChallenge, revealCard, getOrder, listOrders].map((m) => `${m.parent.typeName}/${m.name}`),
+  [listCards, getCardBalance, createRevealChallenge, revealCard, getOrder, listOrders, watchOrder].map((m) => `${m.parent.typeName}/${m.name}`),
 );
 
 /** Marks a call, within this process, that only asks for the price. */
@@ -305,19 +303,4 @@ function newKey(): string {
 function present<T>(value: T | undefined): T {
   if (value === undefined) throw new RoamcardError("the service answered without what was asked for");
   return value;
-}
-
-function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((done, fail) => {
-    const stop = () => {
-      clearTimeout(timer);
-      fail(signal!.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      done();
-    }, ms);
-    if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
-  });
 }

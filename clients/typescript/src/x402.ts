@@ -70,6 +70,11 @@ export function decodeReceipt(header: string | null | undefined): Receipt | unde
   return typeof receipt?.success === "boolean" && typeof receipt.transaction === "string" ? (receipt as Receipt) : undefined;
 }
 
+/** Whether the headers of a 402 prove that the payment was taken up and can never arrive. */
+export function provesDead(headers: Headers): boolean {
+  return decodeReceipt(headers.get(responseHeader))?.success === false;
+}
+
 /** What a PAYMENT-SIGNATURE header authorizes; undefined when it cannot be read. */
 export function decodePayment(header: string): { accepted: Offer; authorization: Authorization } | undefined {
   const payment = decode(header) as { accepted?: Offer; payload?: { authorization?: Authorization } } | undefined;
@@ -103,10 +108,11 @@ export function authorizationTypedData(offer: Offer, authorization: Authorizatio
 /**
  * The EIP-3009 nonce of a purchase. The token takes a nonce of a payer once: however often a purchase is signed, even by a
  * client that lost its journal, the chain itself refuses to pay for it twice. Each part is preceded by its length.
+ * `path` is the documented REST path whatever the protocol; `attempt` counts the authorizations that the service proved dead.
  */
-export async function nonceOf(origin: string, path: string, payer: string, key: string): Promise<string> {
+export async function nonceOf(origin: string, path: string, payer: string, key: string, attempt = 0): Promise<string> {
   const chunks: number[] = [];
-  for (const part of ["v1", origin, path, payer.toLowerCase(), key]) {
+  for (const part of ["v1", origin, path, payer.toLowerCase(), key, ...(attempt > 0 ? [String(attempt)] : [])]) {
     const bytes = new TextEncoder().encode(part);
     const length = new Uint8Array(8);
     new DataView(length.buffer).setBigUint64(0, BigInt(bytes.length));

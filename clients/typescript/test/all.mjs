@@ -1,4 +1,4 @@
-// Everything against one development server. Each file also runs alone.
+// What shares one development server. Each file also runs alone; those that need servers of their own run beside this one.
 import "./purchase.test.mjs";
 import "./connect.test.mjs";
 import "./keys.test.mjs";
@@ -8,7 +8,8 @@ import "./topup.test.mjs";
 import "./payable.test.mjs";
 import "./esim.test.mjs";
 import "./triggers.test.mjs";
-import "./crash.test.mjs";
 import "./client.test.mjs";
 import "./paying.test.mjs";
+import "./nonces.test.mjs";
+import "./watch.test.mjs";
 import "./readme.test.mjs";

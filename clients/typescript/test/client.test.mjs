@@ -7,44 +7,18 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import {
-  AmbiguousPaymentError, ApprovalDeniedError, ConflictError, InsufficientFundsError, KeyConflictError, MemoryStore, PolicyDeniedError, Roamcard, TermsMismatchError,
+  AmbiguousPaymentError, ApprovalDeniedError, ConflictError, InsufficientFundsError, KeyConflictError, MemoryStore, PolicyDeniedError, TermsMismatchError,
 } from "roamcard";
 import { commandSigner, FileStore, pagePresenter } from "roamcard/node";
-import { startFaultProxy } from "../../testing/fault-proxy.mjs";
 import { newKey, poll } from "./support/api.mjs";
+import { assertSameBytes, autonomous, behindProxy, payments } from "./support/behind.mjs";
 import { paying } from "./support/chain.mjs";
 import { buyer, bystander, chain, dev, scenario } from "./support/shared.mjs";
-
-const autonomous = { mode: "autonomous", maxPerPaymentUsd: "250", maxPerDayUsd: "1000" };
-
-/** A client behind a fault proxy, with a wallet that counts its signatures of payments. */
-async function behindProxy(t, account, options = {}) {
-  const proxy = await startFaultProxy(dev.baseUrl);
-  t.after(() => proxy.close());
-  const signatures = [];
-  const signer = {
-    address: account.address,
-    signMessage: (m) => account.signMessage(m),
-    signTypedData: (data) => (signatures.push(data), account.signTypedData(data)),
-  };
-  const make = (more = {}) => new Roamcard({ baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer, policy: autonomous, store: new MemoryStore(), ...options, ...more });
-  return { proxy, signatures, make, client: make() };
-}
 
 async function storeFolder(t) {
   const folder = await mkdtemp(join(tmpdir(), "roamcard-store-"));
   t.after(() => rm(folder, { recursive: true, force: true }));
   return folder;
-}
-
-const payments = (proxy) => proxy.requests.map((r) => r.payment).filter(Boolean);
-
-/** Checks that a payment was signed once and that every request of it carried the same bytes. */
-function assertSameBytes(proxy, signatures, sends) {
-  const sent = payments(proxy);
-  assert.equal(signatures.length, 1, "the signatures");
-  assert.equal(new Set(sent).size, 1, "the different payments sent");
-  if (sends !== undefined) assert.equal(sent.length, sends, "how often it was sent");
 }
 
 scenario("a card is bought, becomes active, is topped up, and is shown to a person only", async (t) => {

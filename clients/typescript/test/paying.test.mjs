@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { wrapFetchWithPayment } from "@x402/fetch";
-import { MemoryStore, nonceOf, payingFetch, PolicyDeniedError, Roamcard } from "roamcard";
+import { MemoryStore, payingFetch, PolicyDeniedError, Roamcard } from "roamcard";
 import { FileStore } from "roamcard/node";
 import { startFaultProxy } from "../../testing/fault-proxy.mjs";
 import { json, newKey, post, problem, purchasePath } from "./support/api.mjs";
@@ -83,10 +83,4 @@ scenario("under the official x402 client the policy holds before a payment is se
   await paying(chain, bystander, 0, () =>
     assert.rejects(post(where.baseUrl, purchasePath, { idempotencyKey: newKey() }, {}, wrapFetchWithPayment(capped, payerClient(bystander))), PolicyDeniedError));
   assert.deepEqual(payments(proxy), []);
-});
-
-scenario("the nonce of a purchase is the one of every language", async () => {
-  // As internal/demo, clients/python and clients/go derive it.
-  const nonce = await nonceOf("https://roamcard.example", "/api/card/purchase", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "my-first-card");
-  assert.equal(nonce, "0x44221e4efd87bf725a47df8a1759ef95ae4cbfcfbae481f40b041742da4651d8");
 });

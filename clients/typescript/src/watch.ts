@@ -1,0 +1,92 @@
+// Following an order: over the service's stream, and by asking again and again where streams do not get through.
+import type { Order } from "./gen/roamcard/v1/order_pb.js";
+
+/** How an order is read. */
+export interface Source {
+  /** The order now and whenever it changed since `after`, until the service ends it. */
+  stream(after: number | undefined, signal: AbortSignal): AsyncIterable<{ order?: Order | undefined; cursor: number }>;
+  /** The order as it is; it rejects when there is nothing to follow. */
+  read(signal: AbortSignal | undefined): Promise<Order>;
+}
+
+/** The statuses that an order leaves by itself. */
+const movingStatuses = new Set(["settling", "settled", "provisioning", "refund_pending", "payment_required"]);
+/** How long the first answer may take. A gateway that holds streams back shows none. */
+const firstAnswerMs = 5_000;
+/** How long a stream may be silent: the service ends it after 30 s. */
+const silenceMs = 45_000;
+/** How many streams in a row may break before they brought anything; then only asking is left. */
+const patience = 2;
+
+/**
+ * Yields an order now and whenever it changed, until it moves no more by itself. A stream that breaks is gone on with where it
+ * left off, after a look at the order.
+ */
+export async function* watch(source: Source, intervalMs: number, signal?: AbortSignal): AsyncGenerator<Order, void> {
+  let after: number | undefined;
+  let failures = 0;
+  let seen = "";
+  const fresh = (order: Order): boolean => seen !== (seen = stateOf(order));
+  for (;;) {
+    let brought = false;
+    if (failures < patience) {
+      try {
+        for await (const { order, cursor } of bounded(source, after, signal)) {
+          [after, brought, failures] = [cursor, true, 0];
+          if (order && fresh(order)) yield order;
+          if (order && isFinal(order)) return;
+        }
+        if (brought) continue;
+      } catch {
+        signal?.throwIfAborted();
+        if (!brought) failures++;
+      }
+    }
+    // What is wrong with more than the stream shows here.
+    const order = await source.read(signal);
+    if (fresh(order)) yield order;
+    if (isFinal(order)) return;
+    await wait(intervalMs, signal);
+  }
+}
+
+// bounded ends a stream that is silent for too long.
+async function* bounded(source: Source, after: number | undefined, signal: AbortSignal | undefined): AsyncGenerator<{ order?: Order | undefined; cursor: number }, void> {
+  const silent = new AbortController();
+  const stop = () => silent.abort();
+  let timer = setTimeout(stop, after === undefined ? firstAnswerMs : silenceMs);
+  try {
+    for await (const answer of source.stream(after, AbortSignal.any([silent.signal, ...(signal ? [signal] : [])]))) {
+      clearTimeout(timer);
+      timer = setTimeout(stop, silenceMs);
+      yield answer;
+    }
+  } finally {
+    clearTimeout(timer);
+    stop();
+  }
+}
+
+// stateOf is what a watcher wants to hear about when it changes.
+function stateOf({ status, issuance, topup }: Order): string {
+  return `${status} ${issuance?.status} ${topup?.status}`;
+}
+
+function isFinal(order: Order): boolean {
+  return !movingStatuses.has(order.status);
+}
+
+function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((done, fail) => {
+    const stop = () => {
+      clearTimeout(timer);
+      fail(signal!.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", stop);
+      done();
+    }, ms);
+    if (signal?.aborted) stop();
+    else signal?.addEventListener("abort", stop, { once: true });
+  });
+}
