@@ -31,7 +31,6 @@ from roamcard import (
     Policy,
     PolicyDeniedError,
     TermsMismatchError,
-    nonce_of,
 )
 
 CARD = 25_000_000
@@ -314,9 +313,3 @@ def test_sign_in_happens_once_and_again_after_a_logout(dev: Dev, proxy: Proxy, m
     urllib.request.urlopen(logout, timeout=10).close()
     assert together() == [[], [], []]
     assert sign_ins() == 2
-
-
-def test_the_nonce_is_the_one_of_every_language() -> None:
-    # As internal/demo, clients/typescript and clients/go derive it.
-    nonce = nonce_of("https://roamcard.example", "/api/card/purchase", "0x70997970C51812dc3A010C7d01b50e0d17dc79C8", "my-first-card")
-    assert nonce == "0x44221e4efd87bf725a47df8a1759ef95ae4cbfcfbae481f40b041742da4651d8"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -19,16 +20,17 @@ from ._gen.roamcard.v1.auth_connect import AuthServiceClient
 from ._gen.roamcard.v1.card_connect import CardServiceClient
 from ._gen.roamcard.v1.card_pb import Card, GetCardBalanceResponse
 from ._gen.roamcard.v1.order_connect import OrderServiceClient
-from ._gen.roamcard.v1.order_pb import Order
+from ._gen.roamcard.v1.order_pb import Order, WatchOrderRequest, WatchOrderResponse
 from ._gen.roamcard.v1.service_connect import RuntimeServiceClient
 from ._gen.roamcard.v1.service_pb import GetConfigRequest
-from .core import PAID_METHODS, Answer, Authorize, Bought, Call, CallFailed, Core, Pending, Session, api_error_of, is_final, json_of
-from .core import no_card, now, published_of, reply_of, serving, state_of
+from .core import PAID_METHODS, Answer, Authorize, Bought, Call, CallFailed, Core, Pending, Session, api_error_of, json_of, no_card, now
+from .core import published_of, reply_of, serving
 from .journal import Store
 from .policy import Policy, Quote
 from .presenters import Presented, Presenter
 from .programs import Do, Done, Events, Pause, Program, Published, Purchase, Read
 from .signers import Signer
+from .watching import Watch
 from .x402 import SIGNATURE_HEADER
 
 T = TypeVar("T")
@@ -127,14 +129,28 @@ class AsyncRoamcard:
                 yield order
 
     async def watch_order(self, order_id: str, *, interval: float = 2, timeout: float | None = None) -> AsyncIterator[Order]:
-        """Yields an order now and whenever its status changes, until it moves no more by itself or the time is over."""
-        seen, end = None, None if timeout is None else now() + timeout
+        """Yields an order now and whenever its status changes, until it moves no more by itself or the time is over.
+
+        It follows the service's stream, and asks again every `interval` seconds where streams do not get through.
+        """
+        watch = Watch(order_id, timeout)
         while True:
-            order = await self.order(order_id)
-            if state_of(order) != seen:
+            if (stream := watch.open()) is not None:
+                well = True
+                try:
+                    async with aclosing(await self._stream(*stream)) as answers:
+                        async for answer in answers:
+                            if (order := watch.received(answer)) is not None:
+                                yield order
+                            if watch.is_over:
+                                return
+                except ConnectError:
+                    well = False
+                if watch.ended(well):
+                    continue
+            if (order := watch.looked(await self.order(order_id))) is not None:
                 yield order
-            seen = state_of(order)
-            if is_final(order) or (end is not None and now() > end):
+            if watch.is_over:
                 return
             await asyncio.sleep(interval)
 
@@ -226,6 +242,12 @@ class AsyncRoamcard:
             except ConnectError as error:
                 raise CallFailed(error, metadata.headers) from error
         return Answer(message, metadata.headers)
+
+    async def _stream(self, request: WatchOrderRequest, limit_ms: int) -> AsyncGenerator[WatchOrderResponse, None]:
+        answers: AsyncGenerator[WatchOrderResponse, None] = self._clients["orders"].watch_order(
+            request, headers={"authorization": await self._authorize(None)}, timeout_ms=limit_ms
+        )
+        return answers
 
     async def _read(self) -> Published:
         if self._published is None:

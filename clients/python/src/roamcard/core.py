@@ -34,7 +34,7 @@ from .policy import Policy, Quote
 from .presenters import Presented, Presenter
 from .programs import Do, Done, Events, Payer, Program, Published, Purchase, Refused, Send, Unclear, is_unclear
 from .signers import Signer
-from .x402 import REQUIRED_HEADER, RESPONSE_HEADER, SIGNATURE_HEADER, Receipt, decode_receipt
+from .x402 import REQUIRED_HEADER, RESPONSE_HEADER, SIGNATURE_HEADER, Receipt, decode_receipt, proves_dead
 
 T = TypeVar("T")
 
@@ -43,8 +43,6 @@ TOPUP_PATH = "/api/card/topup"
 PAID_METHODS: Mapping[str, str] = {"PurchaseCard": CARD_PATH, "TopUpCard": TOPUP_PATH}
 """The methods of CardService that cost something, and the documented path of each."""
 
-_MOVING = {"payment_required", "settling", "settled", "provisioning", "refund_pending"}
-"""The statuses that an order leaves by itself."""
 _SESSION_MARGIN = 60
 """How many seconds before its end a session is no longer used."""
 
@@ -241,7 +239,7 @@ def reply_of(error: ConnectError, headers: Mapping[str, str]) -> Refused | Uncle
     if problem is None:
         return Unclear(api_error_of(error))
     if problem.status == 402 and REQUIRED_HEADER in headers:
-        return Refused(problem, headers[REQUIRED_HEADER])
+        return Refused(problem, headers[REQUIRED_HEADER], proves_dead(headers))
     if is_unclear(problem.status, problem.retryable):
         wait = headers.get("retry-after", "")
         return Unclear(problem, True, problem.order_id, float(wait) if wait.isdecimal() and len(wait) < 6 else None)
@@ -273,16 +271,6 @@ def published_of(config: GetConfigResponse) -> Published:
     network, card = _present(config.network), _present(config.card)
     domain = (network.asset_name, network.asset_version)
     return Published(network.pay_to, domain, card.wallet_payment_usd_cents, card.default_order_usd_cents)
-
-
-def is_final(order: Order) -> bool:
-    """Whether an order moves no more by itself."""
-    return order.status not in _MOVING
-
-
-def state_of(order: Order) -> tuple[str, str, str]:
-    """What a watcher wants to hear about when it changes."""
-    return order.status, order.issuance.status if order.issuance else "", order.topup.status if order.topup else ""
 
 
 def no_card(order_id: str) -> RoamcardError:

@@ -46,6 +46,8 @@ class Entry:
     """The PAYMENT-SIGNATURE header; every request of this purchase sends these bytes."""
     valid_before: int | None = None
     """When the authorization dies, in seconds since 1970."""
+    attempt: int = 0
+    """How many authorizations the service proved dead; the next one has a nonce of its own."""
 
     @property
     def is_paid(self) -> bool:
@@ -172,15 +174,16 @@ class Journal:
         """Purchases whose outcome is not known."""
         return [e for e in self.store.read().entries.values() if e.state == "signed"]
 
-    def reserve(self, id: str, wanted: Entry, per_day: int | None) -> None:
-        """Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step."""
+    def reserve(self, id: str, wanted: Entry, per_day: int | None) -> int:
+        """Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step. Gives the attempt it is."""
 
-        def change(book: Book) -> None:
+        def change(book: Book) -> int:
             known = book.entries.get(id)
             if known and known.state != "refused" and known.fingerprint != wanted.fingerprint:
                 raise KeyConflictError(wanted.key)
+            attempt = known.attempt if known else 0
             if known and known.is_paid:
-                return
+                return attempt
             now = self.now()
             spent = sum(int(e.amount) for other, e in book.entries.items() if other != id and _counts(e, now))
             if per_day is not None and spent + int(wanted.amount) > per_day:
@@ -188,9 +191,10 @@ class Journal:
                     f"{dollars_of(int(wanted.amount))} US dollars is more than what is left today: "
                     f"{dollars_of(per_day)} allowed, {dollars_of(spent)} spent"
                 )
-            book.entries[id] = replace(wanted, at=now, state="reserved")
+            book.entries[id] = replace(wanted, at=now, state="reserved", attempt=attempt)
+            return attempt
 
-        self.store.update(change)
+        return self.store.update(change)
 
     def sign(self, id: str, header: str, valid_before: int) -> Entry:
         """Keeps a signed header. Of two for one purchase the first is kept; the entry that counts is returned."""
@@ -205,11 +209,15 @@ class Journal:
         return self.store.update(change)
 
     def release(self, id: str) -> None:
-        """Gives a budget back that was taken for nothing."""
+        """Gives a budget back that was taken for nothing. How many authorizations died is kept."""
 
         def change(book: Book) -> None:
-            if id in book.entries and book.entries[id].state == "reserved":
-                del book.entries[id]
+            entry = book.entries.get(id)
+            if entry is not None and entry.state == "reserved":
+                if entry.attempt:
+                    book.entries[id] = replace(entry, state="refused")
+                else:
+                    del book.entries[id]
 
         self.store.update(change)
 
@@ -222,18 +230,19 @@ class Journal:
 
         self.store.update(change)
 
-    def refuse(self, id: str, header: str, safe: bool) -> None:
+    def refuse(self, id: str, header: str, *, safe: bool, dead: bool) -> None:
         """The service said that no money moved.
 
-        Unless it also said that a new payment is safe, the budget stays taken until the authorization is dead.
+        Unless it also said that a new payment is safe, or proved this one dead, the budget stays taken until the authorization
+        is dead.
         """
 
         def change(book: Book) -> None:
             entry = book.entries.get(id)
             # What is paid stays paid, whatever a repeat of it is told.
             if entry is not None and entry.state == "signed" and entry.header == header:
-                valid_before = None if safe else entry.valid_before
-                book.entries[id] = replace(entry, state="refused", header=None, valid_before=valid_before)
+                valid_before = None if safe or dead else entry.valid_before
+                book.entries[id] = replace(entry, state="refused", header=None, valid_before=valid_before, attempt=entry.attempt + dead)
 
         self.store.update(change)
 

@@ -51,6 +51,8 @@ class Refused:
 
     error: ApiError
     terms: str | None = None
+    dead: bool = False
+    """Whether PAYMENT-RESPONSE proves a payment dead that was taken up before."""
 
 
 @dataclass(frozen=True)
@@ -161,9 +163,9 @@ class Payer:
             reply = yield from self._present(purchase, id, known)
             if isinstance(reply, Done):
                 return reply.value
-            # Only an authorization that is dead, and that the service says bought nothing, is replaced. Its successor has
-            # the same nonce, so that even a service in error could take but one of them.
-            if reply.terms is None or (known.valid_before or 0) >= time.time():
+            # Only an authorization that is dead, and that the service says bought nothing, is replaced. Unless the service
+            # proved it dead, its successor has the same nonce, so that even a service in error could take but one of them.
+            if reply.terms is None or not (reply.dead or (known.valid_before or 0) < time.time()):
                 raise _failure_of(reply)
             terms = decode_terms(reply.terms)
         terms = terms or (yield from self._ask(purchase))
@@ -215,13 +217,14 @@ class Payer:
         quote, offer = yield from self._check(purchase, terms)
         self.policy.cap(quote.operation, quote.amount)
         wanted = Entry(purchase.key, purchase.operation, self.signer.address, purchase.fingerprint, str(quote.amount))
-        yield Do(lambda: self.journal.reserve(id, wanted, self.policy.per_day))
+        attempt: int = yield Do(lambda: self.journal.reserve(id, wanted, self.policy.per_day))
         try:
             yield from self._approve(quote)
             now = int(time.time())
+            nonce = nonce_of(self.origin, purchase.operation, self.signer.address, purchase.key, attempt)
             authorization = {
                 "from": self.signer.address, "to": offer["payTo"], "value": offer["amount"],
-                "validAfter": str(now - _BACKDATE), "validBefore": str(now + offer["maxTimeoutSeconds"]), "nonce": id,
+                "validAfter": str(now - _BACKDATE), "validBefore": str(now + offer["maxTimeoutSeconds"]), "nonce": nonce,
             }  # fmt: skip
             data = authorization_typed_data(offer, authorization)
             signature = yield Do(lambda: _signature_of(self.signer, data))
@@ -256,8 +259,8 @@ class Payer:
                     self.events.on_settled(purchase.key)
                 return reply
             if isinstance(reply, Refused):
-                safe = reply.error.safe_to_pay_again
-                yield Do(lambda: self.journal.refuse(id, header, safe))
+                safe, dead = reply.error.safe_to_pay_again, reply.dead
+                yield Do(lambda: self.journal.refuse(id, header, safe=safe, dead=dead))
                 return reply
             order_id = order_id or reply.order_id
             if replay == self.max_replays:

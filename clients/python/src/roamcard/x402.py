@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -89,14 +90,21 @@ def authorization_typed_data(offer: dict[str, Any], authorization: dict[str, str
     }
 
 
-def nonce_of(origin: str, path: str, payer: str, key: str) -> str:
+def proves_dead(headers: Mapping[str, str]) -> bool:
+    """Whether the headers of a 402 prove that the payment was taken up and can never arrive."""
+    receipt = decode_receipt(headers.get(RESPONSE_HEADER))
+    return receipt is not None and not receipt.success
+
+
+def nonce_of(origin: str, path: str, payer: str, key: str, attempt: int = 0) -> str:
     """The EIP-3009 nonce of a purchase.
 
     The token takes a nonce of a payer once: however often a purchase is signed, even by a client that lost its journal, the
-    chain itself refuses to pay for it twice. Each part is preceded by its length.
+    chain itself refuses to pay for it twice. Each part is preceded by its length. `path` is the documented REST path whatever
+    the protocol; `attempt` counts the authorizations that the service proved dead.
     """
     digest = hashlib.sha256()
-    for part in ("v1", origin, path, payer.lower(), key):
+    for part in ("v1", origin, path, payer.lower(), key, *([str(attempt)] if attempt else [])):
         data = part.encode()
         digest.update(len(data).to_bytes(8, "big") + data)
     return "0x" + digest.hexdigest()

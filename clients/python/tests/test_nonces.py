@@ -1,0 +1,38 @@
+"""The nonce of a purchase: the same in every language, and another one only for a payment that is proven dead."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import pytest
+from conftest import ROOT, CountingSigner, Dev, Proxy
+
+from roamcard import ApiError, ApprovalDeniedError, MemoryStore, Policy, nonce_of
+
+CAPPED = Policy("autonomous", "25", "25")
+
+
+def test_the_nonces_are_those_of_every_language() -> None:
+    vectors = json.loads((ROOT / "clients/testing/nonces.json").read_text("utf-8"))
+    assert vectors
+    for v in vectors:
+        assert nonce_of(v["origin"], v["path"], v["payer"], v["key"], v["attempt"]) == v["nonce"], v
+
+
+def test_only_a_payment_that_the_service_proved_dead_gets_another_nonce(dev: Dev, proxy: Proxy, make: Any) -> None:
+    account, key, store = dev.wallet(), f"py-{uuid.uuid4()}", MemoryStore()
+    signer = CountingSigner(account)
+    for _ in range(2):
+        proxy.inject({"on": "paid", "dead": True})
+        with pytest.raises(ApiError):
+            make(signer, store=store, policy=CAPPED).buy_card(idempotency_key=key)
+    with pytest.raises(ApprovalDeniedError):
+        make(signer, store=store, policy=Policy("human_approval", approve=lambda quote: False)).buy_card(idempotency_key=key)
+    assert not make(signer, store=store, policy=CAPPED).buy_card(idempotency_key=key).replayed
+    # Over Connect the path is the documented one all the same.
+    expected = [nonce_of(dev.base_url, "/api/card/purchase", account.address, key, attempt) for attempt in range(3)]
+    assert [data["message"]["nonce"] for data in signer.signed] == expected
+    assert len(set(proxy.payments())) == 3
+    assert dev.transfers(account) == [25_000_000]
