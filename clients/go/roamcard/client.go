@@ -34,6 +34,8 @@ type Config struct {
 	HTTP http.RoundTripper
 	// Timeout bounds one call, over all its replays; zero means two minutes.
 	Timeout time.Duration
+	// AnswerWithin bounds one answer to a payment; zero means 30 seconds.
+	AnswerWithin time.Duration
 	// MaxReplays bounds how often the same bytes are sent again; nil means 4.
 	MaxReplays *int
 	// Poll is how often something is looked at while it is waited for; zero means two seconds.
@@ -103,7 +105,7 @@ func (c *Client) transport() http.RoundTripper {
 	}
 	return &Payer{
 		Next: c.config.HTTP, Signer: c.config.Signer, Policy: c.config.Policy, Journal: c.config.Journal,
-		MaxReplays: c.config.MaxReplays, Events: c.config.Events, Now: c.config.Now,
+		AnswerWithin: c.config.AnswerWithin, MaxReplays: c.config.MaxReplays, Events: c.config.Events, Now: c.config.Now,
 		PayTo: func(ctx context.Context) (string, error) {
 			published, err := c.Config(ctx)
 			return published.GetNetwork().GetPayTo(), err
@@ -223,8 +225,8 @@ func (c *Client) WaitUntilActive(ctx context.Context, orderID string) (cardID st
 	return "", fmt.Errorf("order %s is %s: no card comes of it by itself", orderID, at.GetStatus())
 }
 
-// look is what may change about an order.
-func look(o *roamcardv1.Order) string {
+// stateOf is what may change about an order.
+func stateOf(o *roamcardv1.Order) string {
 	return o.GetStatus() + " " + o.GetIssuance().GetStatus() + " " + o.GetTopup().GetStatus()
 }
 

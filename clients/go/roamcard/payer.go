@@ -3,7 +3,6 @@ package roamcard
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,6 +40,9 @@ type Payer struct {
 	Journal Journal
 	// PayTo finds the published payee of an origin, when the policy does not pin one.
 	PayTo func(ctx context.Context) (string, error)
+	// AnswerWithin bounds how long one answer to a payment may take before the same bytes are sent again; zero
+	// means 30 seconds, which is longer than the service waits for anything.
+	AnswerWithin time.Duration
 	// MaxReplays bounds how often the same bytes are sent again for one answer; nil means 4.
 	MaxReplays *int
 	// Events are told what happens; nil is nobody.
@@ -165,7 +166,7 @@ func (p *Payer) authorize(c call, o offer, attempt int) (Entry, error) {
 		From: payer, To: o.payTo, Value: o.amount,
 		ValidAfter:  uint64(now.Add(-backdate).Unix()),
 		ValidBefore: uint64(now.Unix()) + uint64(o.accepted.MaxTimeoutSeconds),
-		Nonce:       nonce(c.origin(), c.req.URL.Path, payer, c.idempotencyKey, attempt),
+		Nonce:       nonce(c.origin(), c.path(), payer, c.idempotencyKey, attempt),
 	}
 	raw, err := p.Signer.SignTypedData(c.req.Context(), transferDocument(o.domain, a))
 	if err != nil {
@@ -244,7 +245,9 @@ func (p *Payer) send(c call, entry Entry) (*http.Response, error) {
 
 // answer sends the payment once and reads the whole answer: half of one says nothing.
 func (p *Payer) answer(c call, entry Entry) (*http.Response, error) {
-	res, err := p.next().RoundTrip(c.request(entry.Header))
+	ctx, cancel := context.WithTimeout(c.req.Context(), p.answerWithin())
+	defer cancel()
+	res, err := p.next().RoundTrip(c.request(entry.Header).WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -324,94 +327,6 @@ func retryAfter(res *http.Response, standard time.Duration) time.Duration {
 	return min(time.Duration(s)*time.Second, maxPause)
 }
 
-// call is one paid request: what identifies it, and what makes it again.
-type call struct {
-	req                         *http.Request
-	body                        []byte
-	key, idempotencyKey, digest string
-}
-
-// mayBePaid keeps the payer out of streams and of bodies that are no roamcard request.
-func mayBePaid(req *http.Request) bool {
-	return isPayPath(req.URL.Path) ||
-		(req.Method == http.MethodPost && strings.HasPrefix(req.Header.Get("Content-Type"), "application/json") && req.ContentLength <= maxPaidBody)
-}
-
-func (p *Payer) read(req *http.Request) (call, error) {
-	c := call{req: req}
-	if req.Body != nil {
-		body, err := io.ReadAll(io.LimitReader(req.Body, maxPaidBody+1))
-		if err = errors.Join(err, req.Body.Close()); err != nil {
-			return call{}, fmt.Errorf("read the request: %w", err)
-		}
-		if len(body) > maxPaidBody {
-			return call{}, fmt.Errorf("the request has more than %d bytes", maxPaidBody)
-		}
-		c.body = body
-	}
-	c.digest = digest(c.body)
-	var named struct {
-		IdempotencyKey string `json:"idempotencyKey"`
-	}
-	switch {
-	case isPayPath(req.URL.Path):
-		// The order is the identity: its id is in the path.
-		c.idempotencyKey = req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
-	case json.Unmarshal(c.body, &named) == nil:
-		c.idempotencyKey = named.IdempotencyKey
-	}
-	if c.idempotencyKey != "" {
-		c.key = strings.ToLower(p.Signer.Address()) + " " + c.origin() + req.URL.Path + " " + c.idempotencyKey
-	}
-	return c, nil
-}
-
-// digest is the SHA-256 of a body, apart from the white space in JSON, which the protobuf library varies from
-// build to build.
-func digest(body []byte) string {
-	var compact bytes.Buffer
-	if json.Compact(&compact, body) == nil {
-		body = compact.Bytes()
-	}
-	sum := sha256.Sum256(body)
-	return hex.EncodeToString(sum[:])
-}
-
-// request makes the request anew, with a payment when there is one.
-func (c call) request(payment string) *http.Request {
-	req := c.req.Clone(c.req.Context())
-	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
-	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(c.body)), nil }
-	if payment != "" {
-		req.Header.Set(x402.HeaderSignature, payment)
-	}
-	return req
-}
-
-func (c call) origin() string { return c.req.URL.Scheme + "://" + c.req.URL.Host }
-
-// operation names what is paid for, for the policy.
-func (c call) operation() string {
-	path := c.req.URL.Path
-	for _, known := range []struct{ end, name string }{
-		{"/card/purchase", OpCard}, {"/PurchaseCard", OpCard}, {"/card/topup", OpTopup}, {"/TopUpCard", OpTopup},
-		{"/esim/purchase", OpESIM}, {"/PurchaseEsim", OpESIM},
-	} {
-		if strings.HasSuffix(path, known.end) {
-			return known.name
-		}
-	}
-	return OpOrder
-}
-
-// The operations that a policy may name.
-const (
-	OpCard  = "card_issue"
-	OpTopup = "card_topup"
-	OpESIM  = "esim"
-	OpOrder = "order"
-)
-
 // lock holds a key until unlock is called.
 func (p *Payer) lock(ctx context.Context, key string) (unlock func(), err error) {
 	for {
@@ -452,6 +367,13 @@ func (p *Payer) now() time.Time {
 		return p.Now()
 	}
 	return time.Now()
+}
+
+func (p *Payer) answerWithin() time.Duration {
+	if p.AnswerWithin > 0 {
+		return p.AnswerWithin
+	}
+	return 30 * time.Second
 }
 
 func (p *Payer) replays() int {

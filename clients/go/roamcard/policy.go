@@ -39,13 +39,13 @@ type Policy struct {
 	// PayTo and Asset pin the payee and the token. Empty takes the payee that the service publishes and
 	// native USDC on Base.
 	PayTo, Asset string
-	// Operations names what may be paid for, as in "card_issue"; empty allows everything.
+	// Operations names what may be paid for, by the documented paths, as in OpCard; empty allows everything.
 	Operations []string
 }
 
 // Quote is what a payment would be for, after its terms were checked. Nothing is signed yet.
 type Quote struct {
-	// Operation is card_issue, card_topup, esim or order.
+	// Operation is OpCard, OpTopup, OpESIM or OpOrder.
 	Operation string
 	// Resource is the address that is paid for.
 	Resource    string

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -38,11 +39,13 @@ type wallet struct {
 
 	mu     sync.Mutex
 	signed int
+	nonces []any
 }
 
 func (w *wallet) SignTypedData(ctx context.Context, doc roamcard.TypedData) ([]byte, error) {
 	w.mu.Lock()
 	w.signed++
+	w.nonces = append(w.nonces, doc.Message["nonce"])
 	w.mu.Unlock()
 	return w.KeySigner.SignTypedData(ctx, doc)
 }
@@ -209,6 +212,21 @@ func TestThroughTheFaultProxy(t *testing.T) {
 		"one after the other":                   {{"on": "paid", "cut": 0}, {"on": "paid", "status": 503}, {"on": "paid", "cut": 40}},
 	} {
 		t.Run(name, func(t *testing.T) { s.costsOnePayment(t, faults) })
+	}
+	t.Run("a reply that takes too long is asked for again", s.slowReplyIsAskedForAgain)
+	t.Run("a top-up and a reveal", s.topsUpAndReveals)
+	t.Run("a lost journal cannot pay twice", s.lostJournalPaysOnce)
+	t.Run("the cap of a day holds between clients that share a journal", s.capOfADayIsShared)
+	t.Run("only a payment that is proven dead gets another nonce", s.deadPaymentGetsAnotherNonce)
+	t.Run("one purchase over both protocols", s.onePurchaseOverBothProtocols)
+	for name, faults := range map[string][]fault{
+		"nowhere":                        nil,
+		"in the middle of its first":     {{"cutMessage": 1}},
+		"in the middle of its second":    {{"cutMessage": 2}},
+		"again and again":                {{"cutMessage": 2}, {"cutMessage": 1}, {"cutMessage": 2}, {"cutMessage": 1}},
+		"before it begins, and for good": slices.Repeat([]fault{{"status": 501, "forward": false}}, 10),
+	} {
+		t.Run("a stream that is cut "+name+" misses no change", func(t *testing.T) { s.isFollowed(t, faults) })
 	}
 	t.Run("a killed client resumes from its journal", s.killedClientResumes)
 	t.Run("parallel calls with one key sign once", s.parallelCallsSignOnce)

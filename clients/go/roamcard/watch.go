@@ -3,64 +3,86 @@ package roamcard
 import (
 	"context"
 	"errors"
+	"time"
 
 	"connectrpc.com/connect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
+const (
+	// firstAnswer is how long the first answer may take: a gateway that holds streams back shows none.
+	firstAnswer = 5 * time.Second
+	// silence is how long a stream may bring nothing: the service ends it after 30 s.
+	silence = 45 * time.Second
+	// streamPatience is how many streams in a row may break before they brought anything; then only asking is left.
+	streamPatience = 2
+)
+
 // WatchOrder calls seen with an order now and whenever it changed, until it is final, seen returns false, or
-// ctx ends. It follows the service's stream, goes on where a stream that ended left off, and asks again and
+// ctx ends. It follows the service's stream, goes on where a stream that broke left off, and asks again and
 // again where streams do not get through.
 func (c *Client) WatchOrder(ctx context.Context, id string, seen func(*roamcardv1.Order) bool) error {
 	w := &watch{client: c, id: id, seen: seen}
 	for {
-		err := w.stream(ctx)
-		if err != nil && !mayPass(err) {
-			if told, ok := errors.AsType[*APIError](err); ok && told.Code != connect.CodeUnimplemented.String() {
-				return err
-			}
-			if err := w.poll(ctx); err != nil {
-				return err
+		if w.failures < streamPatience {
+			brought, err := w.stream(ctx)
+			switch {
+			case w.done:
+				return nil
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case err == nil && brought:
+				continue // its time was over
+			case err != nil && !brought:
+				w.failures++
 			}
 		}
-		if w.done || ctx.Err() != nil {
-			return ctx.Err()
+		// What is wrong with more than the stream shows here.
+		if err := w.look(ctx); err != nil || w.done {
+			return err
 		}
-		if err != nil {
-			if err := pause(ctx, c.config.Poll); err != nil {
-				return err
-			}
+		if err := pause(ctx, c.config.Poll); err != nil {
+			return err
 		}
 	}
 }
 
 // watch is how far an order has been followed.
 type watch struct {
-	client *Client
-	id     string
-	seen   func(*roamcardv1.Order) bool
-	cursor uint32
-	last   string
-	done   bool
+	client   *Client
+	id       string
+	seen     func(*roamcardv1.Order) bool
+	cursor   *uint32
+	last     string
+	failures int
+	done     bool
 }
 
-// stream follows the order until the stream ends.
-func (w *watch) stream(ctx context.Context) error {
+// stream follows the order until the stream ends, and says whether it brought anything.
+func (w *watch) stream(ctx context.Context) (brought bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	wait := firstAnswer
+	if w.cursor != nil {
+		wait = silence
+	}
+	silent := time.AfterFunc(wait, cancel)
+	defer silent.Stop()
 	token, err := w.client.token(ctx, "")
 	if err != nil {
-		return err
+		return false, err
 	}
 	ctx, call := connect.NewClientContext(ctx)
 	call.RequestHeader().Set("Authorization", "Bearer "+token)
-	in, err := w.client.Order.WatchOrder(ctx, &roamcardv1.WatchOrderRequest{OrderId: w.id, After: &w.cursor})
+	in, err := w.client.Order.WatchOrder(ctx, &roamcardv1.WatchOrderRequest{OrderId: w.id, After: w.cursor})
 	if err != nil {
-		return explained(err)
+		return false, explained(err)
 	}
 	for in.Receive() {
-		w.cursor = in.Msg().GetCursor()
+		silent.Reset(silence)
+		cursor := in.Msg().GetCursor()
+		w.cursor, brought, w.failures = &cursor, true, 0
 		if w.show(in.Msg().GetOrder()); w.done {
 			break
 		}
@@ -71,33 +93,25 @@ func (w *watch) stream(ctx context.Context) error {
 		err = errors.Join(err, closed)
 	}
 	if w.done || err == nil {
-		return nil
+		return brought, nil
 	}
-	return explained(err)
+	return brought, explained(err)
 }
 
-// poll looks at the order again and again.
-func (w *watch) poll(ctx context.Context) error {
-	for !w.done {
-		o, err := w.client.GetOrder(ctx, w.id)
-		switch {
-		case err == nil:
-			w.show(o)
-		case !mayPass(err):
-			return err
-		}
-		if w.done {
-			return nil
-		}
-		if err := pause(ctx, w.client.config.Poll); err != nil {
-			return err
-		}
+// look reads the order once. A failure that may pass is left to the next look.
+func (w *watch) look(ctx context.Context) error {
+	o, err := w.client.GetOrder(ctx, w.id)
+	switch {
+	case err == nil:
+		w.show(o)
+	case !mayPass(err):
+		return err
 	}
 	return nil
 }
 
 func (w *watch) show(o *roamcardv1.Order) {
-	if now := look(o); now != w.last {
+	if now := stateOf(o); now != w.last {
 		w.last = now
 		w.done = !w.seen(o) || final(o.GetStatus())
 	}

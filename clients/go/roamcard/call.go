@@ -1,0 +1,121 @@
+package roamcard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// call is one paid request: what identifies it, and what makes it again.
+type call struct {
+	req                         *http.Request
+	body                        []byte
+	key, idempotencyKey, digest string
+}
+
+// mayBePaid keeps the payer out of streams and of bodies that are no roamcard request.
+func mayBePaid(req *http.Request) bool {
+	return isPayPath(req.URL.Path) ||
+		(req.Method == http.MethodPost && strings.HasPrefix(req.Header.Get("Content-Type"), "application/json") && req.ContentLength <= maxPaidBody)
+}
+
+func (p *Payer) read(req *http.Request) (call, error) {
+	c := call{req: req}
+	if req.Body != nil {
+		body, err := io.ReadAll(io.LimitReader(req.Body, maxPaidBody+1))
+		if err = errors.Join(err, req.Body.Close()); err != nil {
+			return call{}, fmt.Errorf("read the request: %w", err)
+		}
+		if len(body) > maxPaidBody {
+			return call{}, fmt.Errorf("the request has more than %d bytes", maxPaidBody)
+		}
+		c.body = body
+	}
+	c.digest = digest(c.body)
+	var named struct {
+		IdempotencyKey string `json:"idempotencyKey"`
+	}
+	switch {
+	case isPayPath(req.URL.Path):
+		// The order is the identity: its id is in the path.
+		c.idempotencyKey = req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
+	case json.Unmarshal(c.body, &named) == nil:
+		c.idempotencyKey = named.IdempotencyKey
+	}
+	if c.idempotencyKey != "" {
+		c.key = strings.ToLower(p.Signer.Address()) + " " + c.origin() + c.path() + " " + c.idempotencyKey
+	}
+	return c, nil
+}
+
+// digest is the SHA-256 of a body, of JSON in one spelling: the protobuf library varies its white space from build to
+// build, and the protocols differ in the order of members.
+func digest(body []byte) string {
+	var value any
+	from := json.NewDecoder(bytes.NewReader(body))
+	from.UseNumber()
+	if from.Decode(&value) == nil && !from.More() {
+		if spelled, err := json.Marshal(value); err == nil {
+			body = spelled
+		}
+	}
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
+
+// request makes the request anew, with a payment when there is one.
+func (c call) request(payment string) *http.Request {
+	req := c.req.Clone(c.req.Context())
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
+	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(c.body)), nil }
+	if payment != "" {
+		req.Header.Set(x402.HeaderSignature, payment)
+	}
+	return req
+}
+
+func (c call) origin() string { return c.req.URL.Scheme + "://" + c.req.URL.Host }
+
+// operation names what is paid for, for the policy.
+func (c call) operation() string {
+	if isPayPath(c.req.URL.Path) {
+		return OpOrder
+	}
+	return c.path()
+}
+
+// path is the documented one of what is paid for: it names the purchase whatever the protocol.
+func (c call) path() string {
+	called := c.req.URL.Path
+	if isPayPath(called) {
+		return OpOrder + called[strings.LastIndexByte(called, '/'):]
+	}
+	if path, paid := procedures[called]; paid {
+		return path
+	}
+	return called
+}
+
+// The operations that a policy may name, by their documented paths, as in every language.
+const (
+	OpCard  = "/api/card/purchase"
+	OpTopup = "/api/card/topup"
+	OpESIM  = "/api/esim/purchase"
+	OpOrder = "/pay"
+)
+
+// procedures are the paid ones of the Connect protocol.
+var procedures = map[string]string{
+	roamcardv1connect.CardServicePurchaseCardProcedure: OpCard,
+	roamcardv1connect.CardServiceTopUpCardProcedure:    OpTopup,
+	"/roamcard.v1.EsimService/PurchaseEsim":            OpESIM,
+}
