@@ -3,6 +3,7 @@ import { toJson } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type UnaryRequest, type UnaryResponse } from "@connectrpc/connect";
 import { type ApiError, apiError, RoamcardError } from "./errors.js";
 import { CardService } from "./gen/roamcard/v1/card_pb.js";
+import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
 import { ProblemSchema } from "./gen/roamcard/v1/problem_pb.js";
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, type Payer, type Published, type Reply, retryAfterMs } from "./payer.js";
@@ -10,17 +11,19 @@ import { canonical } from "./rest.js";
 import type { Signer } from "./signers.js";
 import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
-type PaidMessage = { idempotencyKey: string; amountUsdCents?: number };
+type PaidMessage = { idempotencyKey: string; amountUsdCents?: number; planId?: string };
 
 const price = {
   card: (published: Published) => published.cardUnits,
   topUp: (message: PaidMessage) => (published: Published) =>
     message.amountUsdCents === undefined ? published.defaultTopupUnits : unitsOfCents(message.amountUsdCents),
+  esim: ({ planId }: PaidMessage) => (published: Published) => (planId === undefined ? undefined : published.planUnits(planId)),
 };
 
-const paidMethods = {
-  [CardService.method.purchaseCard.name]: { operation: "/api/card/purchase", price: () => price.card },
-  [CardService.method.topUpCard.name]: { operation: "/api/card/topup", price: price.topUp },
+const paidMethods: Record<string, { operation: string; price(message: PaidMessage): Attempt<unknown>["price"] }> = {
+  [nameOf(CardService.method.purchaseCard)]: { operation: "/api/card/purchase", price: () => price.card },
+  [nameOf(CardService.method.topUpCard)]: { operation: "/api/card/topup", price: price.topUp },
+  [nameOf(EsimService.method.purchaseEsim)]: { operation: "/api/esim/purchase", price: price.esim },
 };
 
 /** Pays for the paid methods of the API, on any transport. Everything else passes by. */
@@ -36,14 +39,14 @@ export function payingInterceptor(payer: Payer, signer: Signer): Interceptor {
 export function attemptOf(
   payer: Payer, request: UnaryRequest, next: (request: UnaryRequest) => Promise<UnaryResponse>,
 ): Attempt<UnaryResponse> | undefined {
-  const paid = request.service.typeName === CardService.typeName ? paidMethods[request.method.name] : undefined;
+  const paid = paidMethods[nameOf(request.method)];
   if (!paid) return undefined;
   const message = request.message as unknown as PaidMessage;
   return {
     operation: paid.operation,
     key: message.idempotencyKey,
     request: canonical(toJson(request.method.input, request.message)),
-    resource: `${payer.origin}/${request.service.typeName}/${request.method.name}`,
+    resource: `${payer.origin}/${nameOf(request.method)}`,
     price: paid.price(message),
     signal: request.signal,
     send: async (payment, signal) => {
@@ -56,6 +59,11 @@ export function attemptOf(
       }
     },
   };
+}
+
+/** A method as it is named in URLs. */
+export function nameOf(method: { name: string; parent: { typeName: string } }): string {
+  return `${method.parent.typeName}/${method.name}`;
 }
 
 /** What a failed call says about a payment. Without a problem of the service it is not even known who answered. */

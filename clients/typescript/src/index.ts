@@ -13,6 +13,7 @@ export { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
 export { Payer, type PayerOptions, type PaymentEvents, type Published } from "./payer.js";
 export type { Policy, Quote } from "./policy.js";
 export { type Fetch, type FetchOptions, payingFetch } from "./rest.js";
-export { type CallOptions, type Presented, type Presenter, type Purchase, Roamcard, type RoamcardOptions, type Showing } from "./roamcard.js";
+export { type CallOptions, type DeliveryOptions, type EsimPresenter, type EsimPurchase, type Presented, type Presenter, type Purchase, Roamcard, type RoamcardOptions, type Showing } from "./roamcard.js";
+export { Secret } from "./secret.js";
 export { type Eip1193Provider, eip1193Signer, type Signer, type TypedData } from "./signers.js";
 export { nonceOf, type Receipt } from "./x402.js";

@@ -31,7 +31,7 @@ export interface Attempt<T> {
   /** The URL that the challenge has to name. */
   resource: string;
   /** The price in USDC's smallest unit, from what the service publishes; undefined when only the caps decide. */
-  price(published: Published): bigint | undefined;
+  price(published: Published): bigint | undefined | Promise<bigint>;
   /** Sends the request, with a PAYMENT-SIGNATURE header when there is one. It may reject; that is an unclear reply. */
   send(payment: string | undefined, signal: AbortSignal): Promise<Reply<T>>;
   signal?: AbortSignal | undefined;
@@ -45,6 +45,8 @@ export interface Published {
   assetVersion: string;
   cardUnits: bigint;
   defaultTopupUnits: bigint;
+  /** Reads what a plan of the catalogue costs now. */
+  planUnits(planId: string): Promise<bigint>;
 }
 
 /** What happens during a payment, for logs and progress. */
@@ -178,7 +180,7 @@ export class Payer {
     const pinned = this.#options.policy.allow?.payTo;
     const offer = this.#rules.check(terms, {
       operation: attempt.operation, resource: attempt.resource, payTo: pinned ?? published.payTo,
-      domain: { name: published.assetName, version: published.assetVersion }, amount: attempt.price(published),
+      domain: { name: published.assetName, version: published.assetVersion }, amount: await attempt.price(published),
     });
     if (!pinned) await this.journal.pinPayee(this.origin, offer.payTo);
     const amount = BigInt(offer.amount);

@@ -1,5 +1,5 @@
 // Auto-pay over the documented REST routes: a fetch that answers 402. It works under the official x402 clients too.
-import { apiError, type ProblemFields, RoamcardError } from "./errors.js";
+import { apiError, type ProblemFields, RoamcardError, TermsMismatchError } from "./errors.js";
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
 import type { Signer } from "./signers.js";
@@ -25,6 +25,7 @@ const paidRoutes: Record<string, (body: Record<string, unknown>) => Attempt<unkn
   "/api/card/purchase": () => (published) => published.cardUnits,
   "/api/card/topup": (body) => (published) =>
     typeof body.amountUsdCents === "number" ? unitsOfCents(body.amountUsdCents) : published.defaultTopupUnits,
+  "/api/esim/purchase": ({ planId }) => (published) => (typeof planId === "string" ? published.planUnits(planId) : undefined),
 };
 
 /**
@@ -116,7 +117,10 @@ async function publishedBy(send: Fetch, base: string): Promise<Published> {
   const response = await send(`${base}/api/config`);
   const config = objectOf(await response.text()) as PublicConfig | undefined;
   if (!response.ok || !config?.network || !config.card) throw apiError({ status: response.status, code: `http_${response.status}`, detail: "the service's terms cannot be read" });
-  return publishedOf(config);
+  return publishedOf(config, async () => {
+    const catalogue = objectOf(await (await send(`${base}/api/esim/plans`)).text());
+    return Array.isArray(catalogue?.plans) ? (catalogue.plans as Plan[]) : [];
+  });
 }
 
 /** The part of GET /api/config that payments need. */
@@ -125,11 +129,20 @@ export interface PublicConfig {
   card?: { walletPaymentUsdCents: number; defaultOrderUsdCents: number };
 }
 
-/** What a configuration publishes about payments. */
-export function publishedOf({ network, card }: PublicConfig): Published {
+/** The part of a plan that payments need. */
+export type Plan = { planId: string; amount: string };
+
+/** What a configuration, and the catalogue of plans as it is now, publish about payments. */
+export function publishedOf({ network, card }: PublicConfig, plans: () => Promise<Plan[]>): Published {
   if (!network || !card) throw new RoamcardError("the service publishes no terms");
   const { payTo, asset, assetName, assetVersion } = network;
-  return { payTo, asset, assetName, assetVersion, cardUnits: unitsOfCents(card.walletPaymentUsdCents), defaultTopupUnits: unitsOfCents(card.defaultOrderUsdCents) };
+  const planUnits = async (planId: string): Promise<bigint> => {
+    const plan = (await plans()).find((p) => p.planId === planId);
+    if (!plan) throw new TermsMismatchError(`no plan ${planId} is published; nothing was signed`);
+    return BigInt(plan.amount);
+  };
+  const [cardUnits, defaultTopupUnits] = [unitsOfCents(card.walletPaymentUsdCents), unitsOfCents(card.defaultOrderUsdCents)];
+  return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, planUnits };
 }
 
 function objectOf(text: string): Record<string, unknown> | undefined {

@@ -1,16 +1,19 @@
-// The client: what a buyer of cards does, in the words a person would use.
+// The client: what a buyer of cards and eSIMs does, in the words a person would use.
+import { clone } from "@bufbuild/protobuf";
 import { type Client, createClient, type Interceptor, type Transport, type UnaryResponse } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
-import { attemptOf, failure } from "./connect.js";
+import { attemptOf, failure, nameOf } from "./connect.js";
 import { RevealError, RoamcardError, UnauthorizedError } from "./errors.js";
 import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
 import { type Card, CardService, type GetCardBalanceResponse, type SealedCredentials } from "./gen/roamcard/v1/card_pb.js";
-import { type Order, OrderService } from "./gen/roamcard/v1/order_pb.js";
+import { type EsimCredentials, type Order, OrderSchema, OrderService } from "./gen/roamcard/v1/order_pb.js";
+import { type EsimPlan, EsimService } from "./gen/roamcard/v1/esim_pb.js";
 import { RuntimeService } from "./gen/roamcard/v1/service_pb.js";
 import { type Entry, type Store } from "./journal.js";
 import { Payer, type PaymentEvents } from "./payer.js";
 import type { Policy, Quote } from "./policy.js";
 import { publishedOf, trimmed } from "./rest.js";
+import { Secret } from "./secret.js";
 import { schemeOf, Session, signChallenge } from "./session.js";
 import type { Signer } from "./signers.js";
 import { type Source, watch } from "./watch.js";
@@ -51,6 +54,24 @@ export interface Purchase {
   receipt: Receipt | undefined;
 }
 
+/** A paid eSIM. Its secrets are not in the order. */
+export interface EsimPurchase extends Purchase {
+  /** Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as well. */
+  deliveryToken: Secret<string> | undefined;
+  /** The eSIM itself, when it was ready in time: otherwise see installEsim. */
+  credentials: Secret<EsimCredentials> | undefined;
+}
+
+/** What may stand for the wallet's session where an eSIM order is read. */
+export interface DeliveryOptions extends CallOptions {
+  deliveryToken?: Secret<string> | undefined;
+}
+
+/** Shows an eSIM to a person, and keeps it from everybody else. */
+export interface EsimPresenter {
+  presentEsim(esim: Secret<EsimCredentials>, signal?: AbortSignal): Promise<Presented>;
+}
+
 /** Shows a card to a person, and keeps it from everybody else, this package included. */
 export interface Presenter {
   /** Makes the key pair that this one card is sealed to. */
@@ -82,6 +103,7 @@ export class Roamcard {
   readonly #session: Session;
   readonly #cards: Client<typeof CardService>;
   readonly #orders: Client<typeof OrderService>;
+  readonly #esims: Client<typeof EsimService>;
   readonly #runtime: Client<typeof RuntimeService>;
 
   constructor(options: RoamcardOptions) {
@@ -92,9 +114,10 @@ export class Roamcard {
     const transport = (options.transport ?? createConnectTransport)({ baseUrl, interceptors });
     this.#cards = createClient(CardService, transport);
     this.#orders = createClient(OrderService, transport);
+    this.#esims = createClient(EsimService, transport);
     this.#runtime = createClient(RuntimeService, transport);
     this.#session = new Session(createClient(AuthService, transport), options.signer, this.#origin);
-    this.#payer = new Payer({ ...options, origin: this.#origin, published: async () => publishedOf(await this.#runtime.getConfig({})) });
+    this.#payer = new Payer({ ...options, origin: this.#origin, published: async () => publishedOf(await this.#runtime.getConfig({}), () => this.plans()) });
   }
 
   /** The wallet that pays and owns. */
@@ -114,6 +137,38 @@ export class Roamcard {
   topUp(options: CallOptions & { amountUsdCents: number; idempotencyKey?: string }): Promise<Purchase> {
     const { amountUsdCents, idempotencyKey = newKey(), signal } = options;
     return this.#buy(idempotencyKey, (watch) => this.#cards.topUpCard({ amountUsdCents, idempotencyKey }, { ...watch, signal }));
+  }
+
+  /** Lists the eSIM plans that are sold, the cheapest first. */
+  plans({ countryCode, type, ...options }: CallOptions & { countryCode?: string; type?: "country" | "region" } = {}): Promise<EsimPlan[]> {
+    const request = { ...(countryCode && { countryCode }), ...(type && { type }) };
+    return this.#call(async () => (await this.#esims.listEsimPlans(request, options)).plans);
+  }
+
+  /**
+   * Buys an eSIM: a plan at its published price, or the cheapest that can be had, at any price within the caps. It is often
+   * there with the answer; otherwise watchOrder tells when installEsim can show it. Otherwise like buyCard.
+   */
+  async buyEsim({ planId, idempotencyKey = newKey(), signal }: CallOptions & { planId?: string; idempotencyKey?: string } = {}): Promise<EsimPurchase> {
+    const request = { idempotencyKey, ...(planId !== undefined && { planId }) };
+    const bought = await this.#buy(idempotencyKey, (watch) => this.#esims.purchaseEsim(request, { ...watch, signal }));
+    const { delivery, credentials } = bought.order;
+    // Calls of one purchase share their answer: each takes the secrets out of a copy.
+    const order = clone(OrderSchema, bought.order);
+    order.credentials = undefined;
+    if (order.delivery) order.delivery.token = undefined;
+    return { ...bought, order, deliveryToken: delivery?.token ? new Secret(delivery.token) : undefined, credentials: credentials && new Secret(credentials) };
+  }
+
+  /** Reads an eSIM order, without its secrets. */
+  esimStatus(orderId: string, options: DeliveryOptions = {}): Promise<Order> {
+    return this.#call(async () => present((await this.#esims.getEsimOrder({ orderId }, delivery(options))).order));
+  }
+
+  /** Shows the eSIM of a fulfilled order to a person. The caller learns whether it was seen, and nothing else. */
+  async installEsim(orderId: string, { presenter, ...options }: DeliveryOptions & { presenter: EsimPresenter }): Promise<Presented> {
+    const credentials = await this.#call(async () => present((await this.#esims.getEsimCredentials({ orderId }, delivery(options))).credentials));
+    return presenter.presentEsim(new Secret(credentials), options.signal);
   }
 
   /** Purchases of this store whose outcome is not known: call again with their keys. */
@@ -201,6 +256,11 @@ export class Roamcard {
     return this.#quote((watch) => this.#cards.topUpCard({ amountUsdCents, idempotencyKey: newKey() }, watch));
   }
 
+  /** Asks what an eSIM costs, checks the terms, and signs nothing. */
+  quoteEsim(planId?: string): Promise<{ quote: Quote; allowed: boolean; reason?: string; asks: boolean }> {
+    return this.#quote((watch) => this.#esims.purchaseEsim({ idempotencyKey: newKey(), ...(planId !== undefined && { planId }) }, watch));
+  }
+
   async #sealed(id: string, recipientKey: string, signal: AbortSignal | undefined): Promise<SealedCredentials> {
     const { signer } = this.#options;
     const options = { signal };
@@ -257,7 +317,7 @@ export class Roamcard {
   // owning signs in for what belongs to an owner, and once more when the session was revoked meanwhile.
   #owning(): Interceptor {
     return (next) => async (request) => {
-      if (!ownerMethods.has(`${request.service.typeName}/${request.method.name}`)) return next(request);
+      if (!ownerMethods.has(nameOf(request.method)) || request.header.has(deliveryHeader)) return next(request);
       const header = await this.#session.header();
       request.header.set("authorization", header);
       try {
@@ -277,9 +337,17 @@ type Watch = { onHeader: (headers: Headers) => void; onTrailer?: (headers: Heade
 
 const { listCards, getCardBalance, createRevealChallenge, revealCard } = CardService.method;
 const { getOrder, listOrders, watchOrder } = OrderService.method;
+const { getEsimOrder, getEsimCredentials } = EsimService.method;
 const ownerMethods = new Set(
-  [listCards, getCardBalance, createRevealChallenge, revealCard, getOrder, listOrders, watchOrder].map((m) => `${m.parent.typeName}/${m.name}`),
+  [listCards, getCardBalance, createRevealChallenge, revealCard, getOrder, listOrders, watchOrder, getEsimOrder, getEsimCredentials].map(nameOf),
 );
+
+/** The header that stands for a session where an eSIM order is read. */
+const deliveryHeader = "x-esim-delivery-token";
+
+function delivery({ deliveryToken, signal }: DeliveryOptions): { signal?: AbortSignal | undefined; headers?: Record<string, string> } {
+  return { signal, ...(deliveryToken && { headers: { [deliveryHeader]: deliveryToken.reveal() } }) };
+}
 
 /** Marks a call, within this process, that only asks for the price. */
 const quoteHeader = "x-roamcard-quote";

@@ -68,8 +68,8 @@ async function* bounded(source: Source, after: number | undefined, signal: Abort
 }
 
 // stateOf is what a watcher wants to hear about when it changes.
-function stateOf({ status, issuance, topup }: Order): string {
-  return `${status} ${issuance?.status} ${topup?.status}`;
+function stateOf({ status, issuance, topup, delivery }: Order): string {
+  return `${status} ${issuance?.status} ${topup?.status} ${delivery?.status}`;
 }
 
 function isFinal(order: Order): boolean {

@@ -7,6 +7,7 @@ import "./bad-input.test.mjs";
 import "./topup.test.mjs";
 import "./payable.test.mjs";
 import "./esim.test.mjs";
+import "./esim-client.test.mjs";
 import "./triggers.test.mjs";
 import "./client.test.mjs";
 import "./paying.test.mjs";

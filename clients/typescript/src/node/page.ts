@@ -1,9 +1,11 @@
-// Shows a card once, in a page on this machine.
+// Shows a card or an eSIM once, in a page on this machine.
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Presented, Presenter } from "../roamcard.js";
+import type { EsimCredentials } from "../gen/roamcard/v1/order_pb.js";
+import type { EsimPresenter, Presented, Presenter } from "../roamcard.js";
+import { openEsim } from "./esim.js";
 import { type Credentials, expiry, grouped, sealedPresenter } from "./sealed.js";
 
 /** How long the page stays after it was seen, for the browser to finish. */
@@ -11,29 +13,32 @@ const afterglow = 1_500;
 
 const headers = {
   "cache-control": "no-store",
-  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+  "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
   "cross-origin-opener-policy": "same-origin",
   "referrer-policy": "no-referrer",
   "x-content-type-options": "nosniff",
 };
 
 /**
- * Shows the card in a page that this process serves on loopback, at an address nobody can guess, one time; it is gone after
+ * Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, at an address nobody can guess, one time; it is gone after
  * that, or after a minute. `open` takes the address to the person: the system's browser when absent. Whoever has the address
- * can see the card once, so give it to nobody but the person.
+ * can see the page once, so give it to nobody but the person.
  */
-export function pagePresenter({ open = openBrowser, timeoutMs = 60_000 }: { open?: (url: string) => unknown; timeoutMs?: number } = {}): Presenter {
-  return sealedPresenter((card, signal) => new Page(card).shown(open, timeoutMs, signal));
+export function pagePresenter({ open = openBrowser, timeoutMs = 60_000 }: { open?: (url: string) => unknown; timeoutMs?: number } = {}): Presenter & EsimPresenter {
+  return {
+    ...sealedPresenter((card, signal) => new Page(cardHtml(card)).shown(open, timeoutMs, signal)),
+    presentEsim: async (esim, signal) => new Page(esimHtml(openEsim(esim))).shown(open, timeoutMs, signal),
+  };
 }
 
 class Page {
   readonly #path = `/${randomBytes(24).toString("base64url")}`;
   readonly #server: Server = createServer((request, response) => this.#answer(request, response));
-  #card: Credentials | undefined;
+  #html: string | undefined;
   #seen: () => void = () => undefined;
 
-  constructor(card: Credentials) {
-    this.#card = card;
+  constructor(html: string) {
+    this.#html = html;
   }
 
   async shown(open: (url: string) => unknown, timeoutMs: number, signal: AbortSignal | undefined): Promise<Presented> {
@@ -48,7 +53,7 @@ class Page {
       await open(`http://${this.#host}${this.#path}`);
       return await over;
     } finally {
-      this.#card = undefined;
+      this.#html = undefined;
       setTimeout(() => this.#close(), afterglow).unref();
     }
   }
@@ -62,26 +67,36 @@ class Page {
     this.#server.closeAllConnections();
   }
 
-  // answer shows the card to the first who asks rightly. Another host name or a foreign page means that somebody tricked the
+  // answer shows the page to the first who asks rightly. Another host name or a foreign page means that somebody tricked the
   // browser into asking.
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const site = request.headers["sec-fetch-site"] ?? "none";
     const right = request.method === "GET" && request.url === this.#path && request.headers.host === this.#host && ["none", "same-origin"].includes(String(site));
     if (!right) return void response.writeHead(404, headers).end();
-    const card = this.#card;
-    this.#card = undefined;
-    if (!card) return void response.writeHead(410, { ...headers, "content-type": "text/plain; charset=utf-8" }).end("This card was shown already.\n");
+    const html = this.#html;
+    this.#html = undefined;
+    if (!html) return void response.writeHead(410, { ...headers, "content-type": "text/plain; charset=utf-8" }).end("This was shown already.\n");
     response.writeHead(200, { ...headers, "content-type": "text/html; charset=utf-8" });
-    response.end(html(card), () => this.#seen());
+    response.end(html, () => this.#seen());
   }
 }
 
-// html needs no escaping: the parts are checked to be digits.
-function html(card: Credentials): string {
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>Your card</title>
+// What the pages show needs no escaping: the parts are checked to be what they should.
+
+function cardHtml(card: Credentials): string {
+  return page("Your card", `<dl><dt>Number</dt><dd>${grouped(card.number)}</dd><dt>Valid to</dt><dd>${expiry(card)}</dd><dt>Code</dt><dd>${card.securityCode}</dd></dl>`);
+}
+
+function esimHtml({ lpa, iccid, smdpAddress, matchingId, qrPng }: EsimCredentials): string {
+  return page("Your eSIM", `<img src="${qrPng}" alt="${lpa}" width="300">
+<dl><dt>SM-DP+ address</dt><dd>${smdpAddress}</dd><dt>Activation code</dt><dd>${matchingId}</dd><dt>ICCID</dt><dd>${iccid}</dd></dl>`);
+}
+
+function page(title: string, content: string): string {
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>${title}</title>
 <style>body{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}main{border:1px solid;border-radius:1rem;padding:2rem}
 dd{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}p{max-width:26rem}</style>
-<main><dl><dt>Number</dt><dd>${grouped(card.number)}</dd><dt>Valid to</dt><dd>${expiry(card)}</dd><dt>Code</dt><dd>${card.securityCode}</dd></dl>
+<main>${content}
 <p>Shown once. Close this window when you are done; it cannot be loaded again.</p></main></html>
 `;
 }
@@ -90,6 +105,6 @@ function openBrowser(url: string): void {
   const command = { darwin: "open", win32: "explorer" }[process.platform as string] ?? "xdg-open";
   const child = spawn(command, [url], { stdio: "ignore", detached: true });
   // Without a browser the address goes to the person's terminal, never to what reads this process's output.
-  child.once("error", () => process.stderr.isTTY && process.stderr.write(`Open ${url} to see the card.\n`));
+  child.once("error", () => process.stderr.isTTY && process.stderr.write(`Open ${url} to see it.\n`));
   child.unref();
 }

@@ -1,22 +1,30 @@
-// Shows a card in the terminal, on a screen of its own that leaves nothing behind.
+// Shows a card or an eSIM in the terminal, on a screen of its own that leaves nothing behind.
 import type { ReadStream, WriteStream } from "node:tty";
-import type { Presented, Presenter } from "../roamcard.js";
-import { type Credentials, expiry, grouped, sealedPresenter } from "./sealed.js";
+import type { EsimPresenter, Presented, Presenter } from "../roamcard.js";
+import { openEsim } from "./esim.js";
+import { expiry, grouped, sealedPresenter } from "./sealed.js";
 
 const enter = "\x1b[?1049h\x1b[2J\x1b[H";
 const leave = "\x1b[2J\x1b[?1049l";
 
-/** Shows the card on the terminal's alternate screen until a key is pressed, or for a minute. It refuses pipes and files. */
+/** Shows the card, or the eSIM, on the terminal's alternate screen until a key is pressed, or for a minute. It refuses pipes and files. */
 export function terminalPresenter({ input = process.stdin, output = process.stdout, timeoutMs = 60_000 }: {
   input?: ReadStream; output?: WriteStream; timeoutMs?: number;
-} = {}): Presenter {
-  return sealedPresenter(async (card, signal) => {
+} = {}): Presenter & EsimPresenter {
+  const shown = async (lines: string[], signal: AbortSignal | undefined): Promise<Presented> => {
     if (!input.isTTY || !output.isTTY) return { presented: false, reason: "no_terminal" };
-    return show(card, input, output, timeoutMs, signal);
-  });
+    return show(lines, input, output, timeoutMs, signal);
+  };
+  return {
+    ...sealedPresenter((card, signal) => shown([grouped(card.number), `valid to ${expiry(card)}   code ${card.securityCode}`], signal)),
+    presentEsim: async (secret, signal) => {
+      const esim = openEsim(secret);
+      return shown([esim.lpa, `SM-DP+ address ${esim.smdpAddress}`, `activation code ${esim.matchingId}`, `ICCID ${esim.iccid}`], signal);
+    },
+  };
 }
 
-function show(card: Credentials, input: ReadStream, output: WriteStream, timeoutMs: number, signal: AbortSignal | undefined): Promise<Presented> {
+function show(lines: string[], input: ReadStream, output: WriteStream, timeoutMs: number, signal: AbortSignal | undefined): Promise<Presented> {
   return new Promise((done) => {
     const end = () => {
       clearTimeout(timer);
@@ -28,6 +36,6 @@ function show(card: Credentials, input: ReadStream, output: WriteStream, timeout
     const timer = setTimeout(end, timeoutMs);
     input.setRawMode(true).resume().once("data", end);
     signal?.addEventListener("abort", end, { once: true });
-    output.write(`${enter}\r\n  ${grouped(card.number)}\r\n  valid to ${expiry(card)}   code ${card.securityCode}\r\n\r\n  Press any key to hide it.\r\n`);
+    output.write(`${enter}\r\n${lines.map((line) => `  ${line}\r\n`).join("")}\r\n  Press any key to hide it.\r\n`);
   });
 }
