@@ -117,5 +117,5 @@ const (
 var procedures = map[string]string{
 	roamcardv1connect.CardServicePurchaseCardProcedure: OpCard,
 	roamcardv1connect.CardServiceTopUpCardProcedure:    OpTopup,
-	"/roamcard.v1.EsimService/PurchaseEsim":            OpESIM,
+	roamcardv1connect.EsimServicePurchaseEsimProcedure: OpESIM,
 }

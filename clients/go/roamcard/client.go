@@ -49,6 +49,7 @@ type Config struct {
 type Client struct {
 	// The services as they are generated, with payment, sign-in and this package's errors in place.
 	Card     roamcardv1connect.CardServiceClient
+	Esim     roamcardv1connect.EsimServiceClient
 	Order    roamcardv1connect.OrderServiceClient
 	Auth     roamcardv1connect.AuthServiceClient
 	Runtime  roamcardv1connect.RuntimeServiceClient
@@ -88,6 +89,7 @@ func New(c Config) (*Client, error) {
 	client.HTTP = &http.Client{Transport: client.transport(), Timeout: c.Timeout}
 	opts := []connect.ClientOption{connect.WithProtoJSON(), connect.WithInterceptors(client.authorized(), explain())}
 	client.Card = roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, opts...)
+	client.Esim = roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, opts...)
 	client.Order = roamcardv1connect.NewOrderServiceClient(client.HTTP, client.origin, opts...)
 	client.Auth = roamcardv1connect.NewAuthServiceClient(client.HTTP, client.origin, opts...)
 	client.Runtime = roamcardv1connect.NewRuntimeServiceClient(client.HTTP, client.origin, opts...)
