@@ -190,6 +190,8 @@ func orderText(w io.Writer, o *roamcardv1.Order) {
 	row("transaction", o.GetPayment().GetTransaction())
 	row("issuance", o.GetIssuance().GetStatus())
 	row("card", o.GetIssuance().GetCardId())
+	row("eSIM", o.GetDelivery().GetStatus())
+	row("refund", first(o.GetRefund().GetTransaction(), o.GetRefund().GetStatus()))
 	row("top-up", o.GetTopup().GetStatus())
 	if t := o.GetTopup(); t != nil {
 		row("credit", dollars(t.GetCardCreditUsdCents())+" USD")
