@@ -28,6 +28,8 @@ type EsimProfile struct {
 	Reference uuid.UUID `json:"reference,omitempty"`
 	// Account holds the value of the "account" field.
 	Account string `json:"account,omitempty"`
+	// CostMicros holds the value of the "cost_micros" field.
+	CostMicros int64 `json:"cost_micros,omitempty"`
 	// SealedKey holds the value of the "sealed_key" field.
 	SealedKey string `json:"sealed_key,omitempty"`
 	// Sealed holds the value of the "sealed" field.
@@ -46,6 +48,8 @@ func (*EsimProfile) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case esimprofile.FieldSealed:
 			values[i] = new([]byte)
+		case esimprofile.FieldCostMicros:
+			values[i] = new(sql.NullInt64)
 		case esimprofile.FieldOrderID, esimprofile.FieldPlanID, esimprofile.FieldStatus, esimprofile.FieldAccount, esimprofile.FieldSealedKey:
 			values[i] = new(sql.NullString)
 		case esimprofile.FieldCreatedAt, esimprofile.FieldUpdatedAt:
@@ -102,6 +106,12 @@ func (_m *EsimProfile) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field account", values[i])
 			} else if value.Valid {
 				_m.Account = value.String
+			}
+		case esimprofile.FieldCostMicros:
+			if value, ok := values[i].(*sql.NullInt64); !ok {
+				return fmt.Errorf("unexpected type %T for field cost_micros", values[i])
+			} else if value.Valid {
+				_m.CostMicros = value.Int64
 			}
 		case esimprofile.FieldSealedKey:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -177,6 +187,9 @@ func (_m *EsimProfile) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("account=")
 	builder.WriteString(_m.Account)
+	builder.WriteString(", ")
+	builder.WriteString("cost_micros=")
+	builder.WriteString(fmt.Sprintf("%v", _m.CostMicros))
 	builder.WriteString(", ")
 	builder.WriteString("sealed_key=")
 	builder.WriteString(_m.SealedKey)

@@ -62,6 +62,20 @@ func (_c *EsimProfileCreate) SetNillableAccount(v *string) *EsimProfileCreate {
 	return _c
 }
 
+// SetCostMicros sets the "cost_micros" field.
+func (_c *EsimProfileCreate) SetCostMicros(v int64) *EsimProfileCreate {
+	_c.mutation.SetCostMicros(v)
+	return _c
+}
+
+// SetNillableCostMicros sets the "cost_micros" field if the given value is not nil.
+func (_c *EsimProfileCreate) SetNillableCostMicros(v *int64) *EsimProfileCreate {
+	if v != nil {
+		_c.SetCostMicros(*v)
+	}
+	return _c
+}
+
 // SetSealedKey sets the "sealed_key" field.
 func (_c *EsimProfileCreate) SetSealedKey(v string) *EsimProfileCreate {
 	_c.mutation.SetSealedKey(v)
@@ -147,6 +161,10 @@ func (_c *EsimProfileCreate) defaults() {
 		v := esimprofile.DefaultAccount
 		_c.mutation.SetAccount(v)
 	}
+	if _, ok := _c.mutation.CostMicros(); !ok {
+		v := esimprofile.DefaultCostMicros
+		_c.mutation.SetCostMicros(v)
+	}
 	if _, ok := _c.mutation.SealedKey(); !ok {
 		v := esimprofile.DefaultSealedKey
 		_c.mutation.SetSealedKey(v)
@@ -178,6 +196,9 @@ func (_c *EsimProfileCreate) check() error {
 	}
 	if _, ok := _c.mutation.Account(); !ok {
 		return &ValidationError{Name: "account", err: errors.New(`ent: missing required field "EsimProfile.account"`)}
+	}
+	if _, ok := _c.mutation.CostMicros(); !ok {
+		return &ValidationError{Name: "cost_micros", err: errors.New(`ent: missing required field "EsimProfile.cost_micros"`)}
 	}
 	if _, ok := _c.mutation.SealedKey(); !ok {
 		return &ValidationError{Name: "sealed_key", err: errors.New(`ent: missing required field "EsimProfile.sealed_key"`)}
@@ -243,6 +264,10 @@ func (_c *EsimProfileCreate) createSpec() (*EsimProfile, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Account(); ok {
 		_spec.SetField(esimprofile.FieldAccount, field.TypeString, value)
 		_node.Account = value
+	}
+	if value, ok := _c.mutation.CostMicros(); ok {
+		_spec.SetField(esimprofile.FieldCostMicros, field.TypeInt64, value)
+		_node.CostMicros = value
 	}
 	if value, ok := _c.mutation.SealedKey(); ok {
 		_spec.SetField(esimprofile.FieldSealedKey, field.TypeString, value)
@@ -333,6 +358,24 @@ func (u *EsimProfileUpsert) SetAccount(v string) *EsimProfileUpsert {
 // UpdateAccount sets the "account" field to the value that was provided on create.
 func (u *EsimProfileUpsert) UpdateAccount() *EsimProfileUpsert {
 	u.SetExcluded(esimprofile.FieldAccount)
+	return u
+}
+
+// SetCostMicros sets the "cost_micros" field.
+func (u *EsimProfileUpsert) SetCostMicros(v int64) *EsimProfileUpsert {
+	u.Set(esimprofile.FieldCostMicros, v)
+	return u
+}
+
+// UpdateCostMicros sets the "cost_micros" field to the value that was provided on create.
+func (u *EsimProfileUpsert) UpdateCostMicros() *EsimProfileUpsert {
+	u.SetExcluded(esimprofile.FieldCostMicros)
+	return u
+}
+
+// AddCostMicros adds v to the "cost_micros" field.
+func (u *EsimProfileUpsert) AddCostMicros(v int64) *EsimProfileUpsert {
+	u.Add(esimprofile.FieldCostMicros, v)
 	return u
 }
 
@@ -463,6 +506,27 @@ func (u *EsimProfileUpsertOne) SetAccount(v string) *EsimProfileUpsertOne {
 func (u *EsimProfileUpsertOne) UpdateAccount() *EsimProfileUpsertOne {
 	return u.Update(func(s *EsimProfileUpsert) {
 		s.UpdateAccount()
+	})
+}
+
+// SetCostMicros sets the "cost_micros" field.
+func (u *EsimProfileUpsertOne) SetCostMicros(v int64) *EsimProfileUpsertOne {
+	return u.Update(func(s *EsimProfileUpsert) {
+		s.SetCostMicros(v)
+	})
+}
+
+// AddCostMicros adds v to the "cost_micros" field.
+func (u *EsimProfileUpsertOne) AddCostMicros(v int64) *EsimProfileUpsertOne {
+	return u.Update(func(s *EsimProfileUpsert) {
+		s.AddCostMicros(v)
+	})
+}
+
+// UpdateCostMicros sets the "cost_micros" field to the value that was provided on create.
+func (u *EsimProfileUpsertOne) UpdateCostMicros() *EsimProfileUpsertOne {
+	return u.Update(func(s *EsimProfileUpsert) {
+		s.UpdateCostMicros()
 	})
 }
 
@@ -767,6 +831,27 @@ func (u *EsimProfileUpsertBulk) SetAccount(v string) *EsimProfileUpsertBulk {
 func (u *EsimProfileUpsertBulk) UpdateAccount() *EsimProfileUpsertBulk {
 	return u.Update(func(s *EsimProfileUpsert) {
 		s.UpdateAccount()
+	})
+}
+
+// SetCostMicros sets the "cost_micros" field.
+func (u *EsimProfileUpsertBulk) SetCostMicros(v int64) *EsimProfileUpsertBulk {
+	return u.Update(func(s *EsimProfileUpsert) {
+		s.SetCostMicros(v)
+	})
+}
+
+// AddCostMicros adds v to the "cost_micros" field.
+func (u *EsimProfileUpsertBulk) AddCostMicros(v int64) *EsimProfileUpsertBulk {
+	return u.Update(func(s *EsimProfileUpsert) {
+		s.AddCostMicros(v)
+	})
+}
+
+// UpdateCostMicros sets the "cost_micros" field to the value that was provided on create.
+func (u *EsimProfileUpsertBulk) UpdateCostMicros() *EsimProfileUpsertBulk {
+	return u.Update(func(s *EsimProfileUpsert) {
+		s.UpdateCostMicros()
 	})
 }
 

@@ -57,6 +57,27 @@ func (_u *EsimProfileUpdate) SetNillableAccount(v *string) *EsimProfileUpdate {
 	return _u
 }
 
+// SetCostMicros sets the "cost_micros" field.
+func (_u *EsimProfileUpdate) SetCostMicros(v int64) *EsimProfileUpdate {
+	_u.mutation.ResetCostMicros()
+	_u.mutation.SetCostMicros(v)
+	return _u
+}
+
+// SetNillableCostMicros sets the "cost_micros" field if the given value is not nil.
+func (_u *EsimProfileUpdate) SetNillableCostMicros(v *int64) *EsimProfileUpdate {
+	if v != nil {
+		_u.SetCostMicros(*v)
+	}
+	return _u
+}
+
+// AddCostMicros adds value to the "cost_micros" field.
+func (_u *EsimProfileUpdate) AddCostMicros(v int64) *EsimProfileUpdate {
+	_u.mutation.AddCostMicros(v)
+	return _u
+}
+
 // SetSealedKey sets the "sealed_key" field.
 func (_u *EsimProfileUpdate) SetSealedKey(v string) *EsimProfileUpdate {
 	_u.mutation.SetSealedKey(v)
@@ -163,6 +184,12 @@ func (_u *EsimProfileUpdate) sqlSave(ctx context.Context) (_node int, err error)
 	if value, ok := _u.mutation.Account(); ok {
 		_spec.SetField(esimprofile.FieldAccount, field.TypeString, value)
 	}
+	if value, ok := _u.mutation.CostMicros(); ok {
+		_spec.SetField(esimprofile.FieldCostMicros, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.AddedCostMicros(); ok {
+		_spec.AddField(esimprofile.FieldCostMicros, field.TypeInt64, value)
+	}
 	if value, ok := _u.mutation.SealedKey(); ok {
 		_spec.SetField(esimprofile.FieldSealedKey, field.TypeString, value)
 	}
@@ -222,6 +249,27 @@ func (_u *EsimProfileUpdateOne) SetNillableAccount(v *string) *EsimProfileUpdate
 	if v != nil {
 		_u.SetAccount(*v)
 	}
+	return _u
+}
+
+// SetCostMicros sets the "cost_micros" field.
+func (_u *EsimProfileUpdateOne) SetCostMicros(v int64) *EsimProfileUpdateOne {
+	_u.mutation.ResetCostMicros()
+	_u.mutation.SetCostMicros(v)
+	return _u
+}
+
+// SetNillableCostMicros sets the "cost_micros" field if the given value is not nil.
+func (_u *EsimProfileUpdateOne) SetNillableCostMicros(v *int64) *EsimProfileUpdateOne {
+	if v != nil {
+		_u.SetCostMicros(*v)
+	}
+	return _u
+}
+
+// AddCostMicros adds value to the "cost_micros" field.
+func (_u *EsimProfileUpdateOne) AddCostMicros(v int64) *EsimProfileUpdateOne {
+	_u.mutation.AddCostMicros(v)
 	return _u
 }
 
@@ -360,6 +408,12 @@ func (_u *EsimProfileUpdateOne) sqlSave(ctx context.Context) (_node *EsimProfile
 	}
 	if value, ok := _u.mutation.Account(); ok {
 		_spec.SetField(esimprofile.FieldAccount, field.TypeString, value)
+	}
+	if value, ok := _u.mutation.CostMicros(); ok {
+		_spec.SetField(esimprofile.FieldCostMicros, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.AddedCostMicros(); ok {
+		_spec.AddField(esimprofile.FieldCostMicros, field.TypeInt64, value)
 	}
 	if value, ok := _u.mutation.SealedKey(); ok {
 		_spec.SetField(esimprofile.FieldSealedKey, field.TypeString, value)

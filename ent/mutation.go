@@ -5065,22 +5065,24 @@ func (m *EsimPlanMutation) ResetEdge(name string) error {
 // EsimProfileMutation represents an operation that mutates the EsimProfile nodes in the graph.
 type EsimProfileMutation struct {
 	config
-	op            Op
-	typ           string
-	id            *uuid.UUID
-	order_id      *string
-	plan_id       *string
-	status        *esimprofile.Status
-	reference     *uuid.UUID
-	account       *string
-	sealed_key    *string
-	sealed        *[]byte
-	created_at    *time.Time
-	updated_at    *time.Time
-	clearedFields map[string]struct{}
-	done          bool
-	oldValue      func(context.Context) (*EsimProfile, error)
-	predicates    []predicate.EsimProfile
+	op             Op
+	typ            string
+	id             *uuid.UUID
+	order_id       *string
+	plan_id        *string
+	status         *esimprofile.Status
+	reference      *uuid.UUID
+	account        *string
+	cost_micros    *int64
+	addcost_micros *int64
+	sealed_key     *string
+	sealed         *[]byte
+	created_at     *time.Time
+	updated_at     *time.Time
+	clearedFields  map[string]struct{}
+	done           bool
+	oldValue       func(context.Context) (*EsimProfile, error)
+	predicates     []predicate.EsimProfile
 }
 
 var _ ent.Mutation = (*EsimProfileMutation)(nil)
@@ -5367,6 +5369,62 @@ func (m *EsimProfileMutation) ResetAccount() {
 	m.account = nil
 }
 
+// SetCostMicros sets the "cost_micros" field.
+func (m *EsimProfileMutation) SetCostMicros(i int64) {
+	m.cost_micros = &i
+	m.addcost_micros = nil
+}
+
+// CostMicros returns the value of the "cost_micros" field in the mutation.
+func (m *EsimProfileMutation) CostMicros() (r int64, exists bool) {
+	v := m.cost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCostMicros returns the old "cost_micros" field's value of the EsimProfile entity.
+// If the EsimProfile object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EsimProfileMutation) OldCostMicros(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCostMicros is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCostMicros requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCostMicros: %w", err)
+	}
+	return oldValue.CostMicros, nil
+}
+
+// AddCostMicros adds i to the "cost_micros" field.
+func (m *EsimProfileMutation) AddCostMicros(i int64) {
+	if m.addcost_micros != nil {
+		*m.addcost_micros += i
+	} else {
+		m.addcost_micros = &i
+	}
+}
+
+// AddedCostMicros returns the value that was added to the "cost_micros" field in this mutation.
+func (m *EsimProfileMutation) AddedCostMicros() (r int64, exists bool) {
+	v := m.addcost_micros
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetCostMicros resets all changes to the "cost_micros" field.
+func (m *EsimProfileMutation) ResetCostMicros() {
+	m.cost_micros = nil
+	m.addcost_micros = nil
+}
+
 // SetSealedKey sets the "sealed_key" field.
 func (m *EsimProfileMutation) SetSealedKey(s string) {
 	m.sealed_key = &s
@@ -5558,7 +5616,7 @@ func (m *EsimProfileMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *EsimProfileMutation) Fields() []string {
-	fields := make([]string, 0, 9)
+	fields := make([]string, 0, 10)
 	if m.order_id != nil {
 		fields = append(fields, esimprofile.FieldOrderID)
 	}
@@ -5573,6 +5631,9 @@ func (m *EsimProfileMutation) Fields() []string {
 	}
 	if m.account != nil {
 		fields = append(fields, esimprofile.FieldAccount)
+	}
+	if m.cost_micros != nil {
+		fields = append(fields, esimprofile.FieldCostMicros)
 	}
 	if m.sealed_key != nil {
 		fields = append(fields, esimprofile.FieldSealedKey)
@@ -5604,6 +5665,8 @@ func (m *EsimProfileMutation) Field(name string) (ent.Value, bool) {
 		return m.Reference()
 	case esimprofile.FieldAccount:
 		return m.Account()
+	case esimprofile.FieldCostMicros:
+		return m.CostMicros()
 	case esimprofile.FieldSealedKey:
 		return m.SealedKey()
 	case esimprofile.FieldSealed:
@@ -5631,6 +5694,8 @@ func (m *EsimProfileMutation) OldField(ctx context.Context, name string) (ent.Va
 		return m.OldReference(ctx)
 	case esimprofile.FieldAccount:
 		return m.OldAccount(ctx)
+	case esimprofile.FieldCostMicros:
+		return m.OldCostMicros(ctx)
 	case esimprofile.FieldSealedKey:
 		return m.OldSealedKey(ctx)
 	case esimprofile.FieldSealed:
@@ -5683,6 +5748,13 @@ func (m *EsimProfileMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetAccount(v)
 		return nil
+	case esimprofile.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCostMicros(v)
+		return nil
 	case esimprofile.FieldSealedKey:
 		v, ok := value.(string)
 		if !ok {
@@ -5718,13 +5790,21 @@ func (m *EsimProfileMutation) SetField(name string, value ent.Value) error {
 // AddedFields returns all numeric fields that were incremented/decremented during
 // this mutation.
 func (m *EsimProfileMutation) AddedFields() []string {
-	return nil
+	var fields []string
+	if m.addcost_micros != nil {
+		fields = append(fields, esimprofile.FieldCostMicros)
+	}
+	return fields
 }
 
 // AddedField returns the numeric value that was incremented/decremented on a field
 // with the given name. The second boolean return value indicates that this field
 // was not set, or was not defined in the schema.
 func (m *EsimProfileMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case esimprofile.FieldCostMicros:
+		return m.AddedCostMicros()
+	}
 	return nil, false
 }
 
@@ -5733,6 +5813,13 @@ func (m *EsimProfileMutation) AddedField(name string) (ent.Value, bool) {
 // type.
 func (m *EsimProfileMutation) AddField(name string, value ent.Value) error {
 	switch name {
+	case esimprofile.FieldCostMicros:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddCostMicros(v)
+		return nil
 	}
 	return fmt.Errorf("unknown EsimProfile numeric field %s", name)
 }
@@ -5783,6 +5870,9 @@ func (m *EsimProfileMutation) ResetField(name string) error {
 		return nil
 	case esimprofile.FieldAccount:
 		m.ResetAccount()
+		return nil
+	case esimprofile.FieldCostMicros:
+		m.ResetCostMicros()
 		return nil
 	case esimprofile.FieldSealedKey:
 		m.ResetSealedKey()

@@ -78,8 +78,12 @@ func init() {
 	esimprofileDescAccount := esimprofileFields[5].Descriptor()
 	// esimprofile.DefaultAccount holds the default value on creation for the account field.
 	esimprofile.DefaultAccount = esimprofileDescAccount.Default.(string)
+	// esimprofileDescCostMicros is the schema descriptor for cost_micros field.
+	esimprofileDescCostMicros := esimprofileFields[6].Descriptor()
+	// esimprofile.DefaultCostMicros holds the default value on creation for the cost_micros field.
+	esimprofile.DefaultCostMicros = esimprofileDescCostMicros.Default.(int64)
 	// esimprofileDescSealedKey is the schema descriptor for sealed_key field.
-	esimprofileDescSealedKey := esimprofileFields[6].Descriptor()
+	esimprofileDescSealedKey := esimprofileFields[7].Descriptor()
 	// esimprofile.DefaultSealedKey holds the default value on creation for the sealed_key field.
 	esimprofile.DefaultSealedKey = esimprofileDescSealedKey.Default.(string)
 	// esimprofileDescID is the schema descriptor for id field.

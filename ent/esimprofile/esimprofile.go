@@ -24,6 +24,8 @@ const (
 	FieldReference = "reference"
 	// FieldAccount holds the string denoting the account field in the database.
 	FieldAccount = "account"
+	// FieldCostMicros holds the string denoting the cost_micros field in the database.
+	FieldCostMicros = "cost_micros"
 	// FieldSealedKey holds the string denoting the sealed_key field in the database.
 	FieldSealedKey = "sealed_key"
 	// FieldSealed holds the string denoting the sealed field in the database.
@@ -44,6 +46,7 @@ var Columns = []string{
 	FieldStatus,
 	FieldReference,
 	FieldAccount,
+	FieldCostMicros,
 	FieldSealedKey,
 	FieldSealed,
 	FieldCreatedAt,
@@ -63,6 +66,8 @@ func ValidColumn(column string) bool {
 var (
 	// DefaultAccount holds the default value on creation for the "account" field.
 	DefaultAccount string
+	// DefaultCostMicros holds the default value on creation for the "cost_micros" field.
+	DefaultCostMicros int64
 	// DefaultSealedKey holds the default value on creation for the "sealed_key" field.
 	DefaultSealedKey string
 	// DefaultID holds the default value on creation for the "id" field.
@@ -124,6 +129,11 @@ func ByReference(opts ...sql.OrderTermOption) OrderOption {
 // ByAccount orders the results by the account field.
 func ByAccount(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldAccount, opts...).ToFunc()
+}
+
+// ByCostMicros orders the results by the cost_micros field.
+func ByCostMicros(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldCostMicros, opts...).ToFunc()
 }
 
 // BySealedKey orders the results by the sealed_key field.

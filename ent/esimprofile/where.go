@@ -75,6 +75,11 @@ func Account(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldEQ(FieldAccount, v))
 }
 
+// CostMicros applies equality check predicate on the "cost_micros" field. It's identical to CostMicrosEQ.
+func CostMicros(v int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEQ(FieldCostMicros, v))
+}
+
 // SealedKey applies equality check predicate on the "sealed_key" field. It's identical to SealedKeyEQ.
 func SealedKey(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldEQ(FieldSealedKey, v))
@@ -348,6 +353,46 @@ func AccountEqualFold(v string) predicate.EsimProfile {
 // AccountContainsFold applies the ContainsFold predicate on the "account" field.
 func AccountContainsFold(v string) predicate.EsimProfile {
 	return predicate.EsimProfile(sql.FieldContainsFold(FieldAccount, v))
+}
+
+// CostMicrosEQ applies the EQ predicate on the "cost_micros" field.
+func CostMicrosEQ(v int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldEQ(FieldCostMicros, v))
+}
+
+// CostMicrosNEQ applies the NEQ predicate on the "cost_micros" field.
+func CostMicrosNEQ(v int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldNEQ(FieldCostMicros, v))
+}
+
+// CostMicrosIn applies the In predicate on the "cost_micros" field.
+func CostMicrosIn(vs ...int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldIn(FieldCostMicros, vs...))
+}
+
+// CostMicrosNotIn applies the NotIn predicate on the "cost_micros" field.
+func CostMicrosNotIn(vs ...int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldNotIn(FieldCostMicros, vs...))
+}
+
+// CostMicrosGT applies the GT predicate on the "cost_micros" field.
+func CostMicrosGT(v int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldGT(FieldCostMicros, v))
+}
+
+// CostMicrosGTE applies the GTE predicate on the "cost_micros" field.
+func CostMicrosGTE(v int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldGTE(FieldCostMicros, v))
+}
+
+// CostMicrosLT applies the LT predicate on the "cost_micros" field.
+func CostMicrosLT(v int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldLT(FieldCostMicros, v))
+}
+
+// CostMicrosLTE applies the LTE predicate on the "cost_micros" field.
+func CostMicrosLTE(v int64) predicate.EsimProfile {
+	return predicate.EsimProfile(sql.FieldLTE(FieldCostMicros, v))
 }
 
 // SealedKeyEQ applies the EQ predicate on the "sealed_key" field.

@@ -50,6 +50,8 @@ const (
 	KindLoaded       Kind = "loaded"
 	KindLoadFee      Kind = "load_fee"
 	KindFeeWithdrawn Kind = "fee_withdrawn"
+	KindSold         Kind = "sold"
+	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
 	KindUnmatched    Kind = "unmatched"
 )
@@ -61,7 +63,7 @@ func (k Kind) String() string {
 // KindValidator is a validator for the "kind" field enum values. It is called by the builders before save.
 func KindValidator(k Kind) error {
 	switch k {
-	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindRefunded, KindUnmatched:
+	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched:
 		return nil
 	default:
 		return fmt.Errorf("ledgerposting: invalid enum value for kind field: %q", k)

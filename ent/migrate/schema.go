@@ -224,6 +224,7 @@ var (
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"ordered", "ready", "failed"}},
 		{Name: "reference", Type: field.TypeUUID},
 		{Name: "account", Type: field.TypeString, Default: ""},
+		{Name: "cost_micros", Type: field.TypeInt64, Default: 0},
 		{Name: "sealed_key", Type: field.TypeString, Default: ""},
 		{Name: "sealed", Type: field.TypeBytes, Nullable: true},
 		{Name: "created_at", Type: field.TypeTime},
@@ -238,7 +239,7 @@ var (
 			{
 				Name:    "esimprofile_order_id_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{EsimProfilesColumns[1], EsimProfilesColumns[8]},
+				Columns: []*schema.Column{EsimProfilesColumns[1], EsimProfilesColumns[9]},
 			},
 			{
 				Name:    "esim_profiles_reference",
@@ -248,7 +249,7 @@ var (
 			{
 				Name:    "esimprofile_sealed_key",
 				Unique:  false,
-				Columns: []*schema.Column{EsimProfilesColumns[6]},
+				Columns: []*schema.Column{EsimProfilesColumns[7]},
 			},
 		},
 	}
@@ -423,7 +424,7 @@ var (
 	LedgerPostingsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "order_id", Type: field.TypeString},
-		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "refunded", "unmatched"}},
+		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "sold", "supplied", "refunded", "unmatched"}},
 		{Name: "at", Type: field.TypeTime},
 	}
 	// LedgerPostingsTable holds the schema information for the "ledger_postings" table.
@@ -727,6 +728,7 @@ func init() {
 	}
 	EsimProfilesTable.Annotation = &entsql.Annotation{}
 	EsimProfilesTable.Annotation.Checks = map[string]string{
+		"esim_profiles_cost":   "cost_micros >= 0",
 		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
 		"esim_profiles_status": "status IN ('ordered', 'ready', 'failed')",
 	}
@@ -756,7 +758,7 @@ func init() {
 		Table: "ledger_postings",
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
-		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'refunded', 'unmatched')",
+		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'sold', 'supplied', 'refunded', 'unmatched')",
 	}
 	MutexesTable.Annotation = &entsql.Annotation{
 		Table: "mutexes",

@@ -75,6 +75,8 @@ func (EsimProfile) Fields() []ent.Field {
 		// Our reference for the supplier's order, stored before the supplier is first called.
 		field.UUID("reference", uuid.UUID{}).Immutable(),
 		field.String("account").Default(""),
+		// What the supplier charged, in millionths of a dollar; 0 while that is not known.
+		field.Int64("cost_micros").Default(0),
 		// The installation material: AES-256-GCM under the named key.
 		field.String("sealed_key").Default(""),
 		field.Bytes("sealed").Optional().Sensitive(),
@@ -98,6 +100,7 @@ func (EsimProfile) Indexes() []ent.Index {
 func (EsimProfile) Annotations() []schema.Annotation {
 	return []schema.Annotation{entsql.Checks(map[string]string{
 		"esim_profiles_status": oneOf("status", profileStatuses),
+		"esim_profiles_cost":   "cost_micros >= 0",
 		"esim_profiles_sealed": "(status = 'ready') = (sealed IS NOT NULL AND sealed_key <> '')",
 	})}
 }

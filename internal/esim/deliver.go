@@ -95,7 +95,7 @@ func (e *Esims) install(ctx context.Context, l *job.Lease, p Profile, got Purcha
 	if err != nil {
 		return order.Progress{}, err
 	}
-	p.Status, p.Account, p.Material = Ready, got.ID, sealed
+	p.Status, p.Account, p.Cost, p.Material = Ready, got.ID, max(got.Cost, 0), sealed
 	if err := e.Store.Install(ctx, l.Fence(), p); err != nil {
 		return order.Progress{}, fmt.Errorf("keep the eSIM: %w", err)
 	}

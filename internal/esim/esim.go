@@ -96,6 +96,8 @@ type Profile struct {
 	Ref Ref
 	// Account is the supplier's name for what it made; empty until it is known.
 	Account string
+	// Cost is what the supplier charged; zero while that is not known.
+	Cost money.USDC
 	// Material is the sealed installation material of a ready profile.
 	Material  Sealed
 	CreatedAt time.Time
@@ -127,7 +129,7 @@ type Store interface {
 	Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]Profile, error)
 	// Reserve stores p unless its order has a profile under this reference already, and returns that one.
 	Reserve(ctx context.Context, f job.Fence, p Profile) (Profile, error)
-	// Install makes an ordered profile ready, with its account and material. A ready one stays as it is.
+	// Install makes an ordered profile ready, with its account, cost and material, and posts the cost. A ready one stays as it is.
 	Install(ctx context.Context, f job.Fence, p Profile) error
 	// Fail makes an ordered profile failed.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error

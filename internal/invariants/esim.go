@@ -15,6 +15,8 @@ type supplierEsim struct {
 	ID        string `json:"id"`
 	Reference string `json:"reference"`
 	Status    string `json:"status"`
+	// Cost is in millionths of a dollar.
+	Cost int64 `json:"costMicros"`
 }
 
 func readSupplier(ctx context.Context, url string) (supplierBook, error) {

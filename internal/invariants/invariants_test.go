@@ -323,6 +323,14 @@ func TestEveryCheckFires(t *testing.T) {
 			r.postings = slices.Delete(r.postings, 2, 3)
 			r.entries = slices.Delete(r.entries, 6, 10)
 		}, []string{"I10"}},
+		"an eSIM":                           {func(r *records) { sellEsim(r) }, nil},
+		"an eSIM whose sale was not posted": {func(r *records) { sellEsim(r); r.entries = r.entries[:len(r.entries)-2] }, []string{"I10"}},
+		"an eSIM posted at another cost":    {func(r *records) { sellEsim(r); r.supplier.Esims[0].Cost++ }, []string{"I10"}},
+		"an eSIM that is not the buyer's yet": {func(r *records) {
+			sellEsim(r)
+			r.orders[4].Status = "operator_review"
+			r.moves[len(r.moves)-1].To = "operator_review"
+		}, []string{"I10"}},
 		"a stray nobody sent":         {func(r *records) { postStray(r, "0xdd/1", 5) }, []string{"I20"}},
 		"a payment posted as a stray": {func(r *records) { postStray(r, "0xaa/7", 25_000_000) }, []string{"I20"}},
 		"a stray of another amount": {func(r *records) {
@@ -369,6 +377,24 @@ func TestStrayMoneyIsExpectedToTheCent(t *testing.T) {
 	for _, v := range r.judge() {
 		t.Error(v)
 	}
+}
+
+// sellEsim adds an eSIM for 5.00 that Bob bought and has, and that cost 4.00.
+func sellEsim(r *records) {
+	transaction, at := "0xe1", int64(7)
+	r.orders = append(r.orders, orderRow{"ord_e", "esim", "fulfilled", bob, "key-e", 500, 4, ""})
+	r.moves = append(r.moves, moveRow{"ord_e", 1, "payment_required", "settling", "buyer"}, moveRow{"ord_e", 2, "settling", "settled", "worker"},
+		moveRow{"ord_e", 3, "settled", "provisioning", "worker"}, moveRow{"ord_e", 4, "provisioning", "fulfilled", "worker"})
+	r.payments = append(r.payments, paymentRow{"pay_e", "ord_e", "paid", usdc, bob, shop, 5_000_000, "0x0e", &transaction, &at, noon})
+	r.chain.credits = append(r.chain.credits, transfer{transaction, at, bob, 5_000_000})
+	r.chain.used = append(r.chain.used, use{transaction, at - 1, bob, "0x0e"})
+	r.profiles = append(r.profiles, profileRow{"profile_e", "ord_e", "ready", "ref-e", "esm_1"})
+	r.supplier = supplierBook{Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000}}, Executed: map[string]int{"ref-e": 1}}
+	r.jobs = append(r.jobs, jobRow{"job_e", carryJob, "pay_e", "ord_e", "succeeded", 1, 1, false},
+		jobRow{"job_ke", confirmJob, "pay_e", "ord_e", "succeeded", 1, 1, false})
+	r.posted("settled", "ord_e", entryRow{"", "treasury:usdc", 5_000_000}, entryRow{"", "customer:ord_e", -5_000_000})
+	r.posted("supplied", "ord_e", entryRow{"", "supplier:float", -4_000_000}, entryRow{"", "cost:esim", 4_000_000})
+	r.posted("sold", "ord_e", entryRow{"", "customer:ord_e", 5_000_000}, entryRow{"", "revenue:esim", -5_000_000})
 }
 
 // postStray posts money that belongs to nobody.

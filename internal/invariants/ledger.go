@@ -53,6 +53,17 @@ func ledgerIsWhatHappened(r *records) []string {
 			move((o.PriceCents-creditOf(o.PriceCents))*unitsPerCent, "revenue:load_fee", "customer:"+o.ID)
 		}
 	}
+	for _, o := range r.orders {
+		if o.Kind == "esim" && o.Status == "fulfilled" {
+			move(o.PriceCents*unitsPerCent, "revenue:esim", "customer:"+o.ID)
+		}
+	}
+	profiles := r.profilesByReference()
+	for _, e := range r.supplier.Esims {
+		if profiles[lower(e.Reference)].Status == "ready" {
+			move(e.Cost, "supplier:float", "cost:esim")
+		}
+	}
 	for _, j := range r.jobs {
 		if j.Kind == feeJob && j.Status == "succeeded" {
 			move(feeCents*unitsPerCent, "card:"+j.UniqueKey, "issuer:float")
@@ -71,6 +82,13 @@ func ledgerIsWhatHappened(r *records) []string {
 	for account := range mapsUnion(want, got) {
 		if want[account] != got[account] {
 			f.add("the ledger has %d units in %s, what happened comes to %d", got[account], account, want[account])
+		}
+	}
+	for _, o := range r.orders {
+		// A card that an operator delivered by hand is posted when it becomes active, if ever.
+		ended := o.Status == "refunded" || o.Status == "fulfilled" && o.Kind != "card_issue"
+		if owed := got["customer:"+o.ID]; ended && owed != 0 {
+			f.add("order %s is %s and the ledger has %d units in its customer's account", o.ID, o.Status, owed)
 		}
 	}
 	return f

@@ -5,11 +5,13 @@
 //
 //	has    treasury:usdc         USDC received and not sent back
 //	       issuer:float          what was taken from the issuer's float, negative: the treasury replaces it by hand
+//	       supplier:float        the same at the eSIM supplier
 //	       card:<card>           what should be on a card, before its holder spends
 //	owes   customer:<order>      paid for and not delivered; zero once the order is delivered or refunded
 //	       holder:<card>         a holder's claim to what is on the card
 //	       unmatched             USDC that arrived for no order
-//	earned revenue:issue_fee     revenue:load_fee
+//	earned revenue:issue_fee     revenue:load_fee     revenue:esim
+//	spent  cost:esim             what the supplier charged for the eSIMs it made
 //
 // A card for 25.00 and a top-up of 25.00, in dollars:
 //
@@ -26,6 +28,13 @@
 //
 //	refunded          -25.00                     +25.00
 //	unmatched          +x      and -x in unmatched
+//
+// An eSIM for 5.00 that costs 4.00:
+//
+//	                 treasury  supplier:float  cost:esim  customer  revenue:esim
+//	settled             +5.00                                -5.00
+//	supplied                            -4.00      +4.00
+//	sold                                                     +5.00         -5.00
 package ledger
 
 import (
@@ -45,6 +54,9 @@ const (
 	Float           Account = "issuer:float"
 	IssueFeeRevenue Account = "revenue:issue_fee"
 	LoadFeeRevenue  Account = "revenue:load_fee"
+	SupplierFloat   Account = "supplier:float"
+	EsimRevenue     Account = "revenue:esim"
+	EsimCost        Account = "cost:esim"
 	Strays          Account = "unmatched"
 )
 
@@ -66,13 +78,15 @@ const (
 	KindLoaded       Kind = "loaded"
 	KindLoadFee      Kind = "load_fee"
 	KindFeeWithdrawn Kind = "fee_withdrawn"
+	KindSold         Kind = "sold"
+	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
 	KindUnmatched    Kind = "unmatched"
 )
 
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindRefunded, KindUnmatched}
+	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched}
 }
 
 // ID names a posting by what it records, so that the same thing cannot be posted twice.
@@ -129,6 +143,17 @@ func FeeWithdrawn(order, card string, fee money.Cents) Posting {
 	u := fee.USDC()
 	return posting(KindFeeWithdrawn, order, order,
 		Entry{Card(card), -u}, Entry{Float, u}, Entry{Holder(card), u}, Entry{IssueFeeRevenue, -u})
+}
+
+// Supplied records what the supplier charged for the eSIM of an order, whatever becomes of the order.
+func Supplied(order string, cost money.USDC) Posting {
+	return posting(KindSupplied, order, order, Entry{SupplierFloat, -cost}, Entry{EsimCost, cost})
+}
+
+// Sold records that the eSIM of an order is its buyer's, and what was paid for it ours.
+func Sold(order string, price money.Cents) Posting {
+	u := price.USDC()
+	return posting(KindSold, order, order, Entry{Customer(order), u}, Entry{EsimRevenue, -u})
 }
 
 // Refunded records that an order's payment went back to its payer. There is at most one for an order.

@@ -41,6 +41,16 @@ func TestEveryPostingBalances(t *testing.T) {
 				Customer("o"): 0, LoadFeeRevenue: -500_000,
 			},
 		},
+		"an eSIM": {
+			[]Posting{Settled("o", 5_000_000), Supplied("o", 4_000_001), Sold("o", 500)},
+			map[Account]money.USDC{
+				Treasury: 5_000_000, SupplierFloat: -4_000_001, EsimCost: 4_000_001, Customer("o"): 0, EsimRevenue: -5_000_000,
+			},
+		},
+		"an eSIM that was made and refunded": {
+			[]Posting{Settled("o", 5_000_000), Supplied("o", 4_000_000), Refunded("o", 5_000_000)},
+			map[Account]money.USDC{Treasury: 0, SupplierFloat: -4_000_000, EsimCost: 4_000_000, Customer("o"): 0},
+		},
 		"a refund": {
 			[]Posting{Settled("o", 25_000_000), Refunded("o", 25_000_000)},
 			map[Account]money.USDC{Treasury: 0, Customer("o"): 0},
@@ -99,7 +109,7 @@ func TestWhatDoesNotBalanceIsRefused(t *testing.T) {
 func TestAPostingIsNamedByWhatItRecords(t *testing.T) {
 	seen := map[ID]bool{}
 	for _, p := range []Posting{
-		Settled("o", 1), Settled("p", 1), Loaded("o", "c", 1), LoadFee("o", 1), FeeWithdrawn("o", "c", 1), Refunded("o", 1),
+		Settled("o", 1), Settled("p", 1), Loaded("o", "c", 1), LoadFee("o", 1), FeeWithdrawn("o", "c", 1), Refunded("o", 1), Supplied("o", 1), Sold("o", 1),
 		Unmatched("0xaa", 1, 1), Unmatched("0xaa", 2, 1), Unmatched("0xab", 1, 1),
 	} {
 		if seen[p.ID] {

@@ -84,6 +84,8 @@ type Records struct {
 	// Payments are those to the payee.
 	Payments []Payment
 	Cards    []card.Card
+	// Esims are those that were made.
+	Esims    []Esim
 	Fees     []Fee
 	Postings []ledger.Posting
 }
@@ -122,6 +124,12 @@ type Payment struct {
 	Transaction x402.Hash
 	LogIndex    uint
 	Block       uint64
+}
+
+// Esim is one that its supplier made. Cost is what the supplier charged; zero when that is not known.
+type Esim struct {
+	Order order.ID
+	Cost  money.USDC
 }
 
 // Fee is the job that withdraws an issue fee.

@@ -163,6 +163,14 @@ func (c *comparison) expected() []ledger.Posting {
 		if o.Kind == order.CardTopup && o.Status == order.Fulfilled {
 			all = append(all, ledger.ToppedUp(string(o.ID), o.Topup.Card.String(), o.Topup.Credit, o.Topup.Fee)...)
 		}
+		if o.Kind == order.ESIM && o.Status == order.Fulfilled {
+			all = append(all, ledger.Sold(string(o.ID), o.Price))
+		}
+	}
+	for _, e := range c.Esims {
+		if e.Cost > 0 {
+			all = append(all, ledger.Supplied(string(e.Order), e.Cost))
+		}
 	}
 	for _, k := range c.Cards {
 		if sold(k) {

@@ -29,7 +29,7 @@ var (
 	openItem = card.Topup{Gross: 2500, Fee: 50, Credit: 2450, Card: cardID}
 )
 
-// good are the books of one buyer with a card and a top-up, both delivered, a top-up under way, and a payment that died.
+// good are the books of one buyer with a card, a top-up and an eSIM, all delivered, a top-up under way, and a payment that died.
 func good() (Records, Statement) {
 	r := Records{
 		Scan: Scan{First: 10, Next: 100, Begun: true},
@@ -37,12 +37,14 @@ func good() (Records, Statement) {
 			{ID: "ord_issue", Kind: order.CardIssue, Status: order.Fulfilled, Price: 2500},
 			{ID: "ord_topup", Kind: order.CardTopup, Status: order.Fulfilled, Price: 5000, Topup: topup},
 			{ID: "ord_open", Kind: order.CardTopup, Status: order.Provisioning, Price: 2500, Topup: openItem},
+			{ID: "ord_esim", Kind: order.ESIM, Status: order.Fulfilled, Price: 500},
 		},
 		Payments: []Payment{
 			{ID: uuid.UUID{15: 1}, Order: "ord_issue", Status: payment.Paid, Payer: alice, Value: 25_000_000, Nonce: x402.Hash{1}, Transaction: x402.Hash{0xa1}, LogIndex: 3, Block: 20},
 			{ID: uuid.UUID{15: 2}, Order: "ord_topup", Status: payment.Paid, Payer: alice, Value: 50_000_000, Nonce: x402.Hash{2}, Transaction: x402.Hash{0xa2}, LogIndex: 1, Block: 30},
 			{ID: uuid.UUID{15: 3}, Order: "ord_open", Status: payment.Paid, Payer: alice, Value: 25_000_000, Nonce: x402.Hash{3}, Transaction: x402.Hash{0xa3}, LogIndex: 1, Block: 120},
 			{ID: uuid.UUID{15: 4}, Order: "ord_issue", Status: payment.Dead, Payer: alice, Value: 25_000_000, Nonce: x402.Hash{4}},
+			{ID: uuid.UUID{15: 5}, Order: "ord_esim", Status: payment.Paid, Payer: alice, Value: 5_000_000, Nonce: x402.Hash{5}, Transaction: x402.Hash{0xa5}, LogIndex: 1, Block: 121},
 		},
 		Arrivals: []Transfer{
 			{Transaction: x402.Hash{0xa1}, LogIndex: 3, Block: 20, From: alice, Value: 25_000_000, Nonce: x402.Hash{1}},
@@ -50,12 +52,15 @@ func good() (Records, Statement) {
 			{Transaction: x402.Hash{0xb2}, LogIndex: 7, Block: 31, From: alice, Value: 50_000_000, Nonce: x402.Hash{2}},
 		},
 		Cards: []card.Card{{ID: cardID, Order: "ord_issue", Status: card.Active, Ref: cardRef, Account: "crd_1"}},
+		Esims: []Esim{{Order: "ord_esim", Cost: 4_000_000}},
 		Fees:  []Fee{{Status: job.Succeeded, Args: feeArgs}},
 	}
 	r.Postings = slices.Concat([]ledger.Posting{
 		ledger.Settled("ord_issue", 25_000_000), ledger.Loaded("ord_issue", cardID.String(), 2500), ledger.FeeWithdrawn("ord_issue", cardID.String(), 1000),
 		ledger.Settled("ord_topup", 50_000_000), ledger.Settled("ord_open", 25_000_000),
-	}, ledger.ToppedUp("ord_topup", cardID.String(), 4900, 100))
+	}, ledger.ToppedUp("ord_topup", cardID.String(), 4900, 100), []ledger.Posting{
+		ledger.Settled("ord_esim", 5_000_000), ledger.Supplied("ord_esim", 4_000_000), ledger.Sold("ord_esim", 500),
+	})
 	first := feeArgs
 	first.Version = 1
 	s := Statement{
@@ -119,10 +124,23 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 		"a paid order without a payment": {func(r *Records, _ *Statement) {
 			r.Payments[2].Status = payment.Dead
 		}, []Code{OrderWithoutPayment, PostingUnexpected}},
-		"no posting of a payment":  {func(r *Records, _ *Statement) { r.Postings = r.Postings[1:] }, []Code{PostingMissing}},
-		"no posting of a load":     {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 1, 2) }, []Code{PostingMissing}},
-		"no posting of a fee":      {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
-		"no posting of a load fee": {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 6, 7) }, []Code{PostingMissing}},
+		"no posting of a payment":      {func(r *Records, _ *Statement) { r.Postings = r.Postings[1:] }, []Code{PostingMissing}},
+		"no posting of a load":         {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 1, 2) }, []Code{PostingMissing}},
+		"no posting of a fee":          {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
+		"no posting of a load fee":     {func(r *Records, s *Statement) { r.Postings = slices.Delete(r.Postings, 6, 7) }, []Code{PostingMissing}},
+		"no posting of an eSIM":        {func(r *Records, _ *Statement) { r.Postings = r.Postings[:9] }, []Code{PostingMissing}},
+		"no posting of an eSIM's cost": {func(r *Records, _ *Statement) { r.Postings = slices.Delete(r.Postings, 8, 9) }, []Code{PostingMissing}},
+		"an eSIM of another cost":      {func(r *Records, _ *Statement) { r.Esims[0].Cost++ }, []Code{PostingDiffers}},
+		"an eSIM of another price":     {func(r *Records, _ *Statement) { r.Postings[9] = ledger.Sold("ord_esim", 501) }, []Code{PostingDiffers}},
+		"an eSIM whose cost nobody knows": {func(r *Records, _ *Statement) {
+			r.Esims[0].Cost = 0
+			r.Postings = slices.Delete(r.Postings, 8, 9)
+		}, nil},
+		"an eSIM posted and not delivered": {func(r *Records, _ *Statement) { r.Orders[3].Status = order.OperatorReview }, []Code{PostingUnexpected}},
+		"a refunded order whose eSIM was made": {func(r *Records, _ *Statement) {
+			r.Orders[3].Status = order.Refunded
+			r.Postings[9] = ledger.Refunded("ord_esim", 5_000_000)
+		}, nil},
 		"a posting nobody can explain": {func(r *Records, s *Statement) {
 			r.Postings = append(r.Postings, ledger.Refunded("ord_topup", 50_000_000))
 		}, []Code{PostingUnexpected}},
@@ -214,6 +232,7 @@ func loadOpen(s *Statement) {
 func refuseCard(r *Records) {
 	r.Cards[0].Status, r.Orders[0].Status, r.Fees = card.Failed, order.OperatorReview, nil
 	r.Postings = r.Postings[:2]
+	r.Esims = nil
 	r.Orders, r.Payments, r.Arrivals = r.Orders[:1], r.Payments[:1], r.Arrivals[:1]
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -196,9 +197,13 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
-			SetStatus(esimprofile.StatusReady).SetAccount(p.Account).SetSealedKey(p.Material.Key).SetSealed(p.Material.Box).
-			SetUpdatedAt(e.s.stamp()).Exec(ctx)
+		now := e.s.stamp()
+		n, err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
+			SetStatus(esimprofile.StatusReady).SetAccount(p.Account).SetCostMicros(int64(p.Cost)).
+			SetSealedKey(p.Material.Key).SetSealed(p.Material.Box).SetUpdatedAt(now).Save(ctx)
+		if err == nil && n > 0 && p.Cost > 0 {
+			post(tx, now, ledger.Supplied(string(p.Order), p.Cost))
+		}
 		return errors.Join(err, faultpoint.Fail("esim.before_commit"))
 	})
 }
@@ -268,7 +273,7 @@ func planOf(row *ent.EsimPlan) esim.Plan {
 func profileOf(row *ent.EsimProfile) esim.Profile {
 	return esim.Profile{
 		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status), Ref: esim.Ref(row.Reference),
-		Account: row.Account, Material: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
+		Account: row.Account, Cost: money.USDC(row.CostMicros), Material: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
 		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 }

@@ -29,8 +29,11 @@ func post(tx *ent.Tx, now time.Time, p ledger.Posting) {
 }
 
 // postDelivered queues what a delivery moved, once its order is fulfilled. The load of a new card is posted when the card becomes
-// active.
+// active, the cost of an eSIM when the eSIM is ready.
 func postDelivered(tx *ent.Tx, now time.Time, o order.Order) error {
+	if o.Kind == order.ESIM {
+		post(tx, now, ledger.Sold(string(o.ID), o.Price))
+	}
 	if o.Kind != order.CardTopup {
 		return nil
 	}

@@ -18,8 +18,11 @@ import (
 	"github.com/roamcard/roamcard/ent/migrate"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
@@ -106,6 +109,69 @@ func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 	}
 	id := string(p.Order.ID)
 	wantPosted(t, s, ledger.Settled(id, 25_990_000), ledger.Loaded(id, item.Card.String(), 2548), ledger.LoadFee(id, 51))
+}
+
+// boughtEsim is an eSIM for 5.00 that was paid for and that this test delivers. The supplier charges cost.
+func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Placement, fence job.Fence) {
+	t.Helper()
+	p = placement(uuid.NewString(), func(p *checkout.Placement) {
+		p.Order.Kind, p.Order.Price, p.Payment.Authorization.Value = order.ESIM, 500, 5_000_000
+		p.Order.Owner[5] = byte(time.Now().UnixNano())
+	})
+	fence = place(t, s, p).Job.Fence()
+	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning)); err != nil {
+		t.Fatal(err)
+	}
+	made, err := s.Esims().Reserve(t.Context(), fence, esim.Profile{
+		ID: uuid.New(), Order: p.Order.ID, Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Account, made.Cost, made.Material = "acc", cost, esim.Sealed{Key: "k", Box: []byte("box")}
+	if n := atOnce(func() error { return s.Esims().Install(t.Context(), fence, made) }); n != 10 {
+		t.Errorf("installed %d times without an error, want all", n)
+	}
+	return p, fence
+}
+
+func TestAnESIMIsPostedOnceWithItsCost(t *testing.T) {
+	for name, cost := range map[string]money.USDC{"a known cost": 4_000_001, "a cost nobody knows": 0} {
+		t.Run(name, func(t *testing.T) {
+			s := storetest.New(t)
+			p, fence := boughtEsim(t, s, cost)
+			id := string(p.Order.ID)
+			want := []ledger.Posting{ledger.Settled(id, 5_000_000)}
+			if cost > 0 {
+				want = append(want, ledger.Supplied(id, cost))
+			}
+			wantPosted(t, s, want...)
+			if n := atOnce(func() error { return s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled)) }); n != 1 {
+				t.Errorf("fulfilled %d times", n)
+			}
+			wantPosted(t, s, append(want, ledger.Sold(id, 500))...)
+		})
+	}
+}
+
+func TestAFailedESIMCostsNothing(t *testing.T) {
+	s := storetest.New(t)
+	row := claimed(t, s)
+	p := esim.Profile{ID: uuid.New(), Order: "ord_1", Plan: "pln_1", Status: esim.Ordered, Ref: esimtest.NewRef(), CreatedAt: time.Now(), UpdatedAt: time.Now()}
+	if _, err := s.Esims().Reserve(t.Context(), row.Fence(), p); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Esims().Fail(t.Context(), row.Fence(), p.ID); err != nil {
+		t.Fatal(err)
+	}
+	p.Account, p.Cost, p.Material = "acc", 1, esim.Sealed{Key: "k", Box: []byte("box")}
+	if err := s.Esims().Install(t.Context(), row.Fence(), p); err != nil {
+		t.Fatal(err)
+	}
+	wantPosted(t, s)
 }
 
 func TestADeadPaymentIsNeverPosted(t *testing.T) {
@@ -222,7 +288,10 @@ func refusedBy(err error, code string) bool {
 	return ok && pgErr.Code == code
 }
 
-// TestWhatHappenedBeforeTheLedgerIsPosted empties the ledger and lets the migration fill it again.
+// esimsBefore is the comment above the statement that posts them.
+const esimsBefore = "-- What was sold before eSIMs were posted. What the supplier charged for them is not known.\n"
+
+// TestWhatHappenedBeforeTheLedgerIsPosted empties the ledger and lets the migrations fill it again.
 func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
 	s := storetest.New(t)
 	c, a, row := activated(t, s)
@@ -245,13 +314,19 @@ func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
 		}
 	}
 	place(t, s, placement("unpaid"))
+	travel, travels := boughtEsim(t, s, 0)
+	boughtEsim(t, s, 0) // not delivered
+	if err := s.Orders().Move(t.Context(), travels, move(travel, order.Provisioning, order.Fulfilled)); err != nil {
+		t.Fatal(err)
+	}
 	want := posted(t, s)
-	if len(want) != 5 {
+	if len(want) != 8 {
 		t.Fatalf("%d postings: %v", len(want), want)
 	}
 	for _, sql := range []string{
 		"DROP TRIGGER ledger_entries_keeps_all ON ledger_entries", "DROP TRIGGER ledger_postings_keeps_all ON ledger_postings",
-		"TRUNCATE ledger_entries, ledger_postings", backfill(t),
+		"TRUNCATE ledger_entries, ledger_postings", backfill(t, "ledger_rules", "-- What happened before there was a ledger.\n"),
+		backfill(t, "esim_postings", esimsBefore), backfill(t, "esim_postings", esimsBefore), // the second finds it done
 	} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
@@ -268,10 +343,10 @@ func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
 	}
 }
 
-// backfill is the statement of the migration that posts what there is.
-func backfill(t *testing.T) string {
+// backfill is the statement of a migration that posts what there is, found under its comment.
+func backfill(t *testing.T, migration, comment string) string {
 	t.Helper()
-	files, err := fs.Glob(migrate.Files, "migrations/*_ledger_rules.sql")
+	files, err := fs.Glob(migrate.Files, "migrations/*_"+migration+".sql")
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%d migrations, %v", len(files), err)
 	}
@@ -279,7 +354,7 @@ func backfill(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, found := strings.Cut(string(text), "-- What happened before there was a ledger.\n")
+	_, after, found := strings.Cut(string(text), comment)
 	statement, _, ended := strings.Cut(after, "-- +goose Down")
 	if !found || !ended {
 		t.Fatalf("the statement is not in %s", files[0])

@@ -222,7 +222,7 @@ const (
 		WHERE id = $1 AND status = $2`
 	moveOrderSQL = `
 		UPDATE orders SET status = $3, version = version + 1, updated_at = $4, delivery = delivery + $5
-		WHERE id = $1 AND status = $2 RETURNING version, kind, item`
+		WHERE id = $1 AND status = $2 RETURNING version, kind, item, price_usd_cents`
 )
 
 // Settle implements checkout.Store.
@@ -310,7 +310,7 @@ func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) err
 		refused = 1
 	}
 	moved := order.Order{ID: m.Order}
-	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now, refused).Scan(&version, &moved.Kind, &moved.Item)
+	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now, refused).Scan(&version, &moved.Kind, &moved.Item, (*int64)(&moved.Price))
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("order %s is not %s any more", m.Order, m.From)
 	}

@@ -164,6 +164,7 @@ func (t Treasury) Records(ctx context.Context) (r reconcile.Records, err error) 
 		readAll(b, &r.Payments, scanPaid, `SELECT id, order_id, status, payer, value, nonce, coalesce(transaction, ''), coalesce(log_index, 0), coalesce(block, 0)
 			FROM payments WHERE asset = $1 AND pay_to = $2 ORDER BY id`, t.asset, t.payTo),
 		readAll(b, &r.Cards, scanCard, `SELECT id, order_id, status, reference, account FROM cards ORDER BY id`),
+		readAll(b, &r.Esims, scanEsim, `SELECT order_id, cost_micros FROM esim_profiles WHERE status = 'ready' ORDER BY id`),
 		readAll(b, &r.Fees, scanFee, `SELECT status, payload FROM jobs WHERE kind = $1 ORDER BY id`, card.FeeJob),
 		readAll(b, &r.Postings, scanPosting, `SELECT p.id, p.order_id, p.kind, p.at, array_agg(e.account ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL),
 			array_agg(e.amount ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL)
@@ -243,6 +244,10 @@ func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
 	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account)
 	c.Ref = card.Ref(ref)
 	return c, err
+}
+
+func scanEsim(row pgx.CollectableRow) (e reconcile.Esim, err error) {
+	return e, row.Scan(&e.Order, (*int64)(&e.Cost))
 }
 
 func scanFee(row pgx.CollectableRow) (f reconcile.Fee, err error) {

@@ -162,7 +162,7 @@ func (s *Store) Reserve(_ context.Context, _ job.Fence, p esim.Profile) (esim.Pr
 // Install implements esim.Store.
 func (s *Store) Install(_ context.Context, _ job.Fence, p esim.Profile) error {
 	s.leavesOrdered(p.ID, func(known *esim.Profile) {
-		known.Status, known.Account, known.Material = esim.Ready, p.Account, p.Material
+		known.Status, known.Account, known.Cost, known.Material = esim.Ready, p.Account, p.Cost, p.Material
 	})
 	return nil
 }
