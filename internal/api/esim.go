@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
@@ -94,7 +95,7 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 	if err != nil {
 		return nil, err
 	}
-	sold.Order = s.Esims.Await(ctx, sold.Order, until)
+	sold.Order = s.await(ctx, sold.Order, until)
 	orders, err := s.orders(ctx, sold)
 	if err != nil {
 		return nil, err
@@ -111,6 +112,24 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 		m.Credentials = esimCredentials(c)
 	}
 	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
+}
+
+// await waits for the eSIM of an order that is not decided yet, and counts how that ended.
+func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) order.Order {
+	pending := func() bool { return o.Status == order.Settled || o.Status == order.Provisioning }
+	if !pending() {
+		return o
+	}
+	began, outcome := s.Now(), "ended"
+	o = s.Esims.Await(ctx, o, until)
+	switch {
+	case o.Status == order.Fulfilled:
+		outcome = "delivered"
+	case pending():
+		outcome = "pending"
+	}
+	s.Metrics.Waited(ctx, outcome, s.Now().Sub(began))
+	return o
 }
 
 // ownerCalls says that a session of the order's owner came with the call.

@@ -36,7 +36,7 @@ type operation struct {
 	method, path string
 }
 
-// access is who the document lets in: anyone, session or operator.
+// access is who the document lets in: anyone, session, delivery (that or the order's token) or operator.
 func (o operation) access(t *testing.T) string {
 	t.Helper()
 	var schemes []string
@@ -48,6 +48,8 @@ func (o operation) access(t *testing.T) string {
 		return "anyone"
 	case "walletSession":
 		return "session"
+	case "deliveryToken walletSession":
+		return "delivery"
 	case "operatorToken":
 		return "operator"
 	}
@@ -97,10 +99,17 @@ type row struct {
 // rows are the operations' rows, by id. A new operation needs one.
 func (m *matrix) rows() map[string]row {
 	card, order := map[string]string{"id": m.sold.Issuance.CardID}, map[string]string{"orderId": m.sold.OrderID}
+	travels := map[string]string{"orderId": m.travels.OrderID}
 	job, unpaid := map[string]string{"id": m.job}, map[string]string{"orderId": m.unpaid}
 	anyone := row{good: 200}
 	return map[string]row{
 		"GetConfig": anyone, "GetHealth": anyone, "GetReadiness": anyone, "GetLiveness": anyone, "GetCardDiscovery": anyone, "GetTopupDiscovery": anyone,
+		"GetEsimDiscovery": anyone, "GetEsimReadiness": anyone, "ListEsimPlans": anyone,
+		"PurchaseEsim":          {body: purchaseBody("matrix"), good: 402},
+		"CreateEsimOrder":       {body: "{}", good: 200, other: 200},
+		"GetEsimOrder":          {ids: travels, good: 200, other: 404},
+		"GetEsimCredentials":    {ids: travels, good: 200, other: 404},
+		"RotateEsimToken":       {ids: travels, good: 200, other: 404},
 		"PurchaseCard":          {body: purchaseBody("matrix"), good: 402},
 		"TopUpCard":             {body: purchaseBody("matrix"), good: 402},
 		"CreateChallenge":       {body: `{"address":` + quoted(m.owner.address.String()) + `}`, good: 200},
@@ -151,6 +160,8 @@ type matrix struct {
 	owner, other, expired, revoked, analyst *buyer
 	operator                                string
 	sold                                    sold
+	// travels is the owner's eSIM, foreign another wallet's.
+	travels, foreign traveller
 	// job is the owner's fee job, unpaid an order of the owner's that waits for its payment.
 	job, unpaid string
 }
@@ -161,9 +172,11 @@ func newMatrix(t *testing.T) *matrix {
 	w := newWorld(t, plan{change: func(c *app.Config) {
 		c.Operators, c.Activity = []auth.Operator{operatorOf("ada", token)}, []x402.Address{addressOf(key)}
 	}})
-	m := &matrix{world: w, operator: token, owner: w.buyer(), other: w.pauper(), expired: w.pauper(), revoked: w.pauper(),
+	m := &matrix{world: w, operator: token, owner: w.buyer(), other: w.buyer(), expired: w.pauper(), revoked: w.pauper(),
 		analyst: &buyer{w: w, key: key, address: addressOf(key)}}
 	m.sold = m.owner.bought("matrix")
+	w.awaitEsims(nil)
+	m.travels, m.foreign = m.owner.travels("matrix-esim"), m.other.travels("matrix-esim")
 	for _, b := range []*buyer{m.other, m.expired, m.revoked, m.analyst} {
 		b.signIn()
 	}
@@ -184,6 +197,10 @@ func bearerOf(token string) map[string]string {
 	return map[string]string{"Authorization": "Bearer " + token}
 }
 
+func tokenOf(text string) map[string]string {
+	return map[string]string{"X-Esim-Delivery-Token": text}
+}
+
 // caller is one kind of caller: its header, and the wallet behind it, if any.
 type callerKind struct {
 	name   string
@@ -197,7 +214,8 @@ func (m *matrix) callers() []callerKind {
 		{"analyst", m.analyst.bearer(), m.analyst},
 		{"expired", m.expired.bearer(), nil}, {"revoked", m.revoked.bearer(), nil},
 		{"operator", bearerOf(m.operator), nil}, {"wrong operator", bearerOf("rco_" + strings.Repeat("0", 64)), nil},
-		{"delivery token", map[string]string{"X-Esim-Delivery-Token": "rcd_" + strings.Repeat("0", 43)}, nil},
+		{"delivery token", tokenOf(m.travels.Delivery.Token), nil}, {"foreign delivery token", tokenOf(m.foreign.Delivery.Token), nil},
+		{"wrong delivery token", tokenOf("rcd_" + strings.Repeat("0", 43)), nil},
 	}
 }
 
@@ -210,6 +228,10 @@ func (m *matrix) want(o operation, r row, c callerKind) (status int, code fault.
 		return r.good, "", true
 	case access == "operator":
 		return 401, fault.OperatorTokenInvalid, false
+	case access == "delivery" && c.name == "delivery token":
+		return r.good, "", true
+	case access == "delivery" && strings.HasSuffix(c.name, "delivery token"):
+		return 404, fault.OrderNotFound, false
 	case c.who == nil, o.RequiredScope == string(auth.ScopeActivity) && c.who != m.analyst:
 		return 401, fault.SessionInvalid, false
 	case c.who == m.owner, o.RequiredScope == string(auth.ScopeActivity):
@@ -227,7 +249,7 @@ func TestEveryOperationTimesEveryCaller(t *testing.T) {
 	for _, o := range operations(t) {
 		r, ok := rows[o.OperationID]
 		faces := []func(operation, row, string) request{m.byPath, m.byProcedure}
-		if !slices.Contains([]string{"Activity", "Auth", "Card", "Operator", "Order", "Runtime"}, o.Tags[0]) {
+		if !slices.Contains([]string{"Activity", "Auth", "Card", "Esim", "Operator", "Order", "Runtime"}, o.Tags[0]) {
 			// A document, or the tools: no procedure, and the same for everybody.
 			faces = faces[:1]
 			if o.method == "GET" && o.access(t) == "anyone" {
@@ -330,16 +352,19 @@ func TestTheMatrixSeesAnOpenDoor(t *testing.T) {
 	m := &matrix{world: &world{t: t}, owner: &buyer{}, other: &buyer{}, analyst: &buyer{}, expired: &buyer{}, revoked: &buyer{}}
 	session := operation{OperationID: "X", Security: []map[string]any{{"walletSession": nil}}}
 	scoped := operation{OperationID: "Y", RequiredScope: "activity", Security: session.Security}
+	delivery := operation{OperationID: "D", Security: []map[string]any{{"deliveryToken": nil}, {"walletSession": nil}}}
 	desk := operation{OperationID: "Z", Security: []map[string]any{{"operatorToken": nil}}}
 	r := row{good: 200, other: 404}
 	got := map[string]int{}
 	for _, c := range m.callers() {
-		for _, o := range []operation{session, scoped, desk} {
+		for _, o := range []operation{session, scoped, delivery, desk} {
 			got[c.name+" "+o.OperationID], _, _ = m.want(o, r, c)
 		}
 	}
 	for name, want := range map[string]int{
 		"nobody X": 401, "owner X": 200, "another wallet X": 404, "expired X": 401, "revoked X": 401, "operator X": 401, "delivery token X": 401,
+		"nobody D": 401, "owner D": 200, "another wallet D": 404, "expired D": 401, "operator D": 401,
+		"delivery token D": 200, "foreign delivery token D": 404, "wrong delivery token D": 404, "delivery token Z": 401,
 		"owner Y": 401, "analyst Y": 200, "operator Y": 401, "owner Z": 401, "analyst Z": 401, "operator Z": 200, "wrong operator Z": 401, "nobody Z": 401,
 	} {
 		if got[name] != want {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -36,7 +37,16 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 		c.MetricsAddr = "127.0.0.1:0"
 		c.Limits = limit.Rates{limit.Events: {Count: 2, Per: time.Hour}}
 	}})
+	w.awaitEsims(nil)
 	b := w.buyer()
+	terms := w.esimTerms("watched-esim")
+	var travels traveller
+	w.send(esimPurchase(nil, "watched-esim", b.esimHeader(terms))).into(t, 200, &travels)
+	var price float64
+	if err := json.Unmarshal([]byte(terms.Accepts[0].Amount), &price); err != nil {
+		t.Fatal(err)
+	}
+	held := strconv.FormatFloat(25_000_000+price, 'g', -1, 64)
 	w.send(purchase("watched", "")).into(t, 402, nil)
 	payment := header(t, b.payment())
 	w.send(purchase("watched", payment)).into(t, 200, nil)
@@ -60,7 +70,7 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 			}
 		}
 	}
-	for name, secret := range map[string]string{"the wallet": strings.ToLower(b.address.String()), "the address": "127.0.0.1", "the token": b.token, "the key": "watched"} {
+	for name, secret := range map[string]string{"the wallet": strings.ToLower(b.address.String()), "the address": "127.0.0.1", "the token": b.token, "the delivery token": travels.Delivery.Token, "the eSIM's order": travels.OrderID, "the key": "watched"} {
 		if strings.Contains(strings.ToLower(page), strings.ToLower(secret)) {
 			t.Errorf("%s is shown in the metrics", name)
 		}
@@ -69,7 +79,7 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 		`payment_settlements_total{outcome="paid",product="card_issue"} 1`, `payment_replays_total{product="card_issue"} 1`,
 		`payment_challenges_total{product="card_issue"} 1`, `order_transitions_total{from="provisioning",product="card_issue",to="fulfilled"} 1`,
 		`auth_challenges_total{outcome="verified"} 1`, `reveal_attempts_total{outcome="refused"} 1`, `activity_events_total{outcome="accepted"} 2`,
-		`http_server_rate_limited_total{class="events"} 1`, `treasury_balance{asset="USD Coin"} 2.5e+07`,
+		`http_server_rate_limited_total{class="events"} 1`, `treasury_balance{asset="USD Coin"} ` + held, `esim_inline_wait_duration_seconds_count{outcome="delivered"} 1`,
 	} {
 		if !strings.Contains(page, line+"\n") {
 			t.Errorf("%s is not shown", line)

@@ -19,7 +19,7 @@ type Metrics struct {
 	challenges, replays, settlements, transitions metric.Int64Counter
 	attempts, signIns, reveals, events, refusals  metric.Int64Counter
 
-	requests, calls metric.Float64Histogram
+	requests, calls, waits metric.Float64Histogram
 }
 
 // seconds are the boundaries of what takes from a millisecond to the longest wait.
@@ -53,6 +53,7 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 	}{
 		{&m.requests, "http.server.request.duration", "requests by route"},
 		{&m.calls, "provider.request.duration", "calls of providers"},
+		{&m.waits, "esim.inline_wait.duration", "paid requests that waited for their eSIM"},
 	} {
 		if *h.into, err = m.meter.Float64Histogram(h.name, metric.WithDescription(h.help), metric.WithUnit("s"), seconds); err != nil {
 			return nil, fmt.Errorf("make %s: %w", h.name, err)
@@ -145,6 +146,13 @@ func (m *Metrics) Asked(ctx context.Context, provider, op, outcome string, took 
 	if m != nil {
 		m.calls.Record(ctx, took.Seconds(), metric.WithAttributes(
 			attribute.String("provider", provider), attribute.String("op", op), attribute.String("outcome", outcome)))
+	}
+}
+
+// Waited counts a paid request that waited for its eSIM: delivered, ended otherwise, or answered while it is pending.
+func (m *Metrics) Waited(ctx context.Context, outcome string, took time.Duration) {
+	if m != nil {
+		m.waits.Record(ctx, took.Seconds(), metric.WithAttributes(attribute.String("outcome", outcome)))
 	}
 }
 
