@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
@@ -18,16 +18,19 @@ from pyqwest import SyncClient
 from ._gen.roamcard.v1.auth_connect import AuthServiceClientSync
 from ._gen.roamcard.v1.card_connect import CardServiceClientSync
 from ._gen.roamcard.v1.card_pb import Card, GetCardBalanceResponse
+from ._gen.roamcard.v1.esim_connect import EsimServiceClientSync
+from ._gen.roamcard.v1.esim_pb import EsimPlan
 from ._gen.roamcard.v1.order_connect import OrderServiceClientSync
 from ._gen.roamcard.v1.order_pb import Order, WatchOrderRequest, WatchOrderResponse
 from ._gen.roamcard.v1.service_connect import RuntimeServiceClientSync
 from ._gen.roamcard.v1.service_pb import GetConfigRequest
-from .core import PAID_METHODS, Answer, Authorize, Bought, Call, CallFailed, Core, Pending, Session, api_error_of, json_of, no_card, now
+from .core import PAID_METHODS, Answer, Authorize, Bought, BoughtEsim, Call, CallFailed, Core, Pending, Session, api_error_of, json_of, no_card, now
 from .core import published_of, reply_of, serving
 from .journal import Store
 from .policy import Policy, Quote
-from .presenters import Presented, Presenter
-from .programs import Do, Done, Events, Pause, Program, Published, Purchase, Read
+from .presenters import EsimPresenter, Presented, Presenter
+from .programs import Do, Done, Events, Pause, Program, Published, Purchase, Read, ReadPlan
+from .secret import Secret
 from .signers import Signer
 from .watching import Watch
 from .x402 import SIGNATURE_HEADER
@@ -67,6 +70,7 @@ class Roamcard:
             "auth": AuthServiceClientSync(url, http_client=http_client),
             "cards": CardServiceClientSync(url, http_client=http_client),
             "orders": OrderServiceClientSync(url, http_client=http_client),
+            "esims": EsimServiceClientSync(url, http_client=http_client),
         }
         self._runtime = RuntimeServiceClientSync(url, http_client=http_client)
         self._published: Published | None = None
@@ -102,6 +106,25 @@ class Roamcard:
         """Tops the wallet's card up by 25.00 to 250.00, of which a fee of 2 % is kept. Otherwise like buy_card."""
         return self._once(*self._core.top_up(amount_usd_cents, idempotency_key))
 
+    def buy_esim(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> BoughtEsim:
+        """Buys an eSIM: a plan at its published price, or the cheapest that can be had, at any price within the caps.
+
+        It is often there with the answer; otherwise watch_order tells when install_esim can show it. Otherwise like buy_card.
+        """
+        return self._once(*self._core.buy_esim(plan_id, idempotency_key))
+
+    def plans(self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None) -> list[EsimPlan]:
+        """Lists the eSIM plans that are sold, the cheapest first."""
+        return self._run(self._core.plans(country_code, type))
+
+    def esim_status(self, order_id: str, *, delivery_token: Secret[str] | None = None) -> Order:
+        """Reads an eSIM order, without its secrets, by the delivery token or the wallet's session."""
+        return self._run(self._core.esim_status(order_id, delivery_token))
+
+    def install_esim(self, order_id: str, presenter: EsimPresenter, *, delivery_token: Secret[str] | None = None) -> Presented:
+        """Shows the eSIM of a fulfilled order to a person. The caller learns whether it was seen, and nothing else."""
+        return self._run(self._core.install_esim(order_id, presenter, delivery_token))
+
     def quote_card(self) -> Quote:
         """Asks what a card costs, checks the terms, and signs nothing."""
         return self._run(self._core.quote_card())
@@ -109,6 +132,10 @@ class Roamcard:
     def quote_top_up(self, amount_usd_cents: int) -> Quote:
         """Asks what a top-up costs, checks the terms, and signs nothing."""
         return self._run(self._core.quote_top_up(amount_usd_cents))
+
+    def quote_esim(self, plan_id: str | None = None) -> Quote:
+        """Asks what an eSIM costs, checks the terms, and signs nothing."""
+        return self._run(self._core.quote_esim(plan_id))
 
     def pending(self) -> list[Pending]:
         """Purchases of this store whose outcome is not known: call again with their keys."""
@@ -183,7 +210,7 @@ class Roamcard:
         return self._run(self._core.reveal(card_id, presenter))
 
     def interceptor(self) -> PayingInterceptor:
-        """Pays for the paid methods of a generated CardServiceClientSync, by this client's rules."""
+        """Pays for the paid methods of a generated client that blocks, by this client's rules."""
         return PayingInterceptor(self)
 
     def _once(self, purchase: Purchase, program: Program[T], face: str = "client") -> T:
@@ -233,6 +260,8 @@ class Roamcard:
                 return time.sleep(seconds)
             case Read():
                 return self._read()
+            case ReadPlan(plan_id):
+                return self._run(self._core.plan_units(plan_id))
             case Authorize(stale):
                 return self._authorize(stale)
         raise AssertionError(effect)
@@ -269,7 +298,7 @@ class Roamcard:
 
 
 class PayingInterceptor:
-    """Pays for the paid methods of CardService. Everything else passes by."""
+    """Pays for the paid methods of every service. Everything else passes by."""
 
     def __init__(self, client: Roamcard) -> None:
         self._client = client
@@ -278,8 +307,8 @@ class PayingInterceptor:
         self, call_next: Callable[[Any, RequestContext[Any, Any]], Any], request: Message[Any], ctx: RequestContext[Any, Any]
     ) -> Any:
         """Implements UnaryInterceptorSync."""
-        name = ctx.method.name
-        if ctx.method.service_name != "roamcard.v1.CardService" or name not in PAID_METHODS or SIGNATURE_HEADER in ctx.request_headers:
+        name = f"{ctx.method.service_name}/{ctx.method.name}"
+        if name not in PAID_METHODS or SIGNATURE_HEADER in ctx.request_headers:
             return call_next(request, ctx)
         purchase = self._client._core.purchase(name, request.idempotency_key, json_of(request))  # type: ignore[attr-defined]
 

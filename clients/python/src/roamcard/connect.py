@@ -6,6 +6,9 @@ from ._gen.roamcard.v1.auth_pb import *  # noqa: F403
 from ._gen.roamcard.v1.card_connect import CardServiceClient as CardServiceClient
 from ._gen.roamcard.v1.card_connect import CardServiceClientSync as CardServiceClientSync
 from ._gen.roamcard.v1.card_pb import *  # noqa: F403
+from ._gen.roamcard.v1.esim_connect import EsimServiceClient as EsimServiceClient
+from ._gen.roamcard.v1.esim_connect import EsimServiceClientSync as EsimServiceClientSync
+from ._gen.roamcard.v1.esim_pb import *  # noqa: F403
 from ._gen.roamcard.v1.order_connect import OrderServiceClient as OrderServiceClient
 from ._gen.roamcard.v1.order_connect import OrderServiceClientSync as OrderServiceClientSync
 from ._gen.roamcard.v1.order_pb import *  # noqa: F403

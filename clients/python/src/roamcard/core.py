@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 import uuid
@@ -24,15 +25,23 @@ from ._gen.roamcard.v1.card_pb import (
     RevealCardRequest,
     TopUpCardRequest,
 )
-from ._gen.roamcard.v1.order_pb import GetOrderRequest, ListOrdersRequest, ListOrdersResponse, Order
+from ._gen.roamcard.v1.esim_pb import (
+    EsimPlan,
+    GetEsimCredentialsRequest,
+    GetEsimOrderRequest,
+    ListEsimPlansRequest,
+    PurchaseEsimRequest,
+)
+from ._gen.roamcard.v1.order_pb import EsimCredentials, GetOrderRequest, ListOrdersRequest, ListOrdersResponse, Order
 from ._gen.roamcard.v1.problem_pb import Problem
 from ._gen.roamcard.v1.service_pb import GetConfigResponse
-from .errors import ApiError, RevealError, RoamcardError, UnauthorizedError, WrongField, api_error_type
+from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, UnauthorizedError, WrongField, api_error_type
 from .journal import Journal, MemoryStore, Store
 from .messages import Purpose, scheme_of, sign_challenge
 from .policy import Policy, Quote
-from .presenters import Presented, Presenter
+from .presenters import EsimPresenter, Presented, Presenter
 from .programs import Do, Done, Events, Payer, Program, Published, Purchase, Refused, Send, Unclear, is_unclear
+from .secret import Secret
 from .signers import Signer
 from .x402 import REQUIRED_HEADER, RESPONSE_HEADER, SIGNATURE_HEADER, Receipt, decode_receipt, proves_dead
 
@@ -40,8 +49,16 @@ T = TypeVar("T")
 
 CARD_PATH = "/api/card/purchase"
 TOPUP_PATH = "/api/card/topup"
-PAID_METHODS: Mapping[str, str] = {"PurchaseCard": CARD_PATH, "TopUpCard": TOPUP_PATH}
-"""The methods of CardService that cost something, and the documented path of each."""
+ESIM_PATH = "/api/esim/purchase"
+PURCHASE_CARD = "roamcard.v1.CardService/PurchaseCard"
+TOP_UP_CARD = "roamcard.v1.CardService/TopUpCard"
+PURCHASE_ESIM = "roamcard.v1.EsimService/PurchaseEsim"
+PAID_METHODS: Mapping[str, str] = {PURCHASE_CARD: CARD_PATH, TOP_UP_CARD: TOPUP_PATH, PURCHASE_ESIM: ESIM_PATH}
+"""The methods that cost something, and the documented path of each."""
+_PAID_CALLS = {PURCHASE_CARD: ("cards", "purchase_card"), TOP_UP_CARD: ("cards", "top_up_card"), PURCHASE_ESIM: ("esims", "purchase_esim")}
+"""How the generated clients name them."""
+_DELIVERY_HEADER = "x-esim-delivery-token"
+"""Stands for a session where an eSIM order is read."""
 
 _SESSION_MARGIN = 60
 """How many seconds before its end a session is no longer used."""
@@ -56,6 +73,16 @@ class Bought:
     replayed: bool
     """Whether the order was paid by an earlier request."""
     receipt: Receipt | None
+
+
+@dataclass(frozen=True)
+class BoughtEsim(Bought):
+    """A paid eSIM. Its secrets are not in the order."""
+
+    delivery_token: Secret[str] | None
+    """Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as well."""
+    credentials: Secret[EsimCredentials] | None
+    """The eSIM itself, when it was ready in time: otherwise see install_esim."""
 
 
 @dataclass(frozen=True)
@@ -124,26 +151,70 @@ class Core:
 
     def buy_card(self, key: str | None) -> tuple[Purchase, Program[Bought]]:
         key = key or _new_key()
-        return self._buy("PurchaseCard", "purchase_card", PurchaseCardRequest(idempotency_key=key), {"idempotencyKey": key})
+        return self._buy(PURCHASE_CARD, PurchaseCardRequest(idempotency_key=key), {"idempotencyKey": key})
 
     def top_up(self, cents: int, key: str | None) -> tuple[Purchase, Program[Bought]]:
         key = key or _new_key()
         request = {"amountUsdCents": cents, "idempotencyKey": key}
-        return self._buy("TopUpCard", "top_up_card", TopUpCardRequest(amount_usd_cents=cents, idempotency_key=key), request)
+        return self._buy(TOP_UP_CARD, TopUpCardRequest(amount_usd_cents=cents, idempotency_key=key), request)
+
+    def buy_esim(self, plan_id: str | None, key: str | None) -> tuple[Purchase, Program[BoughtEsim]]:
+        key = key or _new_key()
+        purchase, program = self._buy(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=plan_id, idempotency_key=key), _esim_request(plan_id, key))
+
+        def parted() -> Program[BoughtEsim]:
+            bought = yield from program
+            # What a call of the same purchase at the same time is given stays whole.
+            order = copy.deepcopy(bought.order)
+            credentials, token = order.credentials, order.delivery.token if order.delivery else None
+            order.credentials = None
+            if order.delivery:
+                order.delivery.clear_field("token")
+            return BoughtEsim(
+                order, bought.idempotency_key, bought.replayed, bought.receipt, Secret(token) if token else None, Secret(credentials) if credentials else None
+            )
+
+        return purchase, parted()
+
+    def quote_esim(self, plan_id: str | None) -> Program[Quote]:
+        key = _new_key()
+        return self._quote(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=plan_id, idempotency_key=key), _esim_request(plan_id, key))
+
+    def plans(self, country_code: str | None, type: str | None) -> Program[list[EsimPlan]]:
+        answer = (yield from _call("esims", "list_esim_plans", ListEsimPlansRequest(country_code=country_code, type=type))).message
+        return list(answer.plans)
+
+    def plan_units(self, plan_id: str) -> Program[int]:
+        """What a plan costs now, in USDC's smallest unit."""
+        plans = yield from self.plans(None, None)
+        for plan in plans:
+            if plan.plan_id == plan_id:
+                return int(plan.amount)
+        raise TermsMismatchError(f"no plan {plan_id} is published; nothing was signed")
+
+    def esim_status(self, order_id: str, token: Secret[str] | None) -> Program[Order]:
+        answer = yield from _delivered("get_esim_order", GetEsimOrderRequest(order_id=order_id), token)
+        order: Order = _present(answer.order)
+        return order
+
+    def install_esim(self, order_id: str, presenter: EsimPresenter, token: Secret[str] | None) -> Program[Presented]:
+        answer = yield from _delivered("get_esim_credentials", GetEsimCredentialsRequest(order_id=order_id), token)
+        credentials: Secret[EsimCredentials] = Secret(_present(answer.credentials))
+        presented: Presented = yield Do(lambda: presenter.present_esim(credentials))
+        return presented
 
     def quote_card(self) -> Program[Quote]:
         key = _new_key()
-        purchase = self.purchase("PurchaseCard", key, {"idempotencyKey": key})
-        return serving(self.payer.quote(purchase), _sending("purchase_card", PurchaseCardRequest(idempotency_key=key)))
+        return self._quote(PURCHASE_CARD, PurchaseCardRequest(idempotency_key=key), {"idempotencyKey": key})
 
     def quote_top_up(self, cents: int) -> Program[Quote]:
         key = _new_key()
-        purchase = self.purchase("TopUpCard", key, {"amountUsdCents": cents, "idempotencyKey": key})
-        return serving(self.payer.quote(purchase), _sending("top_up_card", TopUpCardRequest(amount_usd_cents=cents, idempotency_key=key)))
+        request = {"amountUsdCents": cents, "idempotencyKey": key}
+        return self._quote(TOP_UP_CARD, TopUpCardRequest(amount_usd_cents=cents, idempotency_key=key), request)
 
     def purchase(self, name: str, key: str, request: Mapping[str, Any]) -> Purchase:
-        """The purchase that a paid method of CardService makes."""
-        return Purchase(PAID_METHODS[name], key, request, f"{self.origin}/roamcard.v1.CardService/{name}")
+        """The purchase that a paid method makes."""
+        return Purchase(PAID_METHODS[name], key, request, f"{self.origin}/{name}")
 
     def pending(self) -> list[Pending]:
         mine = self.signer.address.lower()
@@ -206,11 +277,15 @@ class Core:
         until = session.expires_at.to_datetime().replace(tzinfo=timezone.utc).timestamp() if session.expires_at else 0
         return Session(f"Bearer {session.access_token}", until - _SESSION_MARGIN)
 
-    def _buy(self, name: str, method: str, message: Message[Any], request: Mapping[str, Any]) -> tuple[Purchase, Program[Bought]]:
+    def _quote(self, name: str, message: Message[Any], request: Mapping[str, Any]) -> Program[Quote]:
+        purchase = self.purchase(name, str(request["idempotencyKey"]), request)
+        return serving(self.payer.quote(purchase), _sending(name, message))
+
+    def _buy(self, name: str, message: Message[Any], request: Mapping[str, Any]) -> tuple[Purchase, Program[Bought]]:
         purchase = self.purchase(name, str(request["idempotencyKey"]), request)
 
         def program() -> Program[Bought]:
-            answer: Answer = yield from serving(self.payer.pay(purchase), _sending(method, message))
+            answer: Answer = yield from serving(self.payer.pay(purchase), _sending(name, message))
             order: Order = _present(answer.message.order)
             return Bought(order, purchase.key, bool(order.replayed), decode_receipt(answer.headers.get(RESPONSE_HEADER)))
 
@@ -278,10 +353,12 @@ def no_card(order_id: str) -> RoamcardError:
     return RoamcardError(f"no card comes of order {order_id} by itself, or not in time; look at its status")
 
 
-def _sending(method: str, message: Message[Any]) -> Callable[[str | None], Program[Any]]:
+def _sending(name: str, message: Message[Any]) -> Callable[[str | None], Program[Any]]:
+    service, method = _PAID_CALLS[name]
+
     def send(payment: str | None) -> Program[Done[Answer] | Refused | Unclear]:
         try:
-            answer = yield Call("cards", method, message, {SIGNATURE_HEADER: payment} if payment else {})
+            answer = yield Call(service, method, message, {SIGNATURE_HEADER: payment} if payment else {})
         except CallFailed as failed:
             return reply_of(failed.error, failed.headers)
         return Done(answer)
@@ -295,6 +372,17 @@ def _call(service: str, method: str, request: Message[Any], headers: Mapping[str
     except CallFailed as failed:
         raise api_error_of(failed.error) from failed.error
     return answer
+
+
+def _delivered(method: str, request: Message[Any], token: Secret[str] | None) -> Program[Any]:
+    """Calls what belongs to an owner or to the holder of a delivery token."""
+    if token is None:
+        return (yield from _owned("esims", method, request))
+    return (yield from _call("esims", method, request, {_DELIVERY_HEADER: token.reveal()})).message
+
+
+def _esim_request(plan_id: str | None, key: str) -> dict[str, str]:
+    return {"idempotencyKey": key, **({} if plan_id is None else {"planId": plan_id})}
 
 
 def _owned(service: str, method: str, request: Message[Any]) -> Program[Any]:

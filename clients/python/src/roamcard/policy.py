@@ -87,7 +87,8 @@ class Expected:
     pay_to: str
     domain: tuple[str, str]
     """The published name and version of the asset's EIP-712 domain."""
-    amount: int
+    amount: int | None
+    """None when only the caps decide."""
 
 
 def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
         ("payee", pay_to, expected.pay_to, same_address(pay_to, expected.pay_to)),
         ("resource", terms.resource["url"], expected.resource, terms.resource["url"] == expected.resource),
         ("signing domain", extra, expected.domain, (extra.get("name"), extra.get("version")) == expected.domain),
-        ("amount", offer["amount"], expected.amount, bool(re.fullmatch("[0-9]{1,18}", offer["amount"])) and int(offer["amount"]) == expected.amount),
+        ("amount", offer["amount"], expected.amount or "a whole number of units", _is_amount(offer["amount"], expected.amount)),
     )
     for what, got, want, fits in facts:
         if not fits:
@@ -113,3 +114,7 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
     if type(seconds) is not int or not 0 < seconds <= _MAX_WINDOW:
         raise TermsMismatchError(f"the 402 names a payment window of {seconds} seconds; nothing was signed")
     return offer
+
+
+def _is_amount(text: str, expected: int | None) -> bool:
+    return re.fullmatch("[1-9][0-9]{0,17}", text) is not None and expected in (None, int(text))

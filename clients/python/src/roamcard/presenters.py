@@ -1,4 +1,4 @@
-"""Showing a card to a person, and keeping it from everybody else, the caller included."""
+"""Showing a card or an eSIM to a person, and keeping it from everybody else, the caller included."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from ._gen.roamcard.v1.order_pb import EsimCredentials
 from .errors import RevealError
+from .secret import Secret
 
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM"
 """The HPKE suite as the service names it."""
@@ -54,6 +56,13 @@ class Presenter(Protocol):
     """Shows cards to a person."""
 
     def prepare(self) -> Showing: ...
+
+
+class EsimPresenter(Protocol):
+    """Shows eSIMs to a person."""
+
+    def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
+        """Shows it, and returns when that is over. It blocks."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -112,10 +121,10 @@ def _expand(suite: bytes, key: bytes, label: bytes, info: bytes, length: int) ->
 
 
 class PagePresenter:
-    """Shows the card in a page that this process serves on loopback, one time.
+    """Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, one time.
 
     Its address cannot be guessed and is gone after the first view, or after a minute. `open` takes it to the person: the
-    system's browser when None. Whoever has the address can see the card once, so give it to nobody but the person.
+    system's browser when None. Whoever has the address can see the page once, so give it to nobody but the person.
     """
 
     def __init__(self, open: Callable[[str], object] | None = None, timeout: float = 60) -> None:
@@ -126,15 +135,22 @@ class PagePresenter:
         """A key pair for one card."""
         return _Sealed(self._view)
 
+    def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
+        """Shows an eSIM."""
+        return self._show(_esim_html(_opened(esim)))
+
     def _view(self, card: _Card) -> Presented:
-        page = _Page(card)
+        return self._show(_card_html(card))
+
+    def _show(self, html: str) -> Presented:
+        page = _Page(html)
         serving = threading.Thread(target=page.serve_forever, daemon=True)
         serving.start()
         try:
             self._open(page.url)
             seen = page.seen.wait(self._timeout)
         finally:
-            page.card = None
+            page.html = None
             # The first view is answered; a browser that asks again a little later still hears that it is over.
             threading.Timer(1.5, page.shutdown_and_close).start()
         return Presented(True) if seen else Presented(False, "timeout")
@@ -143,20 +159,20 @@ class PagePresenter:
 class _Page(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, card: _Card) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__(("127.0.0.1", 0), _PageHandler)
-        self.card: _Card | None = card
+        self.html: str | None = html
         self.host = f"127.0.0.1:{self.server_address[1]}"
         self.path = "/" + secrets.token_urlsafe(24)
         self.url = f"http://{self.host}{self.path}"
         self.seen = threading.Event()
         self._taking = threading.Lock()
 
-    def take(self) -> _Card | None:
-        """The card, for the first who asks."""
+    def take(self) -> str | None:
+        """The page, for the first who asks."""
         with self._taking:
-            card, self.card = self.card, None
-            return card
+            html, self.html = self.html, None
+            return html
 
     def shutdown_and_close(self) -> None:
         self.shutdown()
@@ -171,10 +187,10 @@ class _PageHandler(BaseHTTPRequestHandler):
         site = self.headers.get("Sec-Fetch-Site", "none")
         if self.path != self.server.path or self.headers.get("Host") != self.server.host or site not in ("none", "same-origin"):
             return self._answer(404, "text/plain", "")
-        card = self.server.take()
-        if card is None:
-            return self._answer(410, "text/plain", "This card was shown already.\n")
-        self._answer(200, "text/html", _html(card))
+        html = self.server.take()
+        if html is None:
+            return self._answer(410, "text/plain", "This was shown already.\n")
+        self._answer(200, "text/html", html)
         self.server.seen.set()
 
     def _answer(self, status: int, kind: str, text: str) -> None:
@@ -191,25 +207,48 @@ class _PageHandler(BaseHTTPRequestHandler):
 
 _HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
 
 
-def _html(card: _Card) -> str:
-    # The parts are checked to be digits, so nothing has to be escaped.
-    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Your card</title>
+# What the pages show needs no escaping: the parts are checked to be what they should.
+
+
+def _card_html(card: _Card) -> str:
+    parts = f"<dt>Number</dt><dd>{card.grouped}</dd><dt>Valid to</dt><dd>{card.expiry}</dd><dt>Code</dt><dd>{card.security_code}</dd>"
+    return _page("Your card", f"<dl>{parts}</dl>")
+
+
+def _esim_html(esim: EsimCredentials) -> str:
+    parts = f"<dt>SM-DP+ address</dt><dd>{esim.smdp_address}</dd><dt>Activation code</dt><dd>{esim.matching_id}</dd><dt>ICCID</dt><dd>{esim.iccid}</dd>"
+    return _page("Your eSIM", f'<img src="{esim.qr_png}" alt="{esim.lpa}" width="300"><dl>{parts}</dl>')
+
+
+def _opened(secret: Secret[EsimCredentials]) -> EsimCredentials:
+    """The eSIM, when its parts are what a page and a terminal can show as they are."""
+    esim = secret.reveal()
+    parts = re.fullmatch(r"LPA:1\$([A-Za-z0-9.-]+)\$([A-Za-z0-9.-]*)", esim.lpa)
+    picture = re.fullmatch("data:image/png;base64,[A-Za-z0-9+/=]+", esim.qr_png)
+    if not parts or parts.groups() != (esim.smdp_address, esim.matching_id) or not re.fullmatch("[0-9]{18,22}", esim.iccid) or not picture:
+        # The reason could quote the code.
+        raise RevealError("what came is not an eSIM")
+    return esim
+
+
+def _page(title: str, content: str) -> str:
+    return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <style>body{{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}}main{{border:1px solid;border-radius:1rem;padding:2rem}}
 dd{{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}}p{{max-width:26rem}}</style>
-<main><dl><dt>Number</dt><dd>{card.grouped}</dd><dt>Valid to</dt><dd>{card.expiry}</dd><dt>Code</dt><dd>{card.security_code}</dd></dl>
+<main>{content}
 <p>Shown once. Close this window when you are done; it cannot be loaded again.</p></main></html>
 """
 
 
 class TerminalPresenter:
-    """Shows the card on the terminal's alternate screen until Enter is pressed, or for a minute. It refuses pipes and files."""
+    """Shows the card, or the eSIM, on the terminal's alternate screen until Enter is pressed, or for a minute. It refuses pipes and files."""
 
     def __init__(self, input: TextIO | None = None, output: TextIO | None = None, timeout: float = 60) -> None:
         self._input = input or sys.stdin
@@ -220,12 +259,19 @@ class TerminalPresenter:
         """A key pair for one card."""
         return _Sealed(self._view)
 
+    def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
+        """Shows an eSIM."""
+        open = _opened(esim)
+        return self._show(open.lpa, f"SM-DP+ address {open.smdp_address}", f"activation code {open.matching_id}", f"ICCID {open.iccid}")
+
     def _view(self, card: _Card) -> Presented:
+        return self._show(card.grouped, f"valid to {card.expiry}   code {card.security_code}")
+
+    def _show(self, *lines: str) -> Presented:
         if not self._input.isatty() or not self._output.isatty():
             return Presented(False, "no_terminal")
-        self._output.write(
-            f"\x1b[?1049h\x1b[2J\x1b[H\n  {card.grouped}\n  valid to {card.expiry}   code {card.security_code}\n\n  Press Enter to hide it.\n"
-        )
+        shown = "".join(f"  {line}\n" for line in lines)
+        self._output.write(f"\x1b[?1049h\x1b[2J\x1b[H\n{shown}\n  Press Enter to hide it.\n")
         self._output.flush()
         try:
             if select.select([self._input], [], [], self._timeout)[0]:

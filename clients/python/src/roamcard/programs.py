@@ -94,6 +94,13 @@ class Read:
     """Read what the service publishes about payments. Gives a Published."""
 
 
+@dataclass(frozen=True)
+class ReadPlan:
+    """Read what a plan of the catalogue costs now. Gives USDC's smallest units."""
+
+    plan_id: str
+
+
 Program: TypeAlias = Generator[Any, Any, T]
 
 
@@ -124,10 +131,13 @@ class Purchase:
         """A digest of the request in one spelling; a key belongs to it for good."""
         return hashlib.sha256(json.dumps(self.request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
-    def price(self, published: Published) -> int:
-        """What the service has to ask for, in USDC's smallest unit."""
+    def price(self, published: Published) -> Program[int | None]:
+        """What the service has to ask for, in USDC's smallest unit; None when only the caps decide."""
         if self.operation == "/api/card/purchase":
             return units_of_cents(published.card_cents)
+        if self.operation == "/api/esim/purchase":
+            plan: str | None = self.request.get("planId")
+            return None if plan is None else (yield ReadPlan(plan))
         return units_of_cents(int(self.request.get("amountUsdCents", published.default_topup_cents)))
 
 
@@ -201,7 +211,8 @@ class Payer:
     def _check(self, purchase: Purchase, terms: Terms) -> Program[tuple[Quote, dict[str, Any]]]:
         published: Published = yield Read()
         pay_to = self.policy.pay_to or published.pay_to
-        offer = check_terms(self.policy, terms, Expected(purchase.resource, pay_to, published.domain, purchase.price(published)))
+        price = yield from purchase.price(published)
+        offer = check_terms(self.policy, terms, Expected(purchase.resource, pay_to, published.domain, price))
         if self.policy.pay_to is None:
             yield Do(lambda: self.journal.pin_payee(self.origin, offer["payTo"]))
         amount = int(offer["amount"])

@@ -68,4 +68,5 @@ class Watch:
 
 def _state_of(order: Order) -> tuple[str, ...]:
     """What a watcher wants to hear about when it changes."""
-    return order.status, order.issuance.status if order.issuance else "", order.topup.status if order.topup else ""
+    parts = (order.issuance, order.topup, order.delivery)
+    return order.status, *(part.status if part else "" for part in parts)

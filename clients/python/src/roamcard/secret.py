@@ -1,0 +1,26 @@
+"""Values that must not end in a log."""
+
+from __future__ import annotations
+
+from typing import Generic, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+
+class Secret(Generic[T]):
+    """A value that shows itself as "[redacted]", and cannot be pickled."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value = value
+
+    def reveal(self) -> T:
+        """The value itself. Hand it to nobody but who it is for."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return "[redacted]"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret is not written down")
