@@ -8,7 +8,6 @@ import (
 
 	"github.com/boombuler/barcode/qr"
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -61,20 +60,15 @@ func (b *buyer) esimBuy() *cobra.Command {
 			if len(args) == 1 {
 				plan = args[0]
 			}
-			o, err := client.BuyESIM(cmd.Context(), plan, key)
+			bought, err := client.BuyESIM(cmd.Context(), plan, key)
 			if err != nil {
 				return err
 			}
 			// What installs the eSIM is shown by `esim install` alone, and never in passing.
-			o = proto.CloneOf(o)
-			o.Credentials = nil
-			if o.GetDelivery() != nil {
-				o.Delivery.Token = nil
-			}
-			if err := b.showOrder(cmd, o); err != nil || b.asJSON {
+			if err := b.showOrder(cmd, bought.Order); err != nil || b.asJSON {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n", o.GetOrderId())
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n", bought.Order.GetOrderId())
 			return err
 		}),
 	}

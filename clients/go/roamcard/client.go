@@ -229,7 +229,7 @@ func (c *Client) WaitUntilActive(ctx context.Context, orderID string) (cardID st
 
 // stateOf is what may change about an order.
 func stateOf(o *roamcardv1.Order) string {
-	return o.GetStatus() + " " + o.GetIssuance().GetStatus() + " " + o.GetTopup().GetStatus()
+	return strings.Join([]string{o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus(), o.GetDelivery().GetStatus()}, " ")
 }
 
 func final(status string) bool {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"math"
 	"net/http"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -139,38 +137,6 @@ func TestABuyersStory(t *testing.T) {
 		t.Errorf("USDC %s; expected to pay twice 25.00", got)
 	}
 	revealOnPage(t, ctx, c, card)
-	buyESIM(t, ctx, c, r, signer)
-}
-
-// buyESIM buys a plan, loses the answer, and gets the same eSIM for one payment.
-func buyESIM(t *testing.T, ctx context.Context, c *roamcard.Client, r app.Ready, signer roamcard.Signer) {
-	t.Helper()
-	plans, err := c.Plans(ctx, "jp")
-	if err != nil || len(plans) == 0 {
-		t.Fatalf("%d plans, %v", len(plans), err)
-	}
-	before := spent(t, r, signer, "")
-	for attempt := range 2 {
-		o, err := c.BuyESIM(ctx, plans[0].GetPlanId(), "travel")
-		if err != nil || o.GetReplayed() != (attempt == 1) || o.GetAmountUsdCents() != plans[0].GetPriceUsdCents() {
-			t.Fatalf("attempt %d: %v, replayed %v, %d cents", attempt, err, o.GetReplayed(), o.GetAmountUsdCents())
-		}
-		if err := c.WatchOrder(ctx, o.GetOrderId(), func(*roamcardv1.Order) bool { return true }); err != nil {
-			t.Fatal(err)
-		}
-		got, err := c.Credentials(ctx, o.GetOrderId())
-		if err != nil || !strings.HasPrefix(got.GetLpa(), "LPA:1$") {
-			t.Fatalf("credentials: %v", err)
-		}
-	}
-	was, err1 := strconv.ParseFloat(before, 64)
-	now, err2 := strconv.ParseFloat(spent(t, r, signer, ""), 64)
-	if err := errors.Join(err1, err2); err != nil {
-		t.Fatal(err)
-	}
-	if paid := math.Round((was - now) * 100); paid != float64(plans[0].GetPriceUsdCents()) {
-		t.Errorf("paid %v cents; expected %d once", paid, plans[0].GetPriceUsdCents())
-	}
 }
 
 // revealOnPage looks at the card where a person would, and checks that it shows once.

@@ -64,13 +64,6 @@ type Events struct {
 	Settled func(key, transaction string)
 }
 
-type amountKey struct{}
-
-// expecting pins the price of the call made with ctx.
-func expecting(ctx context.Context, c Cents) context.Context {
-	return context.WithValue(ctx, amountKey{}, c)
-}
-
 // RoundTrip implements http.RoundTripper.
 func (p *Payer) RoundTrip(req *http.Request) (*http.Response, error) {
 	next := p.next()
@@ -187,31 +180,6 @@ func (p *Payer) authorize(c call, o offer, attempt int) (Entry, error) {
 		Key: c.key, Body: c.digest, Header: header, Amount: o.cents(), Attempt: attempt,
 		SignedAt: now.UTC(), ValidBefore: time.Unix(int64(a.ValidBefore), 0).UTC(), State: Signed,
 	}, nil
-}
-
-func (p *Payer) pins(ctx context.Context, c call) (pins, error) {
-	pinned := pins{resource: c.req.URL}
-	pinned.amount, _ = ctx.Value(amountKey{}).(Cents)
-	asset, payTo := p.Policy.Asset, p.Policy.PayTo
-	if asset == "" {
-		asset = BaseUSDC
-	}
-	if payTo == "" {
-		if p.PayTo == nil {
-			return pins{}, fmt.Errorf("%w: no payee is pinned", ErrPolicyDenied)
-		}
-		var err error
-		if payTo, err = p.PayTo(ctx); err != nil {
-			return pins{}, fmt.Errorf("find the published payee: %w", err)
-		}
-	}
-	var err1, err2 error
-	pinned.asset, err1 = x402.ParseAddress(asset)
-	pinned.payTo, err2 = x402.ParseAddress(payTo)
-	if err := errors.Join(err1, err2); err != nil {
-		return pins{}, fmt.Errorf("read the pinned addresses: %w", err)
-	}
-	return pinned, nil
 }
 
 // send presents a payment until the answer is clear, each time with the same bytes.

@@ -1,6 +1,7 @@
 package roamcard
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
@@ -17,7 +18,7 @@ import (
 // presentFor is how long a card waits to be looked at.
 const presentFor = time.Minute
 
-// BrowserPresenter shows a card on a page that this machine serves once, on loopback, under an address that
+// BrowserPresenter shows a card, or an eSIM, on a page that this machine serves once, on loopback, under an address that
 // cannot be guessed.
 type BrowserPresenter struct {
 	// Open brings a person to the page: it starts a browser, or prints the address.
@@ -28,6 +29,26 @@ type BrowserPresenter struct {
 
 // Present implements Presenter.
 func (p BrowserPresenter) Present(ctx context.Context, c Credentials) (Presented, error) {
+	return p.present(ctx, cardPage, struct {
+		Number, Code string
+		Month, Year  int
+	}{grouped(c.Number), c.SecurityCode, c.ExpiryMonth, c.ExpiryYear})
+}
+
+// PresentESIM implements ESIMPresenter.
+func (p BrowserPresenter) PresentESIM(ctx context.Context, e ESIM) (Presented, error) {
+	return p.present(ctx, esimPage, struct {
+		QR                          template.URL
+		LPA, SMDP, MatchingID, Card string
+	}{template.URL(e.QRPNG.Reveal()), e.LPA.Reveal(), e.SMDPAddress.Reveal(), e.MatchingID.Reveal(), e.ICCID.Reveal()})
+}
+
+// present fills a page in, and shows it.
+func (p BrowserPresenter) present(ctx context.Context, with *template.Template, content any) (Presented, error) {
+	var html bytes.Buffer
+	if err := with.Execute(&html, content); err != nil {
+		return Presented{}, errors.New("fill the page in") // the reason could quote the content
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return Presented{}, fmt.Errorf("listen for the browser: %w", err)
@@ -35,7 +56,7 @@ func (p BrowserPresenter) Present(ctx context.Context, c Credentials) (Presented
 	secret := make([]byte, 24)
 	_, _ = rand.Read(secret) // never fails: the program ends when there is no randomness
 	page := &onePage{
-		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), card: c, seen: make(chan struct{}),
+		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), html: html.Bytes(), seen: make(chan struct{}),
 	}
 	srv := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
@@ -71,11 +92,11 @@ func (p BrowserPresenter) show(ctx context.Context, page *onePage, wait time.Dur
 	}
 }
 
-// onePage serves the card once and to this machine's own navigation alone.
+// onePage serves its content once and to this machine's own navigation alone.
 type onePage struct {
 	host, path string
 	mu         sync.Mutex
-	card       Credentials
+	html       []byte
 	shown      bool
 	seen       chan struct{}
 }
@@ -90,35 +111,38 @@ func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.mu.Lock()
 	again := o.shown
 	o.shown = true
-	card := o.card
-	o.card = Credentials{}
+	html := o.html
+	o.html = nil
 	o.mu.Unlock()
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
 	if again {
-		http.Error(w, "This page was shown once. Reveal the card again.", http.StatusGone)
+		http.Error(w, "This page was shown once. Ask for it again.", http.StatusGone)
 		return
 	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	// What is not written was not seen, and cannot be any more.
-	_ = cardPage.Execute(w, struct {
-		Number, Code string
-		Month, Year  int
-	}{grouped(card.Number), card.SecurityCode, card.ExpiryMonth, card.ExpiryYear})
+	_, _ = w.Write(html)
+	clear(html)
 	close(o.seen)
 }
 
-var cardPage = template.Must(template.New("card").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Your card</title>
+var cardPage, esimPage = page(`Your card`, `<dt>Number<dd>{{.Number}}<dt>Valid to<dd>{{printf "%02d/%d" .Month .Year}}<dt>Security code<dd>{{.Code}}`),
+	page(`Your eSIM`, `<dt><img src="{{.QR}}" alt="{{.LPA}}" width="300"><dt>SM-DP+ address<dd>{{.SMDP}}<dt>Activation code<dd>{{.MatchingID}}<dt>ICCID<dd>{{.Card}}`)
+
+func page(title, list string) *template.Template {
+	return template.Must(template.New(title).Parse(`<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>` + title + `</title>
 <style>body{font:16px system-ui;margin:15vh auto;max-width:26em}dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}
 dt{color:#666;font-size:.8em}dd{margin:0 0 1em;font:1.4em ui-monospace,monospace}</style>
-<h1>Your card</h1><p>Shown once. Close this window when you are done.</p>
-<dl><dt>Number<dd>{{.Number}}<dt>Valid to<dd>{{printf "%02d/%d" .Month .Year}}<dt>Security code<dd>{{.Code}}</dl></html>
+<h1>` + title + `</h1><p>Shown once. Close this window when you are done.</p>
+<dl>` + list + `</dl></html>
 `))
+}
 
 // grouped writes a number in fours.
 func grouped(number string) string {

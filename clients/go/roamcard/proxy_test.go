@@ -69,19 +69,24 @@ func (s stage) wallet(t *testing.T) *wallet {
 // paid checks on chain that the wallet has paid the service 25.00 so many times.
 func (s stage) paid(t *testing.T, w *wallet, times int) {
 	t.Helper()
+	s.paidUnits(t, w, slices.Repeat([]int64{cardUnits}, times)...)
+}
+
+// paidUnits checks on chain what the wallet has paid the service, one transfer each.
+func (s stage) paidUnits(t *testing.T, w *wallet, want ...int64) {
+	t.Helper()
 	var logs []struct {
 		Data string `json:"data"`
 	}
 	word := func(address string) common.Hash { return common.BytesToHash(common.HexToAddress(address).Bytes()) }
 	topics := []common.Hash{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)")), word(w.Address()), word(s.PayTo)}
 	s.rpc(t, "eth_getLogs", &logs, map[string]any{"address": s.USDC, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"})
-	if len(logs) != times {
-		t.Fatalf("%d transfers on chain, want %d", len(logs), times)
-	}
+	var got []int64
 	for _, log := range logs {
-		if units := common.HexToHash(log.Data).Big().Int64(); units != cardUnits {
-			t.Errorf("a transfer of %d units, want %d", units, cardUnits)
-		}
+		got = append(got, common.HexToHash(log.Data).Big().Int64())
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("transfers on chain %v, want %v", got, want)
 	}
 }
 
@@ -219,6 +224,9 @@ func TestThroughTheFaultProxy(t *testing.T) {
 	t.Run("the cap of a day holds between clients that share a journal", s.capOfADayIsShared)
 	t.Run("only a payment that is proven dead gets another nonce", s.deadPaymentGetsAnotherNonce)
 	t.Run("one purchase over both protocols", s.onePurchaseOverBothProtocols)
+	t.Run("an eSIM is bought by its plan and shown to a person only", s.esimIsBoughtAndShown)
+	t.Run("the cheapest eSIM is bought once", s.cheapestESIMIsBoughtOnce)
+	t.Run("an eSIM at another price is refused before anything is signed", s.dearESIMIsRefused)
 	for name, faults := range map[string][]fault{
 		"nowhere":                        nil,
 		"in the middle of its first":     {{"cutMessage": 1}},

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/term"
 )
 
-// TerminalPresenter shows a card on the controlling terminal's other screen, and clears it at a key or after
+// TerminalPresenter shows a card, or an eSIM, on the controlling terminal's other screen, and clears it at a key or after
 // a minute. Pipes and files never get it.
 type TerminalPresenter struct {
 	// For is how long the card stays; zero means a minute.
@@ -21,7 +22,16 @@ type TerminalPresenter struct {
 var ErrNoTerminal = errors.New("there is no terminal to show the card on")
 
 // Present implements Presenter.
-func (p TerminalPresenter) Present(ctx context.Context, c Credentials) (_ Presented, err error) {
+func (p TerminalPresenter) Present(ctx context.Context, c Credentials) (Presented, error) {
+	return p.present(ctx, grouped(c.Number), fmt.Sprintf("valid to %02d/%d   code %s", c.ExpiryMonth, c.ExpiryYear, c.SecurityCode))
+}
+
+// PresentESIM implements ESIMPresenter.
+func (p TerminalPresenter) PresentESIM(ctx context.Context, e ESIM) (Presented, error) {
+	return p.present(ctx, e.LPA.Reveal(), "SM-DP+ address "+e.SMDPAddress.Reveal(), "activation code "+e.MatchingID.Reveal(), "ICCID "+e.ICCID.Reveal())
+}
+
+func (p TerminalPresenter) present(ctx context.Context, lines ...string) (_ Presented, err error) {
 	tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
 		return Presented{}, ErrNoTerminal
@@ -35,8 +45,7 @@ func (p TerminalPresenter) Present(ctx context.Context, c Credentials) (_ Presen
 		_, left := fmt.Fprint(tty, ownScreen)
 		err = errors.Join(err, left, term.Restore(int(tty.Fd()), old), tty.Close())
 	}()
-	_, err = fmt.Fprintf(tty, "%s\r\n  %s\r\n  valid to %02d/%d   code %s\r\n\r\n  Any key clears this.\r\n",
-		otherScreen, grouped(c.Number), c.ExpiryMonth, c.ExpiryYear, c.SecurityCode)
+	_, err = fmt.Fprintf(tty, "%s\r\n  %s\r\n\r\n  Any key clears this.\r\n", otherScreen, strings.Join(lines, "\r\n  "))
 	if err != nil {
 		return Presented{}, fmt.Errorf("write to the terminal: %w", err)
 	}

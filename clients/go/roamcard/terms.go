@@ -1,8 +1,10 @@
 package roamcard
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/big"
 	"net/url"
@@ -30,6 +32,49 @@ type pins struct {
 	resource *url.URL
 	// amount is the published price; zero when none is published.
 	amount Cents
+}
+
+type amountKey struct{}
+
+// expecting pins the price of the call made with ctx.
+func expecting(ctx context.Context, c Cents) context.Context {
+	return expectingOf(ctx, func(context.Context) (Cents, error) { return c, nil })
+}
+
+// expectingOf pins a price that is looked up once it matters: a payment that is repeated is signed already.
+func expectingOf(ctx context.Context, price func(context.Context) (Cents, error)) context.Context {
+	return context.WithValue(ctx, amountKey{}, price)
+}
+
+// pins are what the challenge of a call has to agree with.
+func (p *Payer) pins(ctx context.Context, c call) (pins, error) {
+	pinned := pins{resource: c.req.URL}
+	if price, ok := ctx.Value(amountKey{}).(func(context.Context) (Cents, error)); ok {
+		var err error
+		if pinned.amount, err = price(ctx); err != nil {
+			return pins{}, err
+		}
+	}
+	asset, payTo := p.Policy.Asset, p.Policy.PayTo
+	if asset == "" {
+		asset = BaseUSDC
+	}
+	if payTo == "" {
+		if p.PayTo == nil {
+			return pins{}, fmt.Errorf("%w: no payee is pinned", ErrPolicyDenied)
+		}
+		var err error
+		if payTo, err = p.PayTo(ctx); err != nil {
+			return pins{}, fmt.Errorf("find the published payee: %w", err)
+		}
+	}
+	var err1, err2 error
+	pinned.asset, err1 = x402.ParseAddress(asset)
+	pinned.payTo, err2 = x402.ParseAddress(payTo)
+	if err := errors.Join(err1, err2); err != nil {
+		return pins{}, fmt.Errorf("read the pinned addresses: %w", err)
+	}
+	return pinned, nil
 }
 
 // offer is a challenge whose terms were checked.
