@@ -11,6 +11,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,27 @@ class Dev:
             return json.load(answer)["result"]
 
 
+SHARED = "ROAMCARD_TEST_READY"
+"""Names the ready file of a server that runs for every worker of a run."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Starts one server for all workers, in the process that starts them."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        server = running()
+        os.environ[SHARED] = str(server.__enter__())
+        config.add_cleanup(lambda: server.__exit__(None, None, None))
+
+
 @pytest.fixture(scope="session")
 def dev() -> Iterator[Dev]:
+    with nullcontext(Path(os.environ[SHARED])) if SHARED in os.environ else running() as ready:
+        yield Dev(json.loads(ready.read_text()))
+
+
+@contextmanager
+def running() -> Iterator[Path]:
+    """Runs a development server; gives its ready file."""
     with tempfile.TemporaryDirectory(prefix="roamcard-py-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o755)  # PostgreSQL refuses to run as root and runs as another user, who has to get in
         ready, log = Path(folder, "ready.json"), Path(folder, "log")
@@ -69,7 +89,7 @@ def dev() -> Iterator[Dev]:
         try:
             eventually("the development server", lambda: ready.exists() or server.poll() is not None, 90)
             assert server.poll() is None, log.read_text()
-            yield Dev(json.loads(ready.read_text()))
+            yield ready
         finally:
             server.terminate()
             assert server.wait(30) == 0, log.read_text()[-4000:]
