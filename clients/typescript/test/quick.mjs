@@ -1,0 +1,11 @@
+// What shares one development server. Each file also runs alone.
+import "./purchase.test.mjs";
+import "./connect.test.mjs";
+import "./keys.test.mjs";
+import "./lost-reply.test.mjs";
+import "./bad-input.test.mjs";
+import "./client.test.mjs";
+import "./paying.test.mjs";
+import "./nonces.test.mjs";
+import "./watch.test.mjs";
+import "./esim-client.test.mjs";
