@@ -116,7 +116,9 @@ func TestDescriptorIsForAnyone(t *testing.T) {
 func FuzzPost(f *testing.F) {
 	for _, seed := range []string{ping, paths, `[]`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","arguments":{}}}`,
 		`{"jsonrpc":"2.0","id":-0.5e3,"method":"initialize","params":{"protocolVersion":"x"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"!"}}`,
-		`{"jsonrpc":"2.0","ID":1,"id":1,"Method":"ping","method":"ping"}`} {
+		`{"jsonrpc":"2.0","ID":1,"id":1,"Method":"ping","method":"ping"}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":"../api/config?x#y"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_esim_plans","arguments":{"countryCode":"FR","type":"region"}}}`} {
 		f.Add(seed, "")
 		f.Add(seed, modern)
 	}

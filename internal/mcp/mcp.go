@@ -72,7 +72,7 @@ func Handlers(c Config) (map[string]http.Handler, error) {
 	return map[string]http.Handler{"GET /mcp": http.HandlerFunc(f.get), "POST /mcp": http.HandlerFunc(f.post)}, nil
 }
 
-// bind makes the tools whose routes are documented, and so served. Another mistake in the table is an error.
+// bind makes every tool of the table. One whose route is not documented, and so not served, is an error.
 func bind(c Config) ([]*tool, error) {
 	api, err := readOpenAPI(c.OpenAPI)
 	if err != nil {
@@ -81,9 +81,6 @@ func bind(c Config) ([]*tool, error) {
 	var tools []*tool
 	var errs []error
 	for _, e := range table {
-		if api.Paths[e.path] == nil {
-			continue
-		}
 		t, err := newTool(c, api, e)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("tool %s: %w", e.name, err))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -124,8 +125,8 @@ func read(t *testing.T, w *httptest.ResponseRecorder) outcome {
 	return o
 }
 
-// TestEveryToolIsThere holds the table against the twelve tools of the contract, and what is listed
-// against the routes that are served.
+// TestEveryToolIsThere holds the table against the twelve tools of the contract, and what clients see
+// against the table.
 func TestEveryToolIsThere(t *testing.T) {
 	twelve := map[string]string{
 		"get_agent_contract": "/api/agent", "get_wallet_requirements": "/api/agent", "get_config": "/api/config",
@@ -141,19 +142,28 @@ func TestEveryToolIsThere(t *testing.T) {
 	if diff := cmp.Diff(twelve, got); diff != "" {
 		t.Errorf("the table is not the contract's (-want +got):\n%s", diff)
 	}
-	api, err := readOpenAPI(gen.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(twelve)), listed(t)); diff != "" {
+		t.Errorf("the tools listed are not the contract's (-want +got):\n%s", diff)
 	}
-	var want []string
-	for name, path := range twelve {
-		if api.Paths[path] != nil {
-			want = append(want, name)
+}
+
+// TestAnUndocumentedRouteIsAMistake takes one route after the other out of the document: the endpoint is
+// not made without its tool.
+func TestAnUndocumentedRouteIsAMistake(t *testing.T) {
+	for _, e := range table {
+		var document map[string]any
+		if err := json.Unmarshal(gen.OpenAPI, &document); err != nil {
+			t.Fatal(err)
 		}
-	}
-	slices.Sort(want)
-	if diff := cmp.Diff(want, listed(t)); diff != "" {
-		t.Errorf("the tools are not those of the routes served (-want +got):\n%s", diff)
+		delete(document["paths"].(map[string]any), e.path)
+		without, err := json.Marshal(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Handlers(Config{API: &fakeAPI{}, OpenAPI: without, BaseURL: base, Log: slog.New(slog.DiscardHandler)})
+		if err == nil || !strings.Contains(err.Error(), "tool "+e.name+": ") {
+			t.Errorf("without %s: %v", e.path, err)
+		}
 	}
 }
 

@@ -17,7 +17,7 @@ type entry struct {
 	schema map[string]any
 }
 
-// table is every tool. Those of a product that is not served are left out.
+// table is every tool.
 var table = []entry{
 	{
 		name: "get_agent_contract", title: "Agent contract",
