@@ -96,7 +96,7 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 
 // TestNoPlantedSecretComesOutAnywhere runs everything once, well and badly, with a secret in every place
 // that can take one, and then looks for them in all that is written: log, traces, metrics and logs of
-// OTLP, the metrics page, and a dump of the database.
+// OTLP, the metrics page, a dump of the database, and what MCP tools tell.
 func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 	var log lockedBuffer
 	out := &sink{}
@@ -125,6 +125,7 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 	w.live(secrets)
 	w.knock(secrets, operatorToken)
 	w.report(secrets)
+	told := w.talk(secrets)
 	(&buyer{w: w, key: analyst, address: addressOf(analyst)}).look(secrets)
 
 	if len(secrets) < 40 {
@@ -136,9 +137,12 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 	if err := tel.Stop(t.Context()); err != nil {
 		t.Errorf("send what is queued: %v", err)
 	}
-	places := map[string]string{"the log": log.String(), "what the collector got": out.String(), "the metrics": page, "the database": dump}
+	places := map[string]string{
+		"the log": log.String(), "what the collector got": out.String(), "the metrics": page, "the database": dump, "what the tools told": told,
+	}
 	for place, sign := range map[string]string{
 		"the log": `"msg":"job attempt"`, "what the collector got": "checkout.buy", "the metrics": "payment_settlements_total", "the database": "fulfilled",
+		"what the tools told": "payable_url",
 	} {
 		if !strings.Contains(places[place], sign) {
 			t.Errorf("%s lacks %q: nothing was looked at", place, sign)
@@ -212,6 +216,13 @@ func (w *world) live(secrets canaries) {
 	if secrets["the card's number"] == "" {
 		t.Error("no card was revealed")
 	}
+	w.awaitEsims(nil)
+	travel := b.travels("canary-travel")
+	if travel.Credentials == nil {
+		t.Fatalf("no eSIM was shown: %s", travel.Status)
+	}
+	secrets["the eSIM's ICCID"], secrets["the eSIM's matching id"] = travel.Credentials.ICCID, travel.Credentials.MatchingID
+	secrets["the eSIM's LPA"], secrets["the eSIM's delivery token"] = travel.Credentials.LPA, travel.Delivery.Token
 	b.post("/api/auth/logout", "").into(t, 200, nil)
 }
 
