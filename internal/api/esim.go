@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -59,14 +60,8 @@ func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsim
 
 // ListEsimPlans implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsimPlansRequest) (*roamcardv1.ListEsimPlansResponse, error) {
-	f := esim.Filter{Type: esim.Type(req.GetType())}
-	if req.CountryCode != nil {
-		code, ok := esim.ParseCountry(req.GetCountryCode())
-		if !ok {
-			return nil, invalid("countryCode", "iso3166", "must be an ISO 3166-1 alpha-2 code")
-		}
-		f.Country = code
-	}
+	// The message's rules let only codes by that are assigned.
+	f := esim.Filter{Type: esim.Type(req.GetType()), Country: strings.ToUpper(req.GetCountryCode())}
 	plans, err := s.Esims.Plans(ctx, f)
 	if err != nil {
 		return nil, err

@@ -206,11 +206,21 @@ func ViolationFields(violations *validate.Violations, message protoreflect.Messa
 		fields = append(fields, fault.Field{
 			Path:    jsonPath(v.GetField().GetElements(), message),
 			Rule:    v.GetRuleId(),
-			Message: v.GetMessage(),
+			Message: said(v),
 		})
 	}
 	return fields
 }
+
+// said is what a rule says of a value. A long pattern is for programs, which have it from the document.
+func said(v *validate.Violation) string {
+	if text := v.GetMessage(); v.GetRuleId() != "string.pattern" || len(text) <= maxSaid {
+		return text
+	}
+	return "does not match the documented pattern"
+}
+
+const maxSaid = 160
 
 func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) string {
 	var b strings.Builder

@@ -215,7 +215,7 @@ func (m *matrix) callers() []callerKind {
 		{"expired", m.expired.bearer(), nil}, {"revoked", m.revoked.bearer(), nil},
 		{"operator", bearerOf(m.operator), nil}, {"wrong operator", bearerOf("rco_" + strings.Repeat("0", 64)), nil},
 		{"delivery token", tokenOf(m.travels.Delivery.Token), nil}, {"foreign delivery token", tokenOf(m.foreign.Delivery.Token), nil},
-		{"wrong delivery token", tokenOf("rcd_" + strings.Repeat("0", 43)), nil},
+		{"wrong delivery token", tokenOf("edt_" + strings.Repeat("0", 43)), nil}, {"no delivery token", tokenOf("rcd_" + strings.Repeat("0", 43)), nil},
 	}
 }
 
@@ -230,7 +230,7 @@ func (m *matrix) want(o operation, r row, c callerKind) (status int, code fault.
 		return 401, fault.OperatorTokenInvalid, false
 	case access == "delivery" && c.name == "delivery token":
 		return r.good, "", true
-	case access == "delivery" && strings.HasSuffix(c.name, "delivery token"):
+	case access == "delivery" && c.name != "no delivery token" && strings.HasSuffix(c.name, "delivery token"):
 		return 404, fault.OrderNotFound, false
 	case c.who == nil, o.RequiredScope == string(auth.ScopeActivity) && c.who != m.analyst:
 		return 401, fault.SessionInvalid, false
@@ -364,7 +364,7 @@ func TestTheMatrixSeesAnOpenDoor(t *testing.T) {
 	for name, want := range map[string]int{
 		"nobody X": 401, "owner X": 200, "another wallet X": 404, "expired X": 401, "revoked X": 401, "operator X": 401, "delivery token X": 401,
 		"nobody D": 401, "owner D": 200, "another wallet D": 404, "expired D": 401, "operator D": 401,
-		"delivery token D": 200, "foreign delivery token D": 404, "wrong delivery token D": 404, "delivery token Z": 401,
+		"delivery token D": 200, "foreign delivery token D": 404, "wrong delivery token D": 404, "no delivery token D": 401, "delivery token Z": 401,
 		"owner Y": 401, "analyst Y": 200, "operator Y": 401, "owner Z": 401, "analyst Z": 401, "operator Z": 200, "wrong operator Z": 401, "nobody Z": 401,
 	} {
 		if got[name] != want {

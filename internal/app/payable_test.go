@@ -105,6 +105,11 @@ func TestOrdersArePaidAtTheirAddressByAnyRoute(t *testing.T) {
 	if terms := w.send(request{method: "GET", path: named.path()}).terms(t); terms.Resource.URL != origin+"/cards/mine?a=b" {
 		t.Errorf("named %+v", terms.Resource)
 	}
+	tail := 2048 - len(origin+"/")
+	longest := b.opens(ordersPath, "longest", `{"resource":"`+origin+`/`+strings.Repeat(`\u0061`, tail)+`"}`)
+	if terms := w.send(request{method: "GET", path: longest.path()}).terms(t); terms.Resource.URL != origin+"/"+strings.Repeat("a", tail) {
+		t.Errorf("named at most length %+v", terms.Resource)
+	}
 	w.reconcile()
 }
 
@@ -305,6 +310,7 @@ func openingCases(b *buyer) []wrong {
 		bad("resource "+resource[:min(len(resource), 40)], string(encoded))
 	}
 	bad("resource number", `{"resource":1}`)
+	bad("resource too long, each character as two escapes", `{"resource":"`+strings.Repeat(`\ud99a\udf15`, 2049)+`"}`)
 	bad("unknown member", `{"amount":25,"cardId":"x"}`)
 	bad("snake case", `{"amount_usd_cents":2500}`)
 	bad("twice", `{"amount":25,"amount":26}`)

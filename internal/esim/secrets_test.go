@@ -138,11 +138,18 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 			t.Error("the token does not open its order")
 		}
 		for name, token := range map[string]telemetry.Secret{
-			"empty": {}, "cut": telemetry.NewSecret(first.Text.Reveal()[:46]), "long": telemetry.NewSecret(strings.Repeat("x", 10_000)),
-			"other case": telemetry.NewSecret(strings.ToUpper(first.Text.Reveal())),
+			"cut": telemetry.NewSecret(first.Text.Reveal()[:46]), "long": telemetry.NewSecret("edt_" + strings.Repeat("x", 10_000)),
+			"other end": telemetry.NewSecret(first.Text.Reveal()[:46] + "!"),
 		} {
 			if opens(o.ID, token) {
 				t.Errorf("%s: opened", name)
+			}
+		}
+		for _, text := range []string{"", "x", "edt", first.Text.Reveal()[4:], strings.ToUpper(first.Text.Reveal()), strings.Repeat("x", 10_000)} {
+			for _, id := range []order.ID{o.ID, "ord_unknown"} {
+				if _, err := s.Open(s.Context(), id, telemetry.NewSecret(text)); fault.Of(err) != fault.SessionInvalid {
+					t.Errorf("%q is no delivery token, and %s: %v", text, id, err)
+				}
 			}
 		}
 		if opens(other.ID, first.Text) || opens("ord_unknown", first.Text) {

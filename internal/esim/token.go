@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -50,10 +51,14 @@ func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
 	return Token{Text: e.derive(o.ID, v.Version), ExpiresAt: v.ExpiresAt}, nil
 }
 
-// Open finds the order that a delivery token opens. Whatever is wrong, the fault order_not_found is the same.
+// Open finds the order that a delivery token opens. Whatever is wrong, the fault order_not_found is the same,
+// but a text that no order's token could be is session_invalid: it shows as little as nothing at all.
 func (e *Esims) Open(ctx context.Context, id order.ID, token telemetry.Secret) (order.Order, error) {
+	if !strings.HasPrefix(token.Reveal(), tokenPrefix) {
+		return order.Order{}, fault.New(fault.SessionInvalid, "Send the delivery token of the order, or sign in.")
+	}
 	no := fault.New(fault.OrderNotFound, "There is no order with this id for this delivery token.")
-	if n := len(token.Reveal()); n == 0 || n > tokenLength {
+	if len(token.Reveal()) > tokenLength {
 		return order.Order{}, no
 	}
 	o, err := e.Store.Order(ctx, id)

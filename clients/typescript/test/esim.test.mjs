@@ -181,6 +181,10 @@ scenario("an order is opened by its owner and its token, and by nobody else", as
     await problem(await fetch(url, { headers: withToken("edt_wrong") }), 404, "order_not_found");
     await json(await fetch(url, { headers: owner }));
     await json(await fetch(url, { headers: { ...owner, ...withToken("edt_wrong") } }));
+    for (const none of ["", "wrong", order.delivery.token.slice(4)]) {
+      await problem(await fetch(url, { headers: withToken(none) }), 401, "session_invalid");
+      await problem(await fetch(url, { headers: { ...owner, ...withToken(none) } }), 401, "session_invalid");
+    }
   }
   await problem(await fetch(`${dev.baseUrl}/api/esim/orders/ord_unknown`, { headers: owner }), 404, "order_not_found");
 

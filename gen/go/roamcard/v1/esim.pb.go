@@ -681,7 +681,7 @@ func (x *GetEsimReadinessResponse) GetChecks() []*ReadinessCheck {
 
 type ListEsimPlansRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An ISO 3166-1 country code of two letters, in either case.
+	// An ISO 3166-1 country code of two letters, in either case. The pattern is every code that is assigned.
 	CountryCode *string `protobuf:"bytes,1,opt,name=country_code,json=countryCode,proto3,oneof" json:"country_code,omitempty"`
 	// country or region.
 	Type          *string `protobuf:"bytes,2,opt,name=type,proto3,oneof" json:"type,omitempty"`
@@ -1404,9 +1404,9 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x17GetEsimReadinessRequest\"g\n" +
 	"\x18GetEsimReadinessResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x123\n" +
-	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\"\x9f\x01\n" +
-	"\x14ListEsimPlansRequest\x12<\n" +
-	"\fcountry_code\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f2\r^[A-Za-z]{2}$H\x00R\vcountryCode\x88\x01\x01\x12/\n" +
+	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\"\xbb\x06\n" +
+	"\x14ListEsimPlansRequest\x12\xd7\x05\n" +
+	"\fcountry_code\x18\x01 \x01(\tB\xae\x05\xbaH\xaa\x05r\xa7\x052\xa4\x05^([Aa][DEFGILMOQRSTUWXZdefgilmoqrstuwxz]|[Bb][ABDEFGHIJLMNOQRSTVWYZabdefghijlmnoqrstvwyz]|[Cc][ACDFGHIKLMNORUVWXYZacdfghiklmnoruvwxyz]|[Dd][EJKMOZejkmoz]|[Ee][CEGHRSTceghrst]|[Ff][IJKMORijkmor]|[Gg][ABDEFGHILMNPQRSTUWYabdefghilmnpqrstuwy]|[Hh][KMNRTUkmnrtu]|[Ii][DELMNOQRSTdelmnoqrst]|[Jj][EMOPemop]|[Kk][EGHIMNPRWYZeghimnprwyz]|[Ll][ABCIKRSTUVYabcikrstuvy]|[Mm][ACDEFGHKLMNOPQRSTUVWXYZacdefghklmnopqrstuvwxyz]|[Nn][ACEFGILOPRUZacefgilopruz]|[Oo][Mm]|[Pp][AEFGHKLMNRSTWYaefghklmnrstwy]|[Qq][Aa]|[Rr][EOSUWeosuw]|[Ss][ABCDEGHIJKLMNORSTVXYZabcdeghijklmnorstvxyz]|[Tt][CDFGHJKLMNORTVWZcdfghjklmnortvwz]|[Uu][AGMSYZagmsyz]|[Vv][ACEGINUaceginu]|[Ww][FSfs]|[Yy][ETet]|[Zz][AMWamw])$H\x00R\vcountryCode\x88\x01\x01\x12/\n" +
 	"\x04type\x18\x02 \x01(\tB\x16\xbaH\x13r\x11R\acountryR\x06regionH\x01R\x04type\x88\x01\x01B\x0f\n" +
 	"\r_country_codeB\a\n" +
 	"\x05_type\"D\n" +

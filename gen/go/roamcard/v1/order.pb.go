@@ -1586,14 +1586,14 @@ const file_roamcard_v1_order_proto_rawDesc = "" +
 	"\x06amount\x18\x05 \x01(\tR\x06amount\x12\x15\n" +
 	"\x06pay_to\x18\x06 \x01(\tR\x05payTo\x12\x1a\n" +
 	"\bresource\x18\a \x01(\tR\bresource\x12.\n" +
-	"\x13max_timeout_seconds\x18\b \x01(\rR\x11maxTimeoutSeconds2\xb6\r\n" +
+	"\x13max_timeout_seconds\x18\b \x01(\rR\x11maxTimeoutSeconds2\xb7\r\n" +
 	"\fOrderService\x12\x86\x01\n" +
 	"\n" +
 	"ListOrders\x12\x1e.roamcard.v1.ListOrdersRequest\x1a\x1f.roamcard.v1.ListOrdersResponse\"7\x8a\xb5\x18\x1d\b\x03\x12\x06orders(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\r\x12\v/api/orders\x90\x02\x01\x12\xa3\x01\n" +
 	"\bGetOrder\x12\x1c.roamcard.v1.GetOrderRequest\x1a\x1d.roamcard.v1.GetOrderResponse\"Z\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1fb\x05order\x12\x16/api/orders/{order_id}\x90\x02\x01\x12\x86\x01\n" +
 	"\n" +
-	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\x9c\x02\n" +
-	"\vCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\"\xc9\x01\x8a\xb5\x18\xa7\x01\b\x03\x12\x06orders \x01(\x010\x80 :\x0fsession_invalid:\x13active_card_missing:\x16idempotency_key_reused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x17:\x01*b\x05order\"\v/api/orders\x12\x88\x04\n" +
+	"WatchOrder\x12\x1e.roamcard.v1.WatchOrderRequest\x1a\x1f.roamcard.v1.WatchOrderResponse\"5\x8a\xb5\x18.\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x90\x02\x010\x01\x12\x9d\x02\n" +
+	"\vCreateOrder\x12\x1f.roamcard.v1.CreateOrderRequest\x1a .roamcard.v1.CreateOrderResponse\"\xca\x01\x8a\xb5\x18\xa8\x01\b\x03\x12\x06orders \x01(\x010\x80\x80\x02:\x0fsession_invalid:\x13active_card_missing:\x16idempotency_key_reused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x17:\x01*b\x05order\"\v/api/orders\x12\x88\x04\n" +
 	"\bPayOrder\x12\x1c.roamcard.v1.PayOrderRequest\x1a\x1d.roamcard.v1.PayOrderResponse\"\xbe\x03\x8a\xb5\x18\xbb\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_downB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02xZ\x18b\x05order\"\x0f/pay/{order_id}Z!b\x05order\x12\x18/api/x402/pay/{order_id}Z!b\x05order\"\x18/api/x402/pay/{order_id}b\x05order\x12\x0f/pay/{order_id}\x12\xc3\x03\n" +
 	"\rSubmitPayment\x12!.roamcard.v1.SubmitPaymentRequest\x1a\".roamcard.v1.SubmitPaymentResponse\"\xea\x02\x8a\xb5\x18\xb9\x02\b\x03\x12\x06orders(\x010\x80\xa0\x01:\x0fsession_invalid:\x10payment_rejected:\x11payment_malformed:\x0forder_not_found:\x11order_not_payable:\x1aauthorization_already_used:\x13card_already_exists:\x13active_card_missing:\rterms_changed:\fissue_paused:\ftopup_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x12settlement_unknown:\x0fdependency_down\x82\xd3\xe4\x93\x02&:\x01*b\x05order\"\x1a/api/orders/{order_id}/payB\xa6\x01\n" +
 	"\x0fcom.roamcard.v1B\n" +

@@ -366,7 +366,7 @@ export const GetEsimReadinessResponseSchema: GenMessage<GetEsimReadinessResponse
  */
 export type ListEsimPlansRequest = Message<"roamcard.v1.ListEsimPlansRequest"> & {
   /**
-   * An ISO 3166-1 country code of two letters, in either case.
+   * An ISO 3166-1 country code of two letters, in either case. The pattern is every code that is assigned.
    *
    * @generated from field: optional string country_code = 1;
    */

@@ -494,7 +494,7 @@ class ListEsimPlansRequest(Message[_ListEsimPlansRequestFields]):
 
     Attributes:
         country_code:
-            An ISO 3166-1 country code of two letters, in either case.
+            An ISO 3166-1 country code of two letters, in either case. The pattern is every code that is assigned.
 
             ```proto
             optional string country_code = 1;
