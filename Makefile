@@ -79,7 +79,7 @@ fuzz: ## Fuzz every decoder that strangers reach, 60 s each
 	tools/fuzz.sh
 
 .PHONY: schemathesis
-schemathesis: $(PACKAGES) build ## Fuzz the API of a development server by its OpenAPI document, about ten minutes
+schemathesis: $(PACKAGES) build ## Fuzz the API of a development server by its OpenAPI document, about five minutes
 	tools/schemathesis.sh
 
 .PHONY: bench

@@ -102,7 +102,7 @@ step "MCP conformance suite, DNS rebinding" mcp_rebinding
 tests "official MCP clients" mcp-clients.test.mjs
 step "Spectral" openapi_spectral
 step "Redocly" openapi_redocly
-step "schemathesis" tools/schemathesis.sh
+step "schemathesis" env ROAMCARD_BIN="$work/roamcard" tools/schemathesis.sh
 tests "clients of agents" agents.test.mjs
 tests "crawlers of x402" discovery.test.mjs
 if [[ $(uname -sm) == "Linux x86_64" ]]; then

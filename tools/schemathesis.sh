@@ -3,6 +3,7 @@
 # owner of a card, as a wallet that may see activity, and as an operator. Ends with one line: N passed, N failed.
 #
 #   EXAMPLES=200   how many examples each operation gets; the standard makes more than 10,000 cases
+#   CASES=10000    how many cases there must be at least
 #   ROAMCARD_BIN=… the program; bin/roamcard
 set -euo pipefail
 cd "$(dirname "$0")/.."
