@@ -22,8 +22,8 @@ func TestAPaidOrderBecomesAnESIM(t *testing.T) {
 		o := s.paid()
 		s.pass(time.Second)
 		p := s.profile(o.ID)
-		if s.done[o.ID].State != order.Delivered || p.Status != esim.Ready || p.Account == "" || p.Material.Key != "k1" {
-			t.Errorf("delivery %+v of %+v", s.done[o.ID], p)
+		if s.ended(o.ID).State != order.Delivered || p.Status != esim.Ready || p.Account == "" || p.Material.Key != "k1" {
+			t.Errorf("delivery %+v of %+v", s.ended(o.ID), p)
 		}
 		got, err := s.Credentials(s.Context(), s.now(o))
 		if err != nil || got.LPA.Reveal() != "LPA:1$smdp.example.com$MATCH-000001" {
@@ -39,8 +39,8 @@ func TestAnOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
 				s.supplier.Fault(esimtest.Order, mode)
 				o := s.paid()
 				s.pass(10 * time.Second)
-				if s.done[o.ID].State != order.Delivered || s.supplier.Calls(esimtest.Order) != 1 {
-					t.Errorf("delivery %+v after %d orders", s.done[o.ID], s.supplier.Calls(esimtest.Order))
+				if s.ended(o.ID).State != order.Delivered || s.supplier.Calls(esimtest.Order) != 1 {
+					t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
 				}
 				if n := s.supplier.Executed(s.profile(o.ID).Ref); n != 1 {
 					t.Errorf("the stored reference bought %d eSIMs", n)
@@ -61,8 +61,8 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 					t.Errorf("%d orders within the horizon", n)
 				}
 				s.pass(time.Minute)
-				if s.done[o.ID].State != order.Delivered || s.supplier.Calls(esimtest.Order) != 2 || s.supplier.Executed(s.profile(o.ID).Ref) != 1 {
-					t.Errorf("delivery %+v after %d orders", s.done[o.ID], s.supplier.Calls(esimtest.Order))
+				if s.ended(o.ID).State != order.Delivered || s.supplier.Calls(esimtest.Order) != 2 || s.supplier.Executed(s.profile(o.ID).Ref) != 1 {
+					t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
 				}
 			})
 		})
@@ -74,8 +74,8 @@ func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
 		s.supplier.Fault(esimtest.Order, esimtest.TimeoutBefore)
 		o := s.paid()
 		s.pass(time.Hour)
-		if s.done[o.ID].State != order.Doubtful || s.supplier.Calls(esimtest.Order) != 1 || s.done[o.ID].Evidence["reference"] != s.profile(o.ID).Ref.String() {
-			t.Errorf("delivery %+v after %d orders", s.done[o.ID], s.supplier.Calls(esimtest.Order))
+		if s.ended(o.ID).State != order.Doubtful || s.supplier.Calls(esimtest.Order) != 1 || s.ended(o.ID).Evidence["reference"] != s.profile(o.ID).Ref.String() {
+			t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
 		}
 	})
 }
@@ -87,8 +87,8 @@ func TestADefiniteNoIsRefused(t *testing.T) {
 				s.supplier.Fault(esimtest.Order, mode)
 				o := s.paid()
 				s.pass(10 * time.Second)
-				if s.done[o.ID].State != order.Refused || s.profile(o.ID).Status != esim.Failed || s.done[o.ID].Evidence["refusal"] == "" {
-					t.Errorf("delivery %+v of %+v", s.done[o.ID], s.profile(o.ID))
+				if s.ended(o.ID).State != order.Refused || s.profile(o.ID).Status != esim.Failed || s.ended(o.ID).Evidence["refusal"] == "" {
+					t.Errorf("delivery %+v of %+v", s.ended(o.ID), s.profile(o.ID))
 				}
 			})
 		})
@@ -100,8 +100,8 @@ func TestStockThatRunsOutBehindThePaymentIsRefused(t *testing.T) {
 		s.supplier.SellOut("fr-1")
 		o := s.paid()
 		s.pass(10 * time.Second)
-		if s.done[o.ID].State != order.Refused || s.done[o.ID].Reason != esim.RefusedStock {
-			t.Errorf("delivery %+v", s.done[o.ID])
+		if s.ended(o.ID).State != order.Refused || s.ended(o.ID).Reason != esim.RefusedStock {
+			t.Errorf("delivery %+v", s.ended(o.ID))
 		}
 	})
 }
@@ -111,12 +111,12 @@ func TestASilentSupplierEndsWithAPerson(t *testing.T) {
 		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
 		o := s.paid()
 		s.pass(patience / 2)
-		if _, ended := s.done[o.ID]; ended {
-			t.Errorf("given up early: %+v", s.done[o.ID])
+		if early := s.ended(o.ID); early.State != order.Waiting {
+			t.Errorf("given up early: %+v", early)
 		}
 		s.pass(patience)
-		if s.done[o.ID].State != order.Doubtful {
-			t.Errorf("left pending: %+v", s.done[o.ID])
+		if s.ended(o.ID).State != order.Doubtful {
+			t.Errorf("left pending: %+v", s.ended(o.ID))
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,8 +38,16 @@ type shop struct {
 	supplier *esimtest.Supplier
 	store    *esimtest.Store
 	queue    *jobtest.Queue
-	// done is how each delivery ended; it is read once the clock stands still.
+	mu       sync.Mutex
+	// done is how each delivery ended.
 	done map[order.ID]order.Progress
+}
+
+// ended is how a delivery ended; it is Waiting until then.
+func (s *shop) ended(id order.ID) order.Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[id]
 }
 
 // story runs a test with a worker in a bubble of time of its own, its catalogue synced.
@@ -110,7 +119,9 @@ func (s *shop) carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	if at.State == order.Waiting {
 		return job.Snooze(at.After), nil
 	}
+	s.mu.Lock()
 	s.done[a.Order.ID] = at
+	s.mu.Unlock()
 	a.Order.Status = map[order.ProgressState]order.Status{
 		order.Delivered: order.Fulfilled, order.Refused: order.RefundPending, order.Doubtful: order.OperatorReview,
 	}[at.State]

@@ -102,6 +102,8 @@ func (w *world) reconcile(t *testing.T, args ...string) (out string, code int) {
 		"ROAMCARD_CHAIN__RPC_URL="+w.books.RPCURL, "ROAMCARD_PAYMENT__PAY_TO="+w.books.PayTo,
 		"ROAMCARD_RELAYER__KEYS="+devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey,
 		"ROAMCARD_ISSUER__URL="+w.books.SandboxURL, "ROAMCARD_ISSUER__KEY="+sandbox.DevKey,
+		"ROAMCARD_SUPPLIER__URL="+w.books.SandboxURL, "ROAMCARD_SUPPLIER__KEY="+sandbox.DevKey,
+		"ROAMCARD_ESIM__KEYS=k1:"+strings.Repeat("5a", 32), "ROAMCARD_ESIM__TOKEN_KEY="+strings.Repeat("5a", 32),
 		"ROAMCARD_QUOTE__KEY="+strings.Repeat("5a", 32),
 	)
 	var stdout, stderr bytes.Buffer
