@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/app"
 )
 
 // buyer is what the commands of buyers and operators share: where the service is, who signs, what may be
@@ -28,19 +28,6 @@ type buyer struct {
 	asOperator  bool
 	asJSON, yes bool
 	maxUSD      string
-}
-
-// ready is the part of a development server's ready file that a client needs.
-type ready struct {
-	BaseURL        string        `json:"baseUrl"`
-	RPCURL         string        `json:"rpcUrl"`
-	OperatorToken  string        `json:"operatorToken"`
-	OperatorWallet readyWallet   `json:"operatorWallet"`
-	Wallets        []readyWallet `json:"wallets"`
-}
-
-type readyWallet struct {
-	PrivateKey string `json:"privateKey"`
 }
 
 const defaultURL = "http://127.0.0.1:8402"
@@ -104,24 +91,18 @@ func (b *buyer) run(act func(cmd *cobra.Command, client *roamcard.Client, args [
 	}
 }
 
-func (b *buyer) ready() (r ready, err error) {
+// ready is what the ready file tells, or nothing when none is named.
+func (b *buyer) ready() (app.Ready, error) {
 	path := first(b.readyFile, os.Getenv("ROAMCARD_READY_FILE"))
 	if path == "" {
-		return r, nil
+		return app.Ready{}, nil
 	}
-	data, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(data, &r)
-	}
-	if err != nil {
-		return r, fmt.Errorf("read the ready file: %w", err)
-	}
-	return r, nil
+	return app.ReadReady(path)
 }
 
 // signer is the external signer, the key of the environment, a wallet of the ready file, or the wallet that
 // `wallet new` made, whichever comes first. Nil when there is none: much can be read without.
-func (b *buyer) signer(r ready) (roamcard.Signer, error) {
+func (b *buyer) signer(r app.Ready) (roamcard.Signer, error) {
 	if command := os.Getenv("ROAMCARD_SIGNER"); command != "" {
 		address := os.Getenv("ROAMCARD_SIGNER_ADDRESS")
 		if address == "" {

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,13 +22,9 @@ type DemoConfig struct {
 // Demo buys, shows and reveals a card on a development server.
 func Demo(ctx context.Context, c DemoConfig) error {
 	if c.ReadyFile != "" {
-		b, err := os.ReadFile(c.ReadyFile)
+		r, err := ReadReady(c.ReadyFile)
 		if err != nil {
-			return fmt.Errorf("read the ready file: %w", err)
-		}
-		var r Ready
-		if err := json.Unmarshal(b, &r); err != nil {
-			return fmt.Errorf("read the ready file: %w", err)
+			return err
 		}
 		return c.buy(ctx, r)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/job"
@@ -117,13 +116,9 @@ func (c ReconcileConfig) here(ctx context.Context) (report reconcile.Report, err
 
 // there asks a running development server, which alone knows where its books are.
 func (c ReconcileConfig) there(ctx context.Context) (report reconcile.Report, err error) {
-	b, err := os.ReadFile(c.ReadyFile)
+	ready, err := ReadReady(c.ReadyFile)
 	if err != nil {
-		return report, fmt.Errorf("read the ready file: %w", err)
-	}
-	var ready Ready
-	if err := json.Unmarshal(b, &ready); err != nil {
-		return report, fmt.Errorf("read the ready file: %w", err)
+		return report, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, ready.BaseURL+"/api/admin/reconcile", nil)
 	if err != nil {

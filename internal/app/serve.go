@@ -187,6 +187,18 @@ func DevLogger(w io.Writer, level string) *slog.Logger {
 	return telemetry.NewLogger(w, l, false)
 }
 
+// ReadReady reads the ready file of a running development server.
+func ReadReady(path string) (r Ready, err error) {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, &r)
+	}
+	if err != nil {
+		return Ready{}, fmt.Errorf("read the ready file: %w", err)
+	}
+	return r, nil
+}
+
 // writeReady writes the file whole or not at all: who waits for it reads it at once.
 func writeReady(path string, v any) error {
 	if path == "" {
