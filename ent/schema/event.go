@@ -12,7 +12,7 @@ type Event struct{ ent.Schema }
 // Fields of an event.
 func (Event) Fields() []ent.Field {
 	return []ent.Field{
-		// The client's id, so that an event sent twice is there once.
+		// A digest of the client's id, so that an event sent twice is there once.
 		id(),
 		field.String("name").Immutable(),
 		// A digest of the id the visitor's client made up.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/fault"
 )
@@ -84,11 +86,11 @@ func TestNoIdentifierIsKept(t *testing.T) {
 	e, err := activity.Check(activity.Submission{
 		EventID: card, EventName: "page_view", VisitorID: visitor, Path: "/orders/" + order + "/cards/" + card + "/reveal",
 	})
-	if err != nil || e.Path != "/orders/{id}/cards/{id}/reveal" {
+	if err != nil || e.Path != "/orders/{id}/cards/{id}/reveal" || e.ID == uuid.MustParse(card) {
 		t.Fatalf("%+v, %v", e, err)
 	}
-	other, err := activity.Check(activity.Submission{EventID: card, EventName: "page_view", VisitorID: strings.ToUpper(visitor)})
-	if err != nil || other.Visitor != e.Visitor || bytes.Contains(e.Visitor[:], []byte{0x7b, 0x1d, 0x2c, 0x3e}) {
+	other, err := activity.Check(activity.Submission{EventID: strings.ToUpper(card), EventName: "page_view", VisitorID: strings.ToUpper(visitor)})
+	if err != nil || other.ID != e.ID || other.Visitor != e.Visitor || bytes.Contains(e.Visitor[:], []byte{0x7b, 0x1d, 0x2c, 0x3e}) {
 		t.Errorf("visitor %x, then %x (%v)", e.Visitor, other.Visitor, err)
 	}
 }

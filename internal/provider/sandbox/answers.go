@@ -110,12 +110,24 @@ func decode(raw []byte, into any) error {
 	return nil
 }
 
-// manyDigits could be a card number, however it is grouped.
-var manyDigits = regexp.MustCompile(`\d(?:[ -]?\d){10,}`)
+// manyDigits could be a card number, however it is grouped. Hashes, addresses and uuids come before it: they
+// are names of ours, in which so many digits are chance.
+var manyDigits = regexp.MustCompile(`\b(?:0x(?:[0-9a-fA-F]{64}|[0-9a-fA-F]{40})|` +
+	`[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-8][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12})\b|(\d(?:[ -]?\d){10,})`)
+
+// withoutNumbers redacts what could be a card number.
+func withoutNumbers(s string) string {
+	return manyDigits.ReplaceAllStringFunc(s, func(m string) string {
+		if manyDigits.FindStringSubmatch(m)[1] == "" {
+			return m
+		}
+		return telemetry.Redacted
+	})
+}
 
 // quote makes a vendor's text fit for an error and a log: short, on one line, without card numbers.
 func quote(s string) string {
-	s = manyDigits.ReplaceAllString(s, telemetry.Redacted)
+	s = withoutNumbers(s)
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
 			return ' '

@@ -26,7 +26,8 @@ const (
 
 type RecordEventRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A random or time-ordered uuid that the client makes up for this event and repeats when it sends it again.
+	// A random or time-ordered uuid that the client makes up for this event and repeats when it sends it again; only a
+	// digest of it is kept.
 	EventId string `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// What happened.
 	EventName string `protobuf:"bytes,2,opt,name=event_name,json=eventName,proto3" json:"event_name,omitempty"`

@@ -19,7 +19,8 @@ export const file_roamcard_v1_activity: GenFile = /*@__PURE__*/
  */
 export type RecordEventRequest = Message<"roamcard.v1.RecordEventRequest"> & {
   /**
-   * A random or time-ordered uuid that the client makes up for this event and repeats when it sends it again.
+   * A random or time-ordered uuid that the client makes up for this event and repeats when it sends it again; only a
+   * digest of it is kept.
    *
    * @generated from field: string event_id = 1;
    */

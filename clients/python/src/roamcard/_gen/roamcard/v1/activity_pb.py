@@ -27,7 +27,8 @@ class RecordEventRequest(Message[_RecordEventRequestFields]):
 
     Attributes:
         event_id:
-            A random or time-ordered uuid that the client makes up for this event and repeats when it sends it again.
+            A random or time-ordered uuid that the client makes up for this event and repeats when it sends it again; only a
+            digest of it is kept.
 
             ```proto
             string event_id = 1;
