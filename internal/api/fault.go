@@ -168,7 +168,7 @@ func FaultOfCode(code connect.Code) *fault.Fault {
 // ProblemOf is the wire form of a fault.
 func ProblemOf(ctx context.Context, f *fault.Fault) *roamcardv1.Problem {
 	problem := &roamcardv1.Problem{
-		Type:           "/problems/" + string(f.Code),
+		Type:           f.Code.Path(),
 		Title:          f.Title,
 		Status:         uint32(f.Status),
 		Detail:         sentence(f),

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/roamcard/roamcard/internal/fault"
 )
 
 // openAPI is the service's description of itself, as a stranger reads it.
@@ -47,6 +49,30 @@ func TestDocumentsAgreeWithTheServer(t *testing.T) {
 	t.Run("prices", func(t *testing.T) { w.pricesAreAsked(t, api) })
 	t.Run("documents", func(t *testing.T) { w.documentsAgree(t, api) })
 	t.Run("tools", func(t *testing.T) { w.toolsAgree(t) })
+	t.Run("problems", func(t *testing.T) { w.problemsAreExplained(t) })
+}
+
+// problemsAreExplained follows the type of each problem, and of one that there is not.
+func (w *world) problemsAreExplained(t *testing.T) {
+	for _, k := range fault.Catalogue() {
+		var explained struct{ Type, Code, Advice string }
+		w.send(request{method: "GET", path: k.Code.Path()}).into(t, http.StatusOK, &explained)
+		if explained.Type != k.Code.Path() || explained.Code != string(k.Code) || explained.Advice == "" {
+			t.Errorf("%s is explained as %+v", k.Code, explained)
+		}
+		page := w.send(request{method: "GET", path: k.Code.Path(), header: map[string]string{"Accept": "text/html,*/*;q=0.8"}})
+		if page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") ||
+			page.header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
+			t.Errorf("%s for people: %d %v", k.Code, page.status, page.header)
+		}
+	}
+	for _, path := range []string{"/problems", "/problems/", "/problems/nothing", "/problems/INTERNAL", "/problems/internal/x"} {
+		a := w.send(request{method: "GET", path: path})
+		if a.status != http.StatusNotFound || a.problem.Type != fault.RouteNotFound.Path() {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+		w.send(request{method: "GET", path: a.problem.Type}).into(t, http.StatusOK, nil)
+	}
 }
 
 var pathVariable = regexp.MustCompile(`\{[A-Za-z]+\}`)

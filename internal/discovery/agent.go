@@ -196,9 +196,13 @@ func (s *Site) contract() contract {
 		c.Operations = append(c.Operations, listed{op.ID, op.method, op.path, op.Summary, op.access(), op.Scope})
 	}
 	for _, k := range fault.Catalogue() {
-		c.Errors = append(c.Errors, failure{string(k.Code), k.Status, k.Title, k.Retryable, k.SafeToPayAgain, string(k.NextAction)})
+		c.Errors = append(c.Errors, failureOf(k))
 	}
 	return c
+}
+
+func failureOf(k fault.Kind) failure {
+	return failure{string(k.Code), k.Status, k.Title, k.Retryable, k.SafeToPayAgain, string(k.NextAction)}
 }
 
 func (s *Site) spending() spending {

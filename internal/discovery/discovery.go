@@ -43,6 +43,8 @@ type Site struct {
 	card   []byte
 	bazaar map[string]object
 	pages  map[string]page
+	// problems are the pages that explain failures, by their patterns.
+	problems map[string]http.Handler
 }
 
 // New makes the documents.
@@ -63,6 +65,7 @@ const (
 	asJSON     = "application/json"
 	asText     = "text/plain; charset=utf-8"
 	asMarkdown = "text/markdown; charset=utf-8"
+	asHTML     = "text/html; charset=utf-8"
 )
 
 func (s *Site) build() error {
@@ -100,6 +103,9 @@ func (s *Site) build() error {
 	if err != nil {
 		return fmt.Errorf("make the catalogue of APIs: %w", err)
 	}
+	if s.problems, err = problems(); err != nil {
+		return fmt.Errorf("make the pages of problems: %w", err)
+	}
 	s.pages = map[string]page{
 		"/api/agent":                           {asJSON, contract},
 		"/openapi.json":                        {asJSON, s.api.document},
@@ -135,10 +141,11 @@ func (s *Site) Handlers() map[string]http.Handler {
 		old.ServeHTTP(w, r)
 	})
 	maps.Copy(all, reference())
+	maps.Copy(all, s.problems)
 	return all
 }
 
-// Paths lists where the documents are, but for those of the page for people.
+// Paths lists where the documents are, but for those of the page for people and of problems.
 func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.pages)) }
 
 // Document is the content at a path, nil when there is none.

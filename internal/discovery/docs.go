@@ -27,7 +27,7 @@ const docsPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'uns
 
 // reference is the page for people and its scripts, by their patterns.
 func reference() map[string]http.Handler {
-	index := page{"text/html; charset=utf-8", docsPage}.handler()
+	index := page{asHTML, docsPage}.handler()
 	return map[string]http.Handler{
 		"GET /docs": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Security-Policy", docsPolicy)

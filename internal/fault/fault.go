@@ -11,6 +11,9 @@ import (
 // Code is the stable machine name of a failure, the same on every face of the service.
 type Code string
 
+// Path is where the code is explained: the type of its problem documents.
+func (c Code) Path() string { return "/problems/" + string(c) }
+
 // NextAction tells a caller what to do about a failure.
 type NextAction string
 
@@ -24,6 +27,19 @@ const (
 	SignIn           NextAction = "sign_in"
 	ContactSupport   NextAction = "contact_support"
 )
+
+var advice = map[NextAction]string{
+	RetrySameRequest: "Send the same request again, with the same key and the same payment. Sign nothing new: the first one may have been carried out.",
+	WaitAndRetry:     "Wait for as long as Retry-After says, or a few seconds, and send the same request again.",
+	PollOrder:        "Read the order until it is final. Neither pay nor order again.",
+	SignNewPayment:   "Read the challenge, decide whether its terms suit you, sign a payment that meets them, and send it with the same key.",
+	FixRequest:       "Do not send this request again. The detail, and fields where they are given, say what is wrong with it.",
+	SignIn:           "Prove who you are again, with a new session, challenge or token, and then repeat the request.",
+	ContactSupport:   "A person has to look at it. Tell them the requestId, and the orderId if there is one.",
+}
+
+// Advice says in full what the action is.
+func (a NextAction) Advice() string { return advice[a] }
 
 // Kind is what a code always means. The catalogue holds one for each code.
 type Kind struct {

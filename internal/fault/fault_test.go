@@ -9,7 +9,7 @@ import (
 
 func TestEveryKindIsComplete(t *testing.T) {
 	for _, k := range Catalogue() {
-		if k.Title == "" || k.NextAction == "" || k.Status < 400 || k.Status > 599 {
+		if k.Title == "" || k.NextAction.Advice() == "" || k.Status < 400 || k.Status > 599 {
 			t.Errorf("%s is incomplete: %+v", k.Code, k)
 		}
 		if k.Status >= 500 && !k.Retryable {

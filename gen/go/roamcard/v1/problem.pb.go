@@ -25,7 +25,7 @@ const (
 // detail over Connect and gRPC. The codes are stable; texts are for people and may change.
 type Problem struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A URI reference naming the kind of problem: `/problems/<code>`.
+	// A URI reference that names the kind of problem and leads to what explains it: `/problems/<code>`.
 	Type string `protobuf:"bytes,1,opt,name=type,proto3" json:"type,omitempty"`
 	// A short sentence, the same for every occurrence of the code.
 	Title string `protobuf:"bytes,2,opt,name=title,proto3" json:"title,omitempty"`

@@ -20,7 +20,7 @@ export const file_roamcard_v1_problem: GenFile = /*@__PURE__*/
  */
 export type Problem = Message<"roamcard.v1.Problem"> & {
   /**
-   * A URI reference naming the kind of problem: `/problems/<code>`.
+   * A URI reference that names the kind of problem and leads to what explains it: `/problems/<code>`.
    *
    * @generated from field: string type = 1;
    */

@@ -28,7 +28,7 @@ class Problem(Message[_ProblemFields]):
 
     Attributes:
         type:
-            A URI reference naming the kind of problem: `/problems/<code>`.
+            A URI reference that names the kind of problem and leads to what explains it: `/problems/<code>`.
 
             ```proto
             string type = 1;

@@ -1,0 +1,82 @@
+package discovery
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+//go:embed problems/page.html
+var problemPage string
+
+// explained is what a code means, for whoever follows the type of a problem.
+type explained struct {
+	Type string `json:"type"`
+	failure
+	Advice string `json:"advice"`
+}
+
+// problems explain every code of the catalogue where its problems' type leads. What is not a code is not
+// found there, as on any other path.
+func problems() (map[string]http.Handler, error) {
+	form, err := template.New("problem").Parse(problemPage)
+	if err != nil {
+		return nil, fmt.Errorf("read the page: %w", err)
+	}
+	all := map[string]http.Handler{}
+	for _, k := range fault.Catalogue() {
+		e := explained{k.Code.Path(), failureOf(k), k.NextAction.Advice()}
+		text, err := encode(e)
+		if err != nil {
+			return nil, fmt.Errorf("explain %s: %w", k.Code, err)
+		}
+		var forPeople bytes.Buffer
+		if err := form.Execute(&forPeople, e); err != nil {
+			return nil, fmt.Errorf("explain %s to people: %w", k.Code, err)
+		}
+		all["GET "+e.Type] = either(page{asJSON, text}.handler(), page{asHTML, forPeople.Bytes()}.handler())
+	}
+	return all, nil
+}
+
+// either serves JSON, and HTML to who prefers it.
+func either(text, forPeople http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Add("Vary", "Accept")
+		if accept := strings.Join(r.Header.Values("Accept"), ","); weight(accept, "text/html") > weight(accept, "application/json") {
+			forPeople.ServeHTTP(w, r)
+			return
+		}
+		text.ServeHTTP(w, r)
+	})
+}
+
+// weight is how much a client wants a media type (RFC 9110, 12.5.1): the closest range that names it decides.
+func weight(accept, mediaType string) float64 {
+	major, _, _ := strings.Cut(mediaType, "/")
+	wanted, closest := 0.0, 0
+	for item := range strings.SplitSeq(accept, ",") {
+		named, params, err := mime.ParseMediaType(item)
+		if err != nil {
+			continue // says nothing that can be met
+		}
+		near := map[string]int{"*/*": 1, major + "/*": 2, mediaType: 3}[named]
+		if near <= closest {
+			continue
+		}
+		wanted, closest = 1, near
+		if q, given := params["q"]; given {
+			if wanted, err = strconv.ParseFloat(q, 64); err != nil {
+				wanted = 0
+			}
+		}
+	}
+	return wanted
+}

@@ -1,0 +1,82 @@
+package discovery
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+func TestEveryProblemIsExplained(t *testing.T) {
+	handlers := site(t, config()).Handlers()
+	for _, k := range fault.Catalogue() {
+		h, ok := handlers["GET "+k.Code.Path()]
+		if !ok {
+			t.Errorf("%s is not explained", k.Code)
+			continue
+		}
+		get := func(accept string) *httptest.ResponseRecorder {
+			r, w := httptest.NewRequest(http.MethodGet, k.Code.Path(), nil), httptest.NewRecorder()
+			r.Header.Set("Accept", accept)
+			h.ServeHTTP(w, r)
+			if w.Code != http.StatusOK || w.Header().Get("Vary") != "Accept" {
+				t.Errorf("%s: %d %v", k.Code, w.Code, w.Header())
+			}
+			return w
+		}
+		var e explained
+		w := get("*/*")
+		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil {
+			t.Fatalf("%s: %v", k.Code, err)
+		}
+		if e != (explained{"/problems/" + string(k.Code), failureOf(k), k.NextAction.Advice()}) || w.Header().Get("Content-Type") != asJSON {
+			t.Errorf("%s is explained as %s", k.Code, w.Body)
+		}
+		w = get("text/html")
+		text := w.Body.String()
+		for _, told := range []string{"<h1><code>" + e.Code + "</code></h1>", e.NextAction, strings.ReplaceAll(e.Title, "'", "&#39;")} {
+			if !strings.Contains(text, told) {
+				t.Errorf("the page of %s does not tell %q:\n%s", k.Code, told, text)
+			}
+		}
+		// Nothing that the edge's policy would refuse: it lets nothing load.
+		for _, loads := range []string{"<script", "<style", "<link", "<img", "style=", "onclick"} {
+			if strings.Contains(text, loads) || w.Header().Get("Content-Type") != asHTML {
+				t.Errorf("the page of %s has %s, as %s", k.Code, loads, w.Header().Get("Content-Type"))
+			}
+		}
+	}
+}
+
+func TestPeopleGetHTMLAndProgramsJSON(t *testing.T) {
+	h := site(t, config()).Handlers()["GET /problems/internal"]
+	for accept, want := range map[string]string{
+		"":    asJSON,
+		"*/*": asJSON,
+		"text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8": asHTML,
+		"text/html":                              asHTML,
+		"TEXT/HTML; charset=utf-8":               asHTML,
+		"text/*":                                 asHTML,
+		"application/json":                       asJSON,
+		"application/json, text/html":            asJSON,
+		"application/json;q=0.5, text/html":      asHTML,
+		"text/html;q=0.5, application/json":      asJSON,
+		"text/html;q=0, */*;q=0.1":               asJSON,
+		"text/*;q=0.9, text/html;q=0.1, */*;q=1": asJSON,
+		"image/png":                              asJSON,
+		"text/html;q=many":                       asJSON,
+		";;,=":                                   asJSON,
+	} {
+		r, w := httptest.NewRequest(http.MethodGet, "/problems/internal", nil), httptest.NewRecorder()
+		if accept != "" {
+			r.Header.Set("Accept", accept)
+		}
+		h.ServeHTTP(w, r)
+		if got := w.Header().Get("Content-Type"); got != want {
+			t.Errorf("Accept %q gets %s", accept, got)
+		}
+	}
+}
