@@ -35,6 +35,7 @@ import (
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
+	"github.com/roamcard/roamcard/ent/resolution"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/worker"
@@ -85,6 +86,8 @@ type Client struct {
 	Reconciliation *ReconciliationClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
+	// Resolution is the client for interacting with the Resolution builders.
+	Resolution *ResolutionClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -122,6 +125,7 @@ func (c *Client) init() {
 	c.Payment = NewPaymentClient(c.config)
 	c.Reconciliation = NewReconciliationClient(c.config)
 	c.Refund = NewRefundClient(c.config)
+	c.Resolution = NewResolutionClient(c.config)
 	c.Session = NewSessionClient(c.config)
 	c.Timeline = NewTimelineClient(c.config)
 	c.Worker = NewWorkerClient(c.config)
@@ -237,6 +241,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Payment:        NewPaymentClient(cfg),
 		Reconciliation: NewReconciliationClient(cfg),
 		Refund:         NewRefundClient(cfg),
+		Resolution:     NewResolutionClient(cfg),
 		Session:        NewSessionClient(cfg),
 		Timeline:       NewTimelineClient(cfg),
 		Worker:         NewWorkerClient(cfg),
@@ -279,6 +284,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Payment:        NewPaymentClient(cfg),
 		Reconciliation: NewReconciliationClient(cfg),
 		Refund:         NewRefundClient(cfg),
+		Resolution:     NewResolutionClient(cfg),
 		Session:        NewSessionClient(cfg),
 		Timeline:       NewTimelineClient(cfg),
 		Worker:         NewWorkerClient(cfg),
@@ -314,7 +320,7 @@ func (c *Client) Use(hooks ...Hook) {
 		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EsimPlan, c.EsimProfile,
 		c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch, c.LedgerEntry,
 		c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation, c.Refund,
-		c.Session, c.Timeline, c.Worker,
+		c.Resolution, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -327,7 +333,7 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EsimPlan, c.EsimProfile,
 		c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch, c.LedgerEntry,
 		c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation, c.Refund,
-		c.Session, c.Timeline, c.Worker,
+		c.Resolution, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -376,6 +382,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Reconciliation.mutate(ctx, m)
 	case *RefundMutation:
 		return c.Refund.mutate(ctx, m)
+	case *ResolutionMutation:
+		return c.Resolution.mutate(ctx, m)
 	case *SessionMutation:
 		return c.Session.mutate(ctx, m)
 	case *TimelineMutation:
@@ -3047,6 +3055,139 @@ func (c *RefundClient) mutate(ctx context.Context, m *RefundMutation) (Value, er
 	}
 }
 
+// ResolutionClient is a client for the Resolution schema.
+type ResolutionClient struct {
+	config
+}
+
+// NewResolutionClient returns a client for the Resolution from the given config.
+func NewResolutionClient(c config) *ResolutionClient {
+	return &ResolutionClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `resolution.Hooks(f(g(h())))`.
+func (c *ResolutionClient) Use(hooks ...Hook) {
+	c.hooks.Resolution = append(c.hooks.Resolution, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `resolution.Intercept(f(g(h())))`.
+func (c *ResolutionClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Resolution = append(c.inters.Resolution, interceptors...)
+}
+
+// Create returns a builder for creating a Resolution entity.
+func (c *ResolutionClient) Create() *ResolutionCreate {
+	mutation := newResolutionMutation(c.config, OpCreate)
+	return &ResolutionCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Resolution entities.
+func (c *ResolutionClient) CreateBulk(builders ...*ResolutionCreate) *ResolutionCreateBulk {
+	return &ResolutionCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *ResolutionClient) MapCreateBulk(slice any, setFunc func(*ResolutionCreate, int)) *ResolutionCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &ResolutionCreateBulk{err: fmt.Errorf("calling to ResolutionClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*ResolutionCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &ResolutionCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Resolution.
+func (c *ResolutionClient) Update() *ResolutionUpdate {
+	mutation := newResolutionMutation(c.config, OpUpdate)
+	return &ResolutionUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *ResolutionClient) UpdateOne(_m *Resolution) *ResolutionUpdateOne {
+	mutation := newResolutionMutation(c.config, OpUpdateOne, withResolution(_m))
+	return &ResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *ResolutionClient) UpdateOneID(id string) *ResolutionUpdateOne {
+	mutation := newResolutionMutation(c.config, OpUpdateOne, withResolutionID(id))
+	return &ResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Resolution.
+func (c *ResolutionClient) Delete() *ResolutionDelete {
+	mutation := newResolutionMutation(c.config, OpDelete)
+	return &ResolutionDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *ResolutionClient) DeleteOne(_m *Resolution) *ResolutionDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *ResolutionClient) DeleteOneID(id string) *ResolutionDeleteOne {
+	builder := c.Delete().Where(resolution.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &ResolutionDeleteOne{builder}
+}
+
+// Query returns a query builder for Resolution.
+func (c *ResolutionClient) Query() *ResolutionQuery {
+	return &ResolutionQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeResolution},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Resolution entity by its id.
+func (c *ResolutionClient) Get(ctx context.Context, id string) (*Resolution, error) {
+	return c.Query().Where(resolution.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *ResolutionClient) GetX(ctx context.Context, id string) *Resolution {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *ResolutionClient) Hooks() []Hook {
+	return c.hooks.Resolution
+}
+
+// Interceptors returns the client interceptors.
+func (c *ResolutionClient) Interceptors() []Interceptor {
+	return c.inters.Resolution
+}
+
+func (c *ResolutionClient) mutate(ctx context.Context, m *ResolutionMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&ResolutionCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&ResolutionUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&ResolutionUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&ResolutionDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Resolution mutation op: %q", m.Op())
+	}
+}
+
 // SessionClient is a client for the Session schema.
 type SessionClient struct {
 	config
@@ -3451,12 +3592,13 @@ type (
 	hooks struct {
 		Arrival, Attempt, Audit, Card, Challenge, EsimPlan, EsimProfile, EsimSync,
 		EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting, Mutex,
-		Order, Payment, Reconciliation, Refund, Session, Timeline, Worker []ent.Hook
+		Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
+		Worker []ent.Hook
 	}
 	inters struct {
 		Arrival, Attempt, Audit, Card, Challenge, EsimPlan, EsimProfile, EsimSync,
 		EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting, Mutex,
-		Order, Payment, Reconciliation, Refund, Session, Timeline,
+		Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
 		Worker []ent.Interceptor
 	}
 )

@@ -32,6 +32,7 @@ import (
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
+	"github.com/roamcard/roamcard/ent/resolution"
 	"github.com/roamcard/roamcard/ent/session"
 	"github.com/roamcard/roamcard/ent/timeline"
 	"github.com/roamcard/roamcard/ent/worker"
@@ -115,6 +116,7 @@ func checkColumn(t, c string) error {
 			payment.Table:        payment.ValidColumn,
 			reconciliation.Table: reconciliation.ValidColumn,
 			refund.Table:         refund.ValidColumn,
+			resolution.Table:     resolution.ValidColumn,
 			session.Table:        session.ValidColumn,
 			timeline.Table:       timeline.ValidColumn,
 			worker.Table:         worker.ValidColumn,

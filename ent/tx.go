@@ -52,6 +52,8 @@ type Tx struct {
 	Reconciliation *ReconciliationClient
 	// Refund is the client for interacting with the Refund builders.
 	Refund *RefundClient
+	// Resolution is the client for interacting with the Resolution builders.
+	Resolution *ResolutionClient
 	// Session is the client for interacting with the Session builders.
 	Session *SessionClient
 	// Timeline is the client for interacting with the Timeline builders.
@@ -209,6 +211,7 @@ func (tx *Tx) init() {
 	tx.Payment = NewPaymentClient(tx.config)
 	tx.Reconciliation = NewReconciliationClient(tx.config)
 	tx.Refund = NewRefundClient(tx.config)
+	tx.Resolution = NewResolutionClient(tx.config)
 	tx.Session = NewSessionClient(tx.config)
 	tx.Timeline = NewTimelineClient(tx.config)
 	tx.Worker = NewWorkerClient(tx.config)

@@ -54,6 +54,7 @@ const (
 	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
 	KindUnmatched    Kind = "unmatched"
+	KindResolved     Kind = "resolved"
 )
 
 func (k Kind) String() string {
@@ -63,7 +64,7 @@ func (k Kind) String() string {
 // KindValidator is a validator for the "kind" field enum values. It is called by the builders before save.
 func KindValidator(k Kind) error {
 	switch k {
-	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched:
+	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindResolved:
 		return nil
 	default:
 		return fmt.Errorf("ledgerposting: invalid enum value for kind field: %q", k)

@@ -424,7 +424,7 @@ var (
 	LedgerPostingsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "order_id", Type: field.TypeString},
-		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "sold", "supplied", "refunded", "unmatched"}},
+		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "sold", "supplied", "refunded", "unmatched", "resolved"}},
 		{Name: "at", Type: field.TypeTime},
 	}
 	// LedgerPostingsTable holds the schema information for the "ledger_postings" table.
@@ -615,6 +615,20 @@ var (
 			},
 		},
 	}
+	// ResolutionsColumns holds the columns for the "resolutions" table.
+	ResolutionsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "resolution", Type: field.TypeEnum, Enums: []string{"refunded_by_hand", "donation", "known"}},
+		{Name: "reason", Type: field.TypeString, Size: 2147483647},
+		{Name: "actor", Type: field.TypeString},
+		{Name: "at", Type: field.TypeTime},
+	}
+	// ResolutionsTable holds the schema information for the "resolutions" table.
+	ResolutionsTable = &schema.Table{
+		Name:       "resolutions",
+		Columns:    ResolutionsColumns,
+		PrimaryKey: []*schema.Column{ResolutionsColumns[0]},
+	}
 	// SessionsColumns holds the columns for the "sessions" table.
 	SessionsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -697,6 +711,7 @@ var (
 		PaymentsTable,
 		ReconciliationsTable,
 		RefundsTable,
+		ResolutionsTable,
 		SessionsTable,
 		TimelineTable,
 		WorkersTable,
@@ -758,7 +773,7 @@ func init() {
 		Table: "ledger_postings",
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
-		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'sold', 'supplied', 'refunded', 'unmatched')",
+		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'sold', 'supplied', 'refunded', 'unmatched', 'resolved')",
 	}
 	MutexesTable.Annotation = &entsql.Annotation{
 		Table: "mutexes",
@@ -780,6 +795,10 @@ func init() {
 		"refunds_proof":  "(status = 'paid') = (transaction IS NOT NULL AND block IS NOT NULL AND block_hash IS NOT NULL AND log_index IS NOT NULL AND settled_at IS NOT NULL)",
 		"refunds_status": "status IN ('signed', 'paid', 'dead')",
 		"refunds_value":  "value > 0",
+	}
+	ResolutionsTable.Annotation = &entsql.Annotation{}
+	ResolutionsTable.Annotation.Checks = map[string]string{
+		"resolutions_resolution": "resolution IN ('refunded_by_hand', 'donation', 'known')",
 	}
 	TimelineTable.Annotation = &entsql.Annotation{
 		Table: "timeline",

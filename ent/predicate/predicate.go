@@ -66,6 +66,9 @@ type Reconciliation func(*sql.Selector)
 // Refund is the predicate function for refund builders.
 type Refund func(*sql.Selector)
 
+// Resolution is the predicate function for resolution builders.
+type Resolution func(*sql.Selector)
+
 // Session is the predicate function for session builders.
 type Session func(*sql.Selector)
 

@@ -45,5 +45,8 @@ func reportMessage(r reconcile.Report) *roamcardv1.Reconciliation {
 		}
 		m.Findings = append(m.Findings, found)
 	}
+	for _, t := range r.Resolved {
+		m.Resolved = append(m.Resolved, &roamcardv1.ResolvedTransfer{Subject: t.Subject, Resolution: string(t.Resolution), Detail: t.Detail})
+	}
 	return m
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -137,6 +138,8 @@ func (m *matrix) rows() map[string]row {
 		"ListSwitches":          {good: 200},
 		"SetSwitch":             {ids: map[string]string{"product": "esim"}, body: `{"paused":false,"reason":"the matrix"}`, good: 200},
 		"GetReconciliation":     {good: 200},
+		"ListTransfers":         {good: 200},
+		"ResolveTransfer":       {ids: map[string]string{"transaction": "0x" + strings.Repeat("1", 64), "logIndex": "5"}, body: `{"resolution":"known","reason":"the matrix"}`, good: 404},
 		"CreateOrder":           {body: `{"amount":"25.00"}`, good: 200, other: 409},
 		"CreateCardOrder":       {good: 409, other: 200},
 		"SubmitPayment":         {ids: unpaid, body: `{"paymentSignature":"x"}`, good: 400, other: 404},
@@ -342,6 +345,9 @@ func (m *matrix) byProcedure(o operation, r row, body string) request {
 	}
 	for name, id := range r.ids {
 		members[name] = id
+		if n, err := strconv.Atoi(id); err == nil {
+			members[name] = n
+		}
 	}
 	raw, _ := json.Marshal(members) // it was JSON before
 	return request{path: "/roamcard.v1." + o.Tags[0] + "Service/" + strings.TrimRight(o.OperationID, "0123456789"), body: string(raw)}

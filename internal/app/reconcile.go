@@ -31,7 +31,7 @@ const gatePeriods = 3
 func (a *App) newReconciler() *reconcile.Reconciler {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	return reconcile.New(reconcile.Config{
-		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Books: books, Reports: books, PayTo: a.config.PayTo, Now: time.Now,
+		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Books: books, Reports: books, Strays: books, PayTo: a.config.PayTo, Now: time.Now,
 	})
 }
 
@@ -165,6 +165,9 @@ func (c ReconcileConfig) tell(r reconcile.Report) error {
 			about = f.Order + ", " + about
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s\n  %s", f.Code, about, f.Detail))
+	}
+	for _, t := range r.Resolved {
+		lines = append(lines, fmt.Sprintf("resolved as %s: %s\n  %s", t.Resolution, t.Subject, t.Detail))
 	}
 	verdict := "the books agree"
 	if n := len(r.Findings); n > 0 {

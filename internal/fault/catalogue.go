@@ -23,6 +23,7 @@ const (
 	CardNotFound             Code = "card_not_found"
 	JobNotFound              Code = "job_not_found"
 	ReportNotFound           Code = "report_not_found"
+	TransferNotFound         Code = "transfer_not_found"
 	MethodNotAllowed         Code = "method_not_allowed"
 	BodyTooLarge             Code = "body_too_large"
 	MediaTypeUnsupported     Code = "media_type_unsupported"
@@ -38,6 +39,7 @@ const (
 	FailureUnconfirmed       Code = "provider_failure_unconfirmed"
 	OrderNotInReview         Code = "order_not_in_review"
 	RefundUnavailable        Code = "refund_unavailable"
+	TransferResolved         Code = "transfer_resolved"
 	RateLimited              Code = "rate_limited"
 	IssuePaused              Code = "issue_paused"
 	TopupPaused              Code = "topup_paused"
@@ -72,6 +74,7 @@ var catalogue = index(
 	Kind{CardNotFound, http.StatusNotFound, "There is no such card.", false, false, FixRequest},
 	Kind{JobNotFound, http.StatusNotFound, "There is no such job.", false, false, FixRequest},
 	Kind{ReportNotFound, http.StatusNotFound, "There is no report yet.", true, false, WaitAndRetry},
+	Kind{TransferNotFound, http.StatusNotFound, "There is no such transfer without an order.", false, false, FixRequest},
 	Kind{MethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", false, false, FixRequest},
 	Kind{BodyTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", false, false, FixRequest},
 	Kind{MediaTypeUnsupported, http.StatusUnsupportedMediaType, "The request body must be application/json.", false, false, FixRequest},
@@ -91,6 +94,7 @@ var catalogue = index(
 	Kind{FailureUnconfirmed, http.StatusConflict, "The provider has not confirmed a failure.", false, false, ContactSupport},
 	Kind{OrderNotInReview, http.StatusConflict, "The order does not wait for an operator.", false, false, FixRequest},
 	Kind{RefundUnavailable, http.StatusConflict, "Nothing can be refunded.", false, false, ContactSupport},
+	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
 
 	Kind{RateLimited, http.StatusTooManyRequests, "There are too many requests.", true, false, WaitAndRetry},
 

@@ -342,6 +342,14 @@ func TestEveryCheckFires(t *testing.T) {
 			postStray(r, "0xdd/1", 5)
 			postStray(r, "0xDD/1", 5)
 		}, []string{"I20"}},
+		"a stray that an operator resolved": {func(r *records) { resolveStray(r, 5, "treasury:usdc") }, nil},
+		"a stray that was given":            {func(r *records) { resolveStray(r, 5, "revenue:donation") }, nil},
+		"a stray resolved for more":         {func(r *records) { resolveStray(r, 6, "treasury:usdc") }, []string{"I20"}},
+		"a stray resolved that never came": {func(r *records) {
+			resolveStray(r, 5, "treasury:usdc")
+			r.postings[len(r.postings)-1].ID = "resolved/0xdd/2"
+			r.entries[len(r.entries)-1].Posting, r.entries[len(r.entries)-2].Posting = "resolved/0xdd/2", "resolved/0xdd/2"
+		}, []string{"I20"}},
 		"a posting that says something else": {func(r *records) { r.postings[1].Order = "ord_c" }, []string{"I20"}},
 		"an act audited twice":               {func(r *records) { r.audit = append(r.audit, r.audit[0]) }, []string{"I22"}},
 	}
@@ -402,6 +410,14 @@ func postStray(r *records, transfer string, units int64) {
 	id := "unmatched/" + transfer
 	r.postings = append(r.postings, postingRow{id, "", "unmatched"})
 	r.entries = append(r.entries, entryRow{id, "treasury:usdc", units}, entryRow{id, "unmatched", -units})
+}
+
+// resolveStray posts such money, of five units, and where it went.
+func resolveStray(r *records, units int64, to string) {
+	r.chain.credits, r.stray = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
+	postStray(r, "0xdd/1", 5)
+	r.postings = append(r.postings, postingRow{"resolved/0xdd/1", "", "resolved"})
+	r.entries = append(r.entries, entryRow{"resolved/0xdd/1", "unmatched", units}, entryRow{"resolved/0xdd/1", to, -units})
 }
 
 // posted adds a posting of an order.

@@ -72,7 +72,7 @@ func ledgerIsWhatHappened(r *records) []string {
 	}
 	strays := map[string]bool{}
 	for _, p := range r.postings {
-		strays[p.ID] = p.Kind == "unmatched"
+		strays[p.ID] = p.Kind == "unmatched" || p.Kind == "resolved"
 	}
 	for _, e := range r.entries {
 		if !strays[e.Posting] {
@@ -139,9 +139,26 @@ func strayMoneyIsPostedOnce(r *records) []string {
 		seen[id] = true
 	}
 	for _, p := range r.postings {
+		if of, resolved := strings.CutPrefix(lower(p.ID), "resolved/"); resolved {
+			// The operator's word settles what stands in "unmatched", to the cent.
+			if !seen["unmatched/"+of] || p.Kind != "resolved" || resolvedUnits(r, p.ID) != arrived["unmatched/"+of] {
+				f.add("posting %s settles %d units, %d arrived", p.ID, resolvedUnits(r, p.ID), arrived["unmatched/"+of])
+			}
+			continue
+		}
 		if p.Kind != "unmatched" && (p.ID != p.Kind+"/"+p.Order || strings.TrimSpace(p.Order) == "") {
 			f.add("posting %s of order %q does not say what it records", p.ID, p.Order)
 		}
 	}
 	return f
+}
+
+// resolvedUnits is what a posting takes out of the account of money that belongs to nobody.
+func resolvedUnits(r *records, posting string) (units int64) {
+	for _, e := range r.entries {
+		if e.Posting == posting && e.Account == "unmatched" {
+			units += e.Amount
+		}
+	}
+	return units
 }

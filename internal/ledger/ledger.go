@@ -10,7 +10,7 @@
 //	owes   customer:<order>      paid for and not delivered; zero once the order is delivered or refunded
 //	       holder:<card>         a holder's claim to what is on the card
 //	       unmatched             USDC that arrived for no order
-//	earned revenue:issue_fee     revenue:load_fee     revenue:esim
+//	earned revenue:issue_fee     revenue:load_fee     revenue:esim     revenue:donation
 //	spent  cost:esim             what the supplier charged for the eSIMs it made
 //
 // A card for 25.00 and a top-up of 25.00, in dollars:
@@ -28,6 +28,7 @@
 //
 //	refunded          -25.00                     +25.00
 //	unmatched          +x      and -x in unmatched
+//	resolved                       +x in unmatched, and -x where it went: treasury:usdc or revenue:donation
 //
 // An eSIM for 5.00 that costs 4.00:
 //
@@ -58,6 +59,7 @@ const (
 	EsimRevenue     Account = "revenue:esim"
 	EsimCost        Account = "cost:esim"
 	Strays          Account = "unmatched"
+	Donations       Account = "revenue:donation"
 )
 
 // Customer is what is owed to the payer of an order.
@@ -82,11 +84,12 @@ const (
 	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
 	KindUnmatched    Kind = "unmatched"
+	KindResolved     Kind = "resolved"
 )
 
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched}
+	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindResolved}
 }
 
 // ID names a posting by what it records, so that the same thing cannot be posted twice.
@@ -163,7 +166,16 @@ func Refunded(order string, amount money.USDC) Posting {
 
 // Unmatched records USDC that arrived for no order, in a transfer named by its transaction and log index.
 func Unmatched(transaction string, logIndex uint, amount money.USDC) Posting {
-	return posting(KindUnmatched, fmt.Sprintf("%s/%d", transaction, logIndex), "", Entry{Treasury, amount}, Entry{Strays, -amount})
+	return posting(KindUnmatched, transfer(transaction, logIndex), "", Entry{Treasury, amount}, Entry{Strays, -amount})
+}
+
+// Resolved records where such money went by an operator's word: out of the treasury, or among what is earned.
+func Resolved(transaction string, logIndex uint, amount money.USDC, to Account) Posting {
+	return posting(KindResolved, transfer(transaction, logIndex), "", Entry{Strays, amount}, Entry{to, -amount})
+}
+
+func transfer(transaction string, logIndex uint) string {
+	return fmt.Sprintf("%s/%d", transaction, logIndex)
 }
 
 func posting(kind Kind, of, order string, entries ...Entry) Posting {

@@ -80,6 +80,8 @@ type Books interface {
 type Records struct {
 	Scan     Scan
 	Arrivals []Transfer
+	// Resolved are those among them that operators have resolved.
+	Resolved []Resolved
 	Orders   []Order
 	// Payments are those to the payee.
 	Payments []Payment

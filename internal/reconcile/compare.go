@@ -25,6 +25,7 @@ type comparison struct {
 	// strays are transfers of nobody's; unposted are those among them that the ledger does not have.
 	strays   []Transfer
 	unposted []ledger.Posting
+	resolved []ResolvedTransfer
 	spent    money.Cents
 }
 
@@ -44,13 +45,10 @@ func (c *comparison) add(code Code, of order.ID, subject, format string, args ..
 	c.found = append(c.found, Finding{Code: code, Order: string(of), Subject: subject, Detail: fmt.Sprintf(format, args...), Blocks: blocks[code]})
 }
 
-// place is where a transfer stands on the chain.
-type place struct {
-	transaction x402.Hash
-	logIndex    uint
-}
+// Place is where the transfer stands on the chain.
+func (t Transfer) Place() Place { return Place{t.Transaction, t.LogIndex} }
 
-func (t Transfer) subject() string { return fmt.Sprintf("%s/%d", t.Transaction, t.LogIndex) }
+func (t Transfer) subject() string { return t.Place().String() }
 
 // chain matches transfers with payments: by the authorization they carried out, or by their place.
 func (c *comparison) chain() {
@@ -58,23 +56,22 @@ func (c *comparison) chain() {
 		payer x402.Address
 		nonce x402.Hash
 	}
-	byPlace, byNonce := map[place]*Payment{}, map[authorization]*Payment{}
+	byPlace, byNonce := map[Place]*Payment{}, map[authorization]*Payment{}
 	for i := range c.Payments {
 		p := &c.Payments[i]
 		if !p.Nonce.IsZero() { // a plain transfer has none
 			byNonce[authorization{p.Payer, p.Nonce}] = p
 		}
 		if p.Status == payment.Paid {
-			byPlace[place{p.Transaction, p.LogIndex}] = p
+			byPlace[Place{p.Transaction, p.LogIndex}] = p
 		}
 	}
 	arrived := map[*Payment]bool{}
 	for _, t := range c.Arrivals {
-		p := cmp.Or(byNonce[authorization{t.From, t.Nonce}], byPlace[place{t.Transaction, t.LogIndex}])
+		p := cmp.Or(byNonce[authorization{t.From, t.Nonce}], byPlace[t.Place()])
 		switch {
 		case p == nil:
-			c.strays = append(c.strays, t)
-			c.add(TransferUnmatched, "", t.subject(), "%s USDC arrived from %s for no order", t.Value.Dollars(), t.From)
+			c.stray(t)
 			continue
 		case p.Status == payment.Claimed:
 			c.add(TransferUnrecorded, p.Order, t.subject(), "the payment of %s USDC arrived and is not recorded as paid yet", t.Value.Dollars())
@@ -91,6 +88,26 @@ func (c *comparison) chain() {
 			c.add(PaymentWithoutTransfer, p.Order, p.ID.String(), "recorded are %s USDC in %s, where the chain shows no such transfer", p.Value.Dollars(), p.Transaction)
 		}
 	}
+}
+
+// stray notes a transfer of nobody's: it differs until an operator says what has become of it.
+func (c *comparison) stray(t Transfer) {
+	c.strays = append(c.strays, t)
+	what := fmt.Sprintf("%s USDC arrived from %s for no order", t.Value.Dollars(), t.From)
+	if r := c.resolution(t); r != nil {
+		c.resolved = append(c.resolved, ResolvedTransfer{t.subject(), r.As, fmt.Sprintf("%s; %s says: %s", what, r.Operator, r.Reason)})
+		return
+	}
+	c.add(TransferUnmatched, "", t.subject(), "%s", what)
+}
+
+// resolution is what an operator decided about a transfer, nil when nobody did.
+func (c *comparison) resolution(t Transfer) *Resolved {
+	i := slices.IndexFunc(c.Resolved, func(r Resolved) bool { return r.Place == t.Place() })
+	if i < 0 {
+		return nil
+	}
+	return &c.Resolved[i]
 }
 
 // payments compares what was paid with what was sold.
@@ -149,6 +166,11 @@ func (c *comparison) expected() []ledger.Posting {
 	var all []ledger.Posting
 	for _, t := range c.strays {
 		all = append(all, ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value))
+		if r := c.resolution(t); r != nil {
+			if p, moves := r.As.Posting(t); moves {
+				all = append(all, p)
+			}
+		}
 	}
 	for _, p := range c.Payments {
 		if p.Status != payment.Paid {

@@ -82,6 +82,16 @@ func TestGoodBooksAgree(t *testing.T) {
 	}
 }
 
+// resolve adds a transfer of nobody's that an operator has resolved.
+func resolve(r *Records, t Transfer, as Resolution) {
+	r.Arrivals = append(r.Arrivals, t)
+	r.Resolved = append(r.Resolved, Resolved{Place: t.Place(), As: as, Reason: "why", Operator: "ada"})
+	r.Postings = append(r.Postings, ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value))
+	if p, moves := as.Posting(t); moves {
+		r.Postings = append(r.Postings, p)
+	}
+}
+
 // TestEachDifferenceHasItsCode spoils a copy of the good books and expects the codes named, and no others.
 func TestEachDifferenceHasItsCode(t *testing.T) {
 	stray := Transfer{Transaction: x402.Hash{0xdd}, LogIndex: 5, Block: 50, From: bob, Value: 7}
@@ -99,6 +109,27 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 		"a posted stray transfer stays open": {func(r *Records, _ *Statement) {
 			r.Arrivals = append(r.Arrivals, stray)
 			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))
+		}, []Code{TransferUnmatched}},
+		"a stray transfer that an operator knows": {func(r *Records, _ *Statement) { resolve(r, stray, Known) }, nil},
+		"one that was sent back":                  {func(r *Records, _ *Statement) { resolve(r, stray, RefundedByHand) }, nil},
+		"one that was given":                      {func(r *Records, _ *Statement) { resolve(r, stray, Donation) }, nil},
+		"one resolved without its posting": {func(r *Records, _ *Statement) {
+			resolve(r, stray, Donation)
+			r.Postings = r.Postings[:len(r.Postings)-1]
+		}, []Code{PostingMissing}},
+		"one posted to another account than was resolved": {func(r *Records, _ *Statement) {
+			resolve(r, stray, Donation)
+			r.Resolved[0].As = RefundedByHand
+		}, []Code{PostingDiffers}},
+		"one posted as resolved that nobody resolved": {func(r *Records, _ *Statement) {
+			resolve(r, stray, Donation)
+			r.Resolved = nil
+		}, []Code{PostingUnexpected, TransferUnmatched}},
+		"another transfer than the one resolved": {func(r *Records, _ *Statement) {
+			resolve(r, stray, Known)
+			other := stray
+			other.LogIndex++
+			r.Arrivals = append(r.Arrivals, other)
 		}, []Code{TransferUnmatched}},
 		"a stray posted twice": {func(r *Records, _ *Statement) {
 			r.Postings = append(r.Postings, ledger.Unmatched(stray.Transaction.String(), stray.LogIndex, stray.Value))

@@ -4,7 +4,8 @@
 //	our payments, orders, cards, fees, ledger ────┼─► compare, twice ─► findings ─► report
 //	issuer ─ its statement ───────────────────────┘            └─► a posting for money that belongs to nobody
 //
-// It moves no money and changes no order: it reads, posts stray money once, and keeps its report. A second run finds the same.
+// It moves no money and changes no order: it reads, posts stray money once, and keeps its report. A second run finds the same. What
+// belongs to nobody is found until an operator says what has become of it.
 package reconcile
 
 import (
@@ -28,6 +29,7 @@ type Config struct {
 	Arrivals Arrivals
 	Books    Books
 	Reports  Reports
+	Strays   Strays
 	// PayTo is the payee, whose transfers are read.
 	PayTo x402.Address
 	Now   func() time.Time
@@ -123,6 +125,7 @@ func (r *Reconciler) look(ctx context.Context) (Report, []ledger.Posting, error)
 			Postings: len(records.Postings), Cards: len(statement.Accounts), Movements: len(statement.Movements),
 		},
 		Balances: balances(append(slices.Clone(records.Postings), c.unposted...)), SpentUSDCents: c.spent, Findings: sorted(c.found),
+		Resolved: c.resolved,
 	}
 	return report, c.unposted, nil
 }

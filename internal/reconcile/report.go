@@ -90,6 +90,16 @@ type Report struct {
 	SpentUSDCents money.Cents `json:"spentUsdCents"`
 	// Findings are sorted; none means that the books agree.
 	Findings []Finding `json:"findings"`
+	// Resolved are the transfers of nobody's that operators have resolved.
+	Resolved []ResolvedTransfer `json:"resolved"`
+}
+
+// ResolvedTransfer is a transfer that would be a finding, had not an operator resolved it.
+type ResolvedTransfer struct {
+	Subject    string     `json:"subject"`
+	Resolution Resolution `json:"resolution"`
+	// Detail says it to a person.
+	Detail string `json:"detail"`
 }
 
 // Checked counts what was compared.

@@ -20,7 +20,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Treasury keeps what is known of the payee's books. It implements reconcile.Arrivals, reconcile.Books and reconcile.Reports.
+// Treasury keeps what is known of the payee's books. It implements reconcile.Arrivals, reconcile.Books,
+// reconcile.Reports and reconcile.Strays.
 type Treasury struct {
 	s *Store
 	// asset and payTo are lower-case.
@@ -158,6 +159,8 @@ func (t Treasury) Records(ctx context.Context) (r reconcile.Records, err error) 
 	for _, read := range []func() error{
 		readAll(b, &r.Arrivals, scanArrival, `SELECT transaction, log_index, block, sender, value, nonce FROM arrivals
 			WHERE asset = $1 AND pay_to = $2 ORDER BY id`, t.asset, t.payTo),
+		readAll(b, &r.Resolved, scanResolved, `SELECT a.transaction, a.log_index, r.resolution, r.reason, r.actor, r.at
+			FROM resolutions r JOIN arrivals a ON r.id = a.transaction || '/' || a.log_index WHERE a.asset = $1 AND a.pay_to = $2`, t.asset, t.payTo),
 		readAll(b, &r.Orders, scanSold, `SELECT id, kind, status, price_usd_cents, item, delivery,
 			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%') FROM orders
 			WHERE status NOT IN ('payment_required', 'expired') ORDER BY id`),
@@ -202,6 +205,11 @@ func scanArrival(row pgx.CollectableRow) (t reconcile.Transfer, err error) {
 	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&t.Value), &nonce); err != nil {
 		return t, err
 	}
+	return t, placed(&t, transaction, sender, nonce, index, block)
+}
+
+// placed reads the columns that say where a transfer stands.
+func placed(t *reconcile.Transfer, transaction, sender, nonce string, index, block int64) error {
 	t.LogIndex, t.Block = uint(index), uint64(block)
 	var err1, err2, err3 error
 	t.Transaction, err1 = x402.ParseHash(transaction)
@@ -209,7 +217,7 @@ func scanArrival(row pgx.CollectableRow) (t reconcile.Transfer, err error) {
 	if nonce != "" {
 		t.Nonce, err3 = x402.ParseHash(nonce)
 	}
-	return t, errors.Join(err1, err2, err3)
+	return errors.Join(err1, err2, err3)
 }
 
 func scanSold(row pgx.CollectableRow) (o reconcile.Order, err error) {

@@ -818,7 +818,9 @@ type Reconciliation struct {
 	// What card holders have spent, as far as the issuer's balances tell.
 	SpentUsdCents uint32 `protobuf:"varint,6,opt,name=spent_usd_cents,json=spentUsdCents,proto3" json:"spent_usd_cents,omitempty"`
 	// Empty when the books agree.
-	Findings      []*Finding `protobuf:"bytes,7,rep,name=findings,proto3" json:"findings,omitempty"`
+	Findings []*Finding `protobuf:"bytes,7,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Transfers that would be findings, had not operators resolved them.
+	Resolved      []*ResolvedTransfer `protobuf:"bytes,8,rep,name=resolved,proto3" json:"resolved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -898,6 +900,13 @@ func (x *Reconciliation) GetSpentUsdCents() uint32 {
 func (x *Reconciliation) GetFindings() []*Finding {
 	if x != nil {
 		return x.Findings
+	}
+	return nil
+}
+
+func (x *Reconciliation) GetResolved() []*ResolvedTransfer {
+	if x != nil {
+		return x.Resolved
 	}
 	return nil
 }
@@ -1126,6 +1135,434 @@ func (x *Finding) GetBlocks() bool {
 	return false
 }
 
+// A transfer without an order, and what an operator says has become of it.
+type ResolvedTransfer struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its transaction and log index.
+	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
+	// refunded_by_hand, donation or known.
+	Resolution string `protobuf:"bytes,2,opt,name=resolution,proto3" json:"resolution,omitempty"`
+	// A sentence for people.
+	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolvedTransfer) Reset() {
+	*x = ResolvedTransfer{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolvedTransfer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolvedTransfer) ProtoMessage() {}
+
+func (x *ResolvedTransfer) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolvedTransfer.ProtoReflect.Descriptor instead.
+func (*ResolvedTransfer) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ResolvedTransfer) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *ResolvedTransfer) GetResolution() string {
+	if x != nil {
+		return x.Resolution
+	}
+	return ""
+}
+
+func (x *ResolvedTransfer) GetDetail() string {
+	if x != nil {
+		return x.Detail
+	}
+	return ""
+}
+
+type ListTransfersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only transfers in this status; open when absent.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// How many transfers a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTransfersRequest) Reset() {
+	*x = ListTransfersRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTransfersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTransfersRequest) ProtoMessage() {}
+
+func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
+func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListTransfersRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListTransfersRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListTransfersRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListTransfersResponse struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Transfers []*StrayTransfer       `protobuf:"bytes,1,rep,name=transfers,proto3" json:"transfers,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListTransfersResponse) Reset() {
+	*x = ListTransfersResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListTransfersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListTransfersResponse) ProtoMessage() {}
+
+func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
+func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
+	if x != nil {
+		return x.Transfers
+	}
+	return nil
+}
+
+func (x *ListTransfersResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+type ResolveTransferRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The transaction's hash.
+	Transaction string `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	// The index of the transfer's log in its block.
+	LogIndex uint32 `protobuf:"varint,2,opt,name=log_index,json=logIndex,proto3" json:"log_index,omitempty"`
+	// refunded_by_hand: it was sent back from the treasury. donation: it is ours to keep. known: it is
+	// somebody's who is known, and stays where it is.
+	Resolution string `protobuf:"bytes,3,opt,name=resolution,proto3" json:"resolution,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveTransferRequest) Reset() {
+	*x = ResolveTransferRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveTransferRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveTransferRequest) ProtoMessage() {}
+
+func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
+func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ResolveTransferRequest) GetTransaction() string {
+	if x != nil {
+		return x.Transaction
+	}
+	return ""
+}
+
+func (x *ResolveTransferRequest) GetLogIndex() uint32 {
+	if x != nil {
+		return x.LogIndex
+	}
+	return 0
+}
+
+func (x *ResolveTransferRequest) GetResolution() string {
+	if x != nil {
+		return x.Resolution
+	}
+	return ""
+}
+
+func (x *ResolveTransferRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ResolveTransferResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Transfer      *StrayTransfer         `protobuf:"bytes,1,opt,name=transfer,proto3" json:"transfer,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveTransferResponse) Reset() {
+	*x = ResolveTransferResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveTransferResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveTransferResponse) ProtoMessage() {}
+
+func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
+func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
+	if x != nil {
+		return x.Transfer
+	}
+	return nil
+}
+
+// A transfer of USDC to the payee that belongs to no order.
+type StrayTransfer struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Transaction string                 `protobuf:"bytes,1,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	// The index of the transfer's log in its block.
+	LogIndex uint32 `protobuf:"varint,2,opt,name=log_index,json=logIndex,proto3" json:"log_index,omitempty"`
+	Block    uint32 `protobuf:"varint,3,opt,name=block,proto3" json:"block,omitempty"`
+	// The sender, in EIP-55 form.
+	From string `protobuf:"bytes,4,opt,name=from,proto3" json:"from,omitempty"`
+	// In the token's atomic units, a decimal string.
+	Amount string `protobuf:"bytes,5,opt,name=amount,proto3" json:"amount,omitempty"`
+	// When it was first read from the chain.
+	SeenAt *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=seen_at,json=seenAt,proto3" json:"seen_at,omitempty"`
+	// open or resolved.
+	Status string `protobuf:"bytes,7,opt,name=status,proto3" json:"status,omitempty"`
+	// refunded_by_hand, donation or known; absent while it is open, as are why, who and when.
+	Resolution    *string                `protobuf:"bytes,8,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
+	Reason        *string                `protobuf:"bytes,9,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Operator      *string                `protobuf:"bytes,10,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
+	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StrayTransfer) Reset() {
+	*x = StrayTransfer{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StrayTransfer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StrayTransfer) ProtoMessage() {}
+
+func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
+func (*StrayTransfer) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *StrayTransfer) GetTransaction() string {
+	if x != nil {
+		return x.Transaction
+	}
+	return ""
+}
+
+func (x *StrayTransfer) GetLogIndex() uint32 {
+	if x != nil {
+		return x.LogIndex
+	}
+	return 0
+}
+
+func (x *StrayTransfer) GetBlock() uint32 {
+	if x != nil {
+		return x.Block
+	}
+	return 0
+}
+
+func (x *StrayTransfer) GetFrom() string {
+	if x != nil {
+		return x.From
+	}
+	return ""
+}
+
+func (x *StrayTransfer) GetAmount() string {
+	if x != nil {
+		return x.Amount
+	}
+	return ""
+}
+
+func (x *StrayTransfer) GetSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.SeenAt
+	}
+	return nil
+}
+
+func (x *StrayTransfer) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *StrayTransfer) GetResolution() string {
+	if x != nil && x.Resolution != nil {
+		return *x.Resolution
+	}
+	return ""
+}
+
+func (x *StrayTransfer) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *StrayTransfer) GetOperator() string {
+	if x != nil && x.Operator != nil {
+		return *x.Operator
+	}
+	return ""
+}
+
+func (x *StrayTransfer) GetResolvedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResolvedAt
+	}
+	return nil
+}
+
 type ListOrderQueueRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Only orders in this status; operator_review when absent.
@@ -1140,7 +1577,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1152,7 +1589,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1165,7 +1602,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -1200,7 +1637,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1212,7 +1649,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1225,7 +1662,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -1263,7 +1700,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1275,7 +1712,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,7 +1725,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -1356,7 +1793,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1368,7 +1805,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1381,7 +1818,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -1413,7 +1850,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1425,7 +1862,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1438,7 +1875,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -1513,7 +1950,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1962,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1975,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -1630,7 +2067,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1642,7 +2079,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1655,7 +2092,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -1756,7 +2193,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1768,7 +2205,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1781,7 +2218,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *JobRecord) GetId() string {
@@ -1862,7 +2299,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1874,7 +2311,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1887,7 +2324,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -1930,7 +2367,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1942,7 +2379,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1955,7 +2392,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -2018,7 +2455,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2030,7 +2467,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2043,7 +2480,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Evidence) GetName() string {
@@ -2074,7 +2511,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2086,7 +2523,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2099,7 +2536,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -2132,7 +2569,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2144,7 +2581,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2157,7 +2594,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -2175,7 +2612,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2187,7 +2624,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2200,7 +2637,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 type ListSwitchesResponse struct {
@@ -2212,7 +2649,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2224,7 +2661,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2237,7 +2674,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -2261,7 +2698,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2710,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2723,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -2319,7 +2756,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2331,7 +2768,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2344,7 +2781,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -2371,7 +2808,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2383,7 +2820,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2396,7 +2833,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Switch) GetProduct() string {
@@ -2494,7 +2931,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x1a\n" +
 	"\x18GetReconciliationRequest\"P\n" +
 	"\x19GetReconciliationResponse\x123\n" +
-	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\xc6\x02\n" +
+	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x81\x03\n" +
 	"\x0eReconciliation\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n" +
 	"\vfirst_block\x18\x02 \x01(\rR\n" +
@@ -2504,7 +2941,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\achecked\x18\x04 \x01(\v2\x1c.roamcard.v1.ReconciledBooksR\achecked\x126\n" +
 	"\bbalances\x18\x05 \x03(\v2\x1a.roamcard.v1.LedgerBalanceR\bbalances\x12&\n" +
 	"\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n" +
-	"\bfindings\x18\a \x03(\v2\x14.roamcard.v1.FindingR\bfindings\"\xb3\x01\n" +
+	"\bfindings\x18\a \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x129\n" +
+	"\bresolved\x18\b \x03(\v2\x1d.roamcard.v1.ResolvedTransferR\bresolved\"\xb3\x01\n" +
 	"\x0fReconciledBooks\x12\x16\n" +
 	"\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n" +
 	"\bpayments\x18\x02 \x01(\rR\bpayments\x12\x1c\n" +
@@ -2521,7 +2959,55 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n" +
 	"\x06blocks\x18\x05 \x01(\bR\x06blocksB\v\n" +
-	"\t_order_id\"\xb2\x02\n" +
+	"\t_order_id\"d\n" +
+	"\x10ResolvedTransfer\x12\x18\n" +
+	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1e\n" +
+	"\n" +
+	"resolution\x18\x02 \x01(\tR\n" +
+	"resolution\x12\x16\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xde\x01\n" +
+	"\x14ListTransfersRequest\x122\n" +
+	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
+	"\n" +
+	"page_token\x18\x03 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x02R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x92\x01\n" +
+	"\x15ListTransfersResponse\x128\n" +
+	"\ttransfers\x18\x01 \x03(\v2\x1a.roamcard.v1.StrayTransferR\ttransfers\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"\xe1\x01\n" +
+	"\x16ResolveTransferRequest\x12<\n" +
+	"\vtransaction\x18\x01 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\x1b\n" +
+	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12H\n" +
+	"\n" +
+	"resolution\x18\x03 \x01(\tB(\xbaH%r#R\x10refunded_by_handR\bdonationR\x05knownR\n" +
+	"resolution\x12\"\n" +
+	"\x06reason\x18\x04 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"Q\n" +
+	"\x17ResolveTransferResponse\x126\n" +
+	"\btransfer\x18\x01 \x01(\v2\x1a.roamcard.v1.StrayTransferR\btransfer\"\xa4\x03\n" +
+	"\rStrayTransfer\x12 \n" +
+	"\vtransaction\x18\x01 \x01(\tR\vtransaction\x12\x1b\n" +
+	"\tlog_index\x18\x02 \x01(\rR\blogIndex\x12\x14\n" +
+	"\x05block\x18\x03 \x01(\rR\x05block\x12\x12\n" +
+	"\x04from\x18\x04 \x01(\tR\x04from\x12\x16\n" +
+	"\x06amount\x18\x05 \x01(\tR\x06amount\x123\n" +
+	"\aseen_at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x06seenAt\x12\x16\n" +
+	"\x06status\x18\a \x01(\tR\x06status\x12#\n" +
+	"\n" +
+	"resolution\x18\b \x01(\tH\x00R\n" +
+	"resolution\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\t \x01(\tH\x01R\x06reason\x88\x01\x01\x12\x1f\n" +
+	"\boperator\x18\n" +
+	" \x01(\tH\x02R\boperator\x88\x01\x01\x12;\n" +
+	"\vresolved_at\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"resolvedAtB\r\n" +
+	"\v_resolutionB\t\n" +
+	"\a_reasonB\v\n" +
+	"\t_operator\"\xb2\x02\n" +
 	"\x15ListOrderQueueRequest\x12\x94\x01\n" +
 	"\x06status\x18\x01 \x01(\tBw\xbaHtrrR\x10payment_requiredR\bsettlingR\asettledR\fprovisioningR\tfulfilledR\aexpiredR\x0erefund_pendingR\brefundedR\x0foperator_reviewH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12-\n" +
@@ -2646,13 +3132,15 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xb7\x11\n" +
+	"\t_operator2\xdf\x14\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
 	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
 	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x97\x01\n" +
+	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"?\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\x8b\x02\n" +
+	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xac\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x97\x01\n" +
 	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xad\x01\n" +
 	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"X\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xfc\x01\n" +
 	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xa9\x01\x8a\xb5\x18p\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x93\x01\n" +
@@ -2674,7 +3162,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -2695,92 +3183,107 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*ReconciledBooks)(nil),               // 16: roamcard.v1.ReconciledBooks
 	(*LedgerBalance)(nil),                 // 17: roamcard.v1.LedgerBalance
 	(*Finding)(nil),                       // 18: roamcard.v1.Finding
-	(*ListOrderQueueRequest)(nil),         // 19: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 20: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 21: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 22: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 23: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),                 // 24: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 25: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 26: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 27: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 28: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 29: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 30: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 31: roamcard.v1.DecideOrderResponse
-	(*ListSwitchesRequest)(nil),           // 32: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 33: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 34: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 35: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 36: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 37: google.protobuf.Timestamp
-	(*Order)(nil),                         // 38: roamcard.v1.Order
+	(*ResolvedTransfer)(nil),              // 19: roamcard.v1.ResolvedTransfer
+	(*ListTransfersRequest)(nil),          // 20: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 21: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 22: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 23: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 24: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 25: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 26: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 27: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 28: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 29: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),                 // 30: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 31: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 32: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 33: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 34: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 35: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 36: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 37: roamcard.v1.DecideOrderResponse
+	(*ListSwitchesRequest)(nil),           // 38: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 39: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 40: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 41: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 42: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 43: google.protobuf.Timestamp
+	(*Order)(nil),                         // 44: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	10, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	10, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	10, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	37, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	37, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	43, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	43, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	15, // 5: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	15, // 6: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	37, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	43, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
 	16, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
 	17, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
 	18, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	21, // 11: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	37, // 12: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	37, // 13: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	38, // 14: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	24, // 15: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	25, // 16: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	26, // 17: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	27, // 18: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	28, // 19: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	37, // 20: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	37, // 21: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	37, // 22: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	37, // 23: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	37, // 24: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	37, // 25: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	37, // 26: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	37, // 27: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	37, // 28: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	37, // 29: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	29, // 30: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	21, // 31: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	36, // 32: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	36, // 33: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	37, // 34: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 35: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 36: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 37: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	11, // 38: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	13, // 39: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	19, // 40: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	22, // 41: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	30, // 42: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	32, // 43: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	34, // 44: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 45: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 46: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 47: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 48: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 49: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	12, // 50: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	14, // 51: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	20, // 52: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	23, // 53: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	31, // 54: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	33, // 55: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	35, // 56: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 57: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 58: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	47, // [47:59] is the sub-list for method output_type
-	35, // [35:47] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	19, // 11: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedTransfer
+	24, // 12: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	24, // 13: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	43, // 14: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	43, // 15: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	27, // 16: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	43, // 17: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	43, // 18: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	44, // 19: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	30, // 20: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	31, // 21: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	32, // 22: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	33, // 23: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	34, // 24: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	43, // 25: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	43, // 26: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	43, // 27: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	43, // 28: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	43, // 29: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	43, // 30: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	43, // 31: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	43, // 32: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	43, // 33: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	43, // 34: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	35, // 35: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	27, // 36: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	42, // 37: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	42, // 38: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	43, // 39: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 40: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 41: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 42: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	11, // 43: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	13, // 44: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	20, // 45: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	22, // 46: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	25, // 47: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	28, // 48: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	36, // 49: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	38, // 50: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	40, // 51: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 52: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 53: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 54: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 55: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 56: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	12, // 57: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	14, // 58: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	21, // 59: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	23, // 60: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	26, // 61: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	29, // 62: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	37, // 63: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	39, // 64: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	41, // 65: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 66: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 67: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	54, // [54:68] is the sub-list for method output_type
+	40, // [40:54] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -2794,20 +3297,23 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[5].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[20].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[24].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[31].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   37,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -48,6 +48,12 @@ const (
 	// OperatorServiceGetReconciliationProcedure is the fully-qualified name of the OperatorService's
 	// GetReconciliation RPC.
 	OperatorServiceGetReconciliationProcedure = "/roamcard.v1.OperatorService/GetReconciliation"
+	// OperatorServiceListTransfersProcedure is the fully-qualified name of the OperatorService's
+	// ListTransfers RPC.
+	OperatorServiceListTransfersProcedure = "/roamcard.v1.OperatorService/ListTransfers"
+	// OperatorServiceResolveTransferProcedure is the fully-qualified name of the OperatorService's
+	// ResolveTransfer RPC.
+	OperatorServiceResolveTransferProcedure = "/roamcard.v1.OperatorService/ResolveTransfer"
 	// OperatorServiceListOrderQueueProcedure is the fully-qualified name of the OperatorService's
 	// ListOrderQueue RPC.
 	OperatorServiceListOrderQueueProcedure = "/roamcard.v1.OperatorService/ListOrderQueue"
@@ -86,6 +92,12 @@ type OperatorServiceClient interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
+	// that are open, or those that operators have resolved.
+	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
+	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
+	// same Idempotency-Key resolves it once.
+	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
 	// Lists orders, newest first: those that wait for an operator, or those in another status.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
 	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
@@ -147,6 +159,19 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		listTransfers: connect.NewClient[v1.ListTransfersRequest, v1.ListTransfersResponse](
+			httpClient,
+			baseURL+OperatorServiceListTransfersProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListTransfers")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		resolveTransfer: connect.NewClient[v1.ResolveTransferRequest, v1.ResolveTransferResponse](
+			httpClient,
+			baseURL+OperatorServiceResolveTransferProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ResolveTransfer")),
+			connect.WithClientOptions(opts...),
+		),
 		listOrderQueue: connect.NewClient[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse](
 			httpClient,
 			baseURL+OperatorServiceListOrderQueueProcedure,
@@ -203,6 +228,8 @@ type operatorServiceClient struct {
 	retryFeeJob           *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
 	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
+	listTransfers         *connect.Client[v1.ListTransfersRequest, v1.ListTransfersResponse]
+	resolveTransfer       *connect.Client[v1.ResolveTransferRequest, v1.ResolveTransferResponse]
 	listOrderQueue        *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
 	inspectOrder          *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
 	decideOrder           *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
@@ -251,6 +278,24 @@ func (c *operatorServiceClient) Reconcile(ctx context.Context, req *v1.Reconcile
 // GetReconciliation calls roamcard.v1.OperatorService.GetReconciliation.
 func (c *operatorServiceClient) GetReconciliation(ctx context.Context, req *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
 	response, err := c.getReconciliation.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListTransfers calls roamcard.v1.OperatorService.ListTransfers.
+func (c *operatorServiceClient) ListTransfers(ctx context.Context, req *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error) {
+	response, err := c.listTransfers.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ResolveTransfer calls roamcard.v1.OperatorService.ResolveTransfer.
+func (c *operatorServiceClient) ResolveTransfer(ctx context.Context, req *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error) {
+	response, err := c.resolveTransfer.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -335,6 +380,12 @@ type OperatorServiceHandler interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
+	// that are open, or those that operators have resolved.
+	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
+	// Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
+	// same Idempotency-Key resolves it once.
+	ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error)
 	// Lists orders, newest first: those that wait for an operator, or those in another status.
 	ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error)
 	// Shows the whole life of one order: what was asked for, paid, sent to the provider and moved.
@@ -390,6 +441,19 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		svc.GetReconciliation,
 		connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListTransfersHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListTransfersProcedure,
+		svc.ListTransfers,
+		connect.WithSchema(operatorServiceMethods.ByName("ListTransfers")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceResolveTransferHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceResolveTransferProcedure,
+		svc.ResolveTransfer,
+		connect.WithSchema(operatorServiceMethods.ByName("ResolveTransfer")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorServiceListOrderQueueHandler := connect.NewUnaryHandlerSimple(
@@ -450,6 +514,10 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
 			operatorServiceGetReconciliationHandler.ServeHTTP(w, r)
+		case OperatorServiceListTransfersProcedure:
+			operatorServiceListTransfersHandler.ServeHTTP(w, r)
+		case OperatorServiceResolveTransferProcedure:
+			operatorServiceResolveTransferHandler.ServeHTTP(w, r)
 		case OperatorServiceListOrderQueueProcedure:
 			operatorServiceListOrderQueueHandler.ServeHTTP(w, r)
 		case OperatorServiceInspectOrderProcedure:
@@ -491,6 +559,14 @@ func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.Reconc
 
 func (UnimplementedOperatorServiceHandler) GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetReconciliation is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListTransfers is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ResolveTransfer(context.Context, *v1.ResolveTransferRequest) (*v1.ResolveTransferResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ResolveTransfer is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) ListOrderQueue(context.Context, *v1.ListOrderQueueRequest) (*v1.ListOrderQueueResponse, error) {

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/operator.proto.
  */
 export const file_roamcard_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24i/wEKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmciegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSJsCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAhCCwoJX29yZGVyX2lkIoUBChVMaXN0T3JkZXJRdWV1ZVJlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ0ChZMaXN0T3JkZXJRdWV1ZVJlc3BvbnNlEigKBm9yZGVycxgBIAMoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i0QEKC1F1ZXVlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg0KBW93bmVyGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDgoGcmVhc29uGAYgASgJEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCInChNJbnNwZWN0T3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIqUCChRJbnNwZWN0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyEg0KBW93bmVyGAIgASgJEiwKCHBheW1lbnRzGAMgAygLMhoucm9hbWNhcmQudjEuUGF5bWVudFJlY29yZBIpCgZyZWZ1bmQYBCABKAsyGS5yb2FtY2FyZC52MS5SZWZ1bmRSZWNvcmQSJAoEam9icxgFIAMoCzIWLnJvYW1jYXJkLnYxLkpvYlJlY29yZBIyCgpyZWZlcmVuY2VzGAYgAygLMh4ucm9hbWNhcmQudjEuUHJvdmlkZXJSZWZlcmVuY2USKAoIdGltZWxpbmUYByADKAsyFi5yb2FtY2FyZC52MS5PcmRlck1vdmUijQIKDVBheW1lbnRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEg0KBXBheWVyGAMgASgJEg4KBmFtb3VudBgEIAEoCRINCgVub25jZRgFIAEoCRIYCgt0cmFuc2FjdGlvbhgGIAEoCUgAiAEBEhgKC2RlYWRfcmVhc29uGAcgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uQg4KDF9kZWFkX3JlYXNvbiLSAgoMUmVmdW5kUmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIQCgh0cmVhc3VyeRgDIAEoCRIKCgJ0bxgEIAEoCRIOCgZhbW91bnQYBSABKAkSDQoFbm9uY2UYBiABKAkSMAoMdmFsaWRfYmVmb3JlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0cmFuc2FjdGlvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXNpZ25lZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uIpcCCglKb2JSZWNvcmQSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHYXR0ZW1wdBgEIAEoDRIRCgRzdGVwGAUgASgJSACIAQESFwoKbGFzdF9lcnJvchgGIAEoCUgBiAEBEioKBnJ1bl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwQg0KC19sYXN0X2Vycm9yIkUKEVByb3ZpZGVyUmVmZXJlbmNlEgwKBHN0ZXAYASABKAkSDwoHdmVyc2lvbhgCIAEoDRIRCglyZWZlcmVuY2UYAyABKAkipgEKCU9yZGVyTW92ZRIPCgd2ZXJzaW9uGAEgASgNEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJEg0KBWFjdG9yGAUgASgJEg4KBnJlYXNvbhgGIAEoCRInCghldmlkZW5jZRgHIAMoCzIVLnJvYW1jYXJkLnYxLkV2aWRlbmNlIicKCEV2aWRlbmNlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiRgoSRGVjaWRlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkiPgoTRGVjaWRlT3JkZXJSZXNwb25zZRInCgVvcmRlchgBIAEoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyIhUKE0xpc3RTd2l0Y2hlc1JlcXVlc3QiPQoUTGlzdFN3aXRjaGVzUmVzcG9uc2USJQoIc3dpdGNoZXMYASADKAsyEy5yb2FtY2FyZC52MS5Td2l0Y2giUwoQU2V0U3dpdGNoUmVxdWVzdBIPCgdwcm9kdWN0GAEgASgJEhMKBnBhdXNlZBgCIAEoCEgAiAEBEg4KBnJlYXNvbhgDIAEoCUIJCgdfcGF1c2VkIjgKEVNldFN3aXRjaFJlc3BvbnNlEiMKBnN3aXRjaBgBIAEoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCKdAQoGU3dpdGNoEg8KB3Byb2R1Y3QYASABKAkSDgoGcGF1c2VkGAIgASgIEhMKBnJlYXNvbhgDIAEoCUgAiAEBEhUKCG9wZXJhdG9yGAQgASgJSAGIAQESLgoKY2hhbmdlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3JlYXNvbkILCglfb3BlcmF0b3Iy0ggKD09wZXJhdG9yU2VydmljZRJVCgtMaXN0RmVlSm9icxIfLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVxdWVzdBogLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVzcG9uc2UiA5ACARJcCg9SZWNvbmNpbGVGZWVKb2ISIy5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXF1ZXN0GiQucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USUAoLUmV0cnlGZWVKb2ISHy5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlcXVlc3QaIC5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlc3BvbnNlEkoKCVJlY29uY2lsZRIdLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlcXVlc3QaHi5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXNwb25zZRJnChFHZXRSZWNvbmNpbGlhdGlvbhIlLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2UiA5ACARJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24isAIKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmcSLwoIcmVzb2x2ZWQYCCADKAsyHS5yb2FtY2FyZC52MS5SZXNvbHZlZFRyYW5zZmVyInoKD1JlY29uY2lsZWRCb29rcxIOCgZvcmRlcnMYASABKA0SEAoIcGF5bWVudHMYAiABKA0SEQoJdHJhbnNmZXJzGAMgASgNEhAKCHBvc3RpbmdzGAQgASgNEg0KBWNhcmRzGAUgASgNEhEKCW1vdmVtZW50cxgGIAEoDSIvCg1MZWRnZXJCYWxhbmNlEg8KB2FjY291bnQYASABKAkSDQoFdW5pdHMYAiABKAkibAoHRmluZGluZxIMCgRjb2RlGAEgASgJEhUKCG9yZGVyX2lkGAIgASgJSACIAQESDwoHc3ViamVjdBgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDgoGYmxvY2tzGAUgASgIQgsKCV9vcmRlcl9pZCJHChBSZXNvbHZlZFRyYW5zZmVyEg8KB3N1YmplY3QYASABKAkSEgoKcmVzb2x1dGlvbhgCIAEoCRIOCgZkZXRhaWwYAyABKAkihAEKFExpc3RUcmFuc2ZlcnNSZXF1ZXN0EhMKBnN0YXR1cxgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBAUIJCgdfc3RhdHVzQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4ieAoVTGlzdFRyYW5zZmVyc1Jlc3BvbnNlEi0KCXRyYW5zZmVycxgBIAMoCzIaLnJvYW1jYXJkLnYxLlN0cmF5VHJhbnNmZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiJkChZSZXNvbHZlVHJhbnNmZXJSZXF1ZXN0EhMKC3RyYW5zYWN0aW9uGAEgASgJEhEKCWxvZ19pbmRleBgCIAEoDRISCgpyZXNvbHV0aW9uGAMgASgJEg4KBnJlYXNvbhgEIAEoCSJHChdSZXNvbHZlVHJhbnNmZXJSZXNwb25zZRIsCgh0cmFuc2ZlchgBIAEoCzIaLnJvYW1jYXJkLnYxLlN0cmF5VHJhbnNmZXIivgIKDVN0cmF5VHJhbnNmZXISEwoLdHJhbnNhY3Rpb24YASABKAkSEQoJbG9nX2luZGV4GAIgASgNEg0KBWJsb2NrGAMgASgNEgwKBGZyb20YBCABKAkSDgoGYW1vdW50GAUgASgJEisKB3NlZW5fYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnN0YXR1cxgHIAEoCRIXCgpyZXNvbHV0aW9uGAggASgJSACIAQESEwoGcmVhc29uGAkgASgJSAGIAQESFQoIb3BlcmF0b3IYCiABKAlIAogBARIvCgtyZXNvbHZlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX3Jlc29sdXRpb25CCQoHX3JlYXNvbkILCglfb3BlcmF0b3IihQEKFUxpc3RPcmRlclF1ZXVlUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInQKFkxpc3RPcmRlclF1ZXVlUmVzcG9uc2USKAoGb3JkZXJzGAEgAygLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiLRAQoLUXVldWVkT3JkZXISEAoIb3JkZXJfaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDQoFb3duZXIYBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoDRIOCgZyZWFzb24YBiABKAkSKQoFc2luY2UYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIicKE0luc3BlY3RPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkipQIKFEluc3BlY3RPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXISDQoFb3duZXIYAiABKAkSLAoIcGF5bWVudHMYAyADKAsyGi5yb2FtY2FyZC52MS5QYXltZW50UmVjb3JkEikKBnJlZnVuZBgEIAEoCzIZLnJvYW1jYXJkLnYxLlJlZnVuZFJlY29yZBIkCgRqb2JzGAUgAygLMhYucm9hbWNhcmQudjEuSm9iUmVjb3JkEjIKCnJlZmVyZW5jZXMYBiADKAsyHi5yb2FtY2FyZC52MS5Qcm92aWRlclJlZmVyZW5jZRIoCgh0aW1lbGluZRgHIAMoCzIWLnJvYW1jYXJkLnYxLk9yZGVyTW92ZSKNAgoNUGF5bWVudFJlY29yZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSDQoFcGF5ZXIYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBW5vbmNlGAUgASgJEhgKC3RyYW5zYWN0aW9uGAYgASgJSACIAQESGAoLZGVhZF9yZWFzb24YByABKAlIAYgBARIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzZXR0bGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb25CDgoMX2RlYWRfcmVhc29uItICCgxSZWZ1bmRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEhAKCHRyZWFzdXJ5GAMgASgJEgoKAnRvGAQgASgJEg4KBmFtb3VudBgFIAEoCRINCgVub25jZRgGIAEoCRIwCgx2YWxpZF9iZWZvcmUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC3RyYW5zYWN0aW9uGAggASgJSACIAQESLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJc2lnbmVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzZXR0bGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb24ilwIKCUpvYlJlY29yZBIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEg4KBnN0YXR1cxgDIAEoCRIPCgdhdHRlbXB0GAQgASgNEhEKBHN0ZXAYBSABKAlIAIgBARIXCgpsYXN0X2Vycm9yGAYgASgJSAGIAQESKgoGcnVuX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtmaW5pc2hlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBwoFX3N0ZXBCDQoLX2xhc3RfZXJyb3IiRQoRUHJvdmlkZXJSZWZlcmVuY2USDAoEc3RlcBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgNEhEKCXJlZmVyZW5jZRgDIAEoCSKmAQoJT3JkZXJNb3ZlEg8KB3ZlcnNpb24YASABKA0SJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGZyb20YAyABKAkSCgoCdG8YBCABKAkSDQoFYWN0b3IYBSABKAkSDgoGcmVhc29uGAYgASgJEicKCGV2aWRlbmNlGAcgAygLMhUucm9hbWNhcmQudjEuRXZpZGVuY2UiJwoIRXZpZGVuY2USDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJGChJEZWNpZGVPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkSDgoGYWN0aW9uGAIgASgJEg4KBnJlYXNvbhgDIAEoCSI+ChNEZWNpZGVPcmRlclJlc3BvbnNlEicKBW9yZGVyGAEgASgLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXIiFQoTTGlzdFN3aXRjaGVzUmVxdWVzdCI9ChRMaXN0U3dpdGNoZXNSZXNwb25zZRIlCghzd2l0Y2hlcxgBIAMoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCJTChBTZXRTd2l0Y2hSZXF1ZXN0Eg8KB3Byb2R1Y3QYASABKAkSEwoGcGF1c2VkGAIgASgISACIAQESDgoGcmVhc29uGAMgASgJQgkKB19wYXVzZWQiOAoRU2V0U3dpdGNoUmVzcG9uc2USIwoGc3dpdGNoGAEgASgLMhMucm9hbWNhcmQudjEuU3dpdGNoIp0BCgZTd2l0Y2gSDwoHcHJvZHVjdBgBIAEoCRIOCgZwYXVzZWQYAiABKAgSEwoGcmVhc29uGAMgASgJSACIAQESFQoIb3BlcmF0b3IYBCABKAlIAYgBARIuCgpjaGFuZ2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uQgsKCV9vcGVyYXRvcjKNCgoPT3BlcmF0b3JTZXJ2aWNlElUKC0xpc3RGZWVKb2JzEh8ucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXF1ZXN0GiAucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXNwb25zZSIDkAIBElwKD1JlY29uY2lsZUZlZUpvYhIjLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXNwb25zZRJQCgtSZXRyeUZlZUpvYhIfLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVxdWVzdBogLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVzcG9uc2USSgoJUmVjb25jaWxlEh0ucm9hbWNhcmQudjEuUmVjb25jaWxlUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlc3BvbnNlEmcKEUdldFJlY29uY2lsaWF0aW9uEiUucm9hbWNhcmQudjEuR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0GiYucm9hbWNhcmQudjEuR2V0UmVjb25jaWxpYXRpb25SZXNwb25zZSIDkAIBElsKDUxpc3RUcmFuc2ZlcnMSIS5yb2FtY2FyZC52MS5MaXN0VHJhbnNmZXJzUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RUcmFuc2ZlcnNSZXNwb25zZSIDkAIBElwKD1Jlc29sdmVUcmFuc2ZlchIjLnJvYW1jYXJkLnYxLlJlc29sdmVUcmFuc2ZlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZXNvbHZlVHJhbnNmZXJSZXNwb25zZRJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetChallengeRetentionRequest
@@ -422,6 +422,13 @@ export type Reconciliation = Message<"roamcard.v1.Reconciliation"> & {
    * @generated from field: repeated roamcard.v1.Finding findings = 7;
    */
   findings: Finding[];
+
+  /**
+   * Transfers that would be findings, had not operators resolved them.
+   *
+   * @generated from field: repeated roamcard.v1.ResolvedTransfer resolved = 8;
+   */
+  resolved: ResolvedTransfer[];
 };
 
 /**
@@ -557,6 +564,237 @@ export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 18);
 
 /**
+ * A transfer without an order, and what an operator says has become of it.
+ *
+ * @generated from message roamcard.v1.ResolvedTransfer
+ */
+export type ResolvedTransfer = Message<"roamcard.v1.ResolvedTransfer"> & {
+  /**
+   * Its transaction and log index.
+   *
+   * @generated from field: string subject = 1;
+   */
+  subject: string;
+
+  /**
+   * refunded_by_hand, donation or known.
+   *
+   * @generated from field: string resolution = 2;
+   */
+  resolution: string;
+
+  /**
+   * A sentence for people.
+   *
+   * @generated from field: string detail = 3;
+   */
+  detail: string;
+};
+
+/**
+ * Describes the message roamcard.v1.ResolvedTransfer.
+ * Use `create(ResolvedTransferSchema)` to create a new message.
+ */
+export const ResolvedTransferSchema: GenMessage<ResolvedTransfer> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 19);
+
+/**
+ * @generated from message roamcard.v1.ListTransfersRequest
+ */
+export type ListTransfersRequest = Message<"roamcard.v1.ListTransfersRequest"> & {
+  /**
+   * Only transfers in this status; open when absent.
+   *
+   * @generated from field: optional string status = 1;
+   */
+  status?: string | undefined;
+
+  /**
+   * How many transfers a page holds, 1 to 100; 50 when absent.
+   *
+   * @generated from field: optional uint32 page_size = 2;
+   */
+  pageSize?: number | undefined;
+
+  /**
+   * The `nextPageToken` of the page before.
+   *
+   * @generated from field: optional string page_token = 3;
+   */
+  pageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListTransfersRequest.
+ * Use `create(ListTransfersRequestSchema)` to create a new message.
+ */
+export const ListTransfersRequestSchema: GenMessage<ListTransfersRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 20);
+
+/**
+ * @generated from message roamcard.v1.ListTransfersResponse
+ */
+export type ListTransfersResponse = Message<"roamcard.v1.ListTransfersResponse"> & {
+  /**
+   * @generated from field: repeated roamcard.v1.StrayTransfer transfers = 1;
+   */
+  transfers: StrayTransfer[];
+
+  /**
+   * Present when there are more.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListTransfersResponse.
+ * Use `create(ListTransfersResponseSchema)` to create a new message.
+ */
+export const ListTransfersResponseSchema: GenMessage<ListTransfersResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 21);
+
+/**
+ * @generated from message roamcard.v1.ResolveTransferRequest
+ */
+export type ResolveTransferRequest = Message<"roamcard.v1.ResolveTransferRequest"> & {
+  /**
+   * The transaction's hash.
+   *
+   * @generated from field: string transaction = 1;
+   */
+  transaction: string;
+
+  /**
+   * The index of the transfer's log in its block.
+   *
+   * @generated from field: uint32 log_index = 2;
+   */
+  logIndex: number;
+
+  /**
+   * refunded_by_hand: it was sent back from the treasury. donation: it is ours to keep. known: it is
+   * somebody's who is known, and stays where it is.
+   *
+   * @generated from field: string resolution = 3;
+   */
+  resolution: string;
+
+  /**
+   * Why, for the audit trail; 1 to 500 characters.
+   *
+   * @generated from field: string reason = 4;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message roamcard.v1.ResolveTransferRequest.
+ * Use `create(ResolveTransferRequestSchema)` to create a new message.
+ */
+export const ResolveTransferRequestSchema: GenMessage<ResolveTransferRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 22);
+
+/**
+ * @generated from message roamcard.v1.ResolveTransferResponse
+ */
+export type ResolveTransferResponse = Message<"roamcard.v1.ResolveTransferResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.StrayTransfer transfer = 1;
+   */
+  transfer?: StrayTransfer | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ResolveTransferResponse.
+ * Use `create(ResolveTransferResponseSchema)` to create a new message.
+ */
+export const ResolveTransferResponseSchema: GenMessage<ResolveTransferResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 23);
+
+/**
+ * A transfer of USDC to the payee that belongs to no order.
+ *
+ * @generated from message roamcard.v1.StrayTransfer
+ */
+export type StrayTransfer = Message<"roamcard.v1.StrayTransfer"> & {
+  /**
+   * @generated from field: string transaction = 1;
+   */
+  transaction: string;
+
+  /**
+   * The index of the transfer's log in its block.
+   *
+   * @generated from field: uint32 log_index = 2;
+   */
+  logIndex: number;
+
+  /**
+   * @generated from field: uint32 block = 3;
+   */
+  block: number;
+
+  /**
+   * The sender, in EIP-55 form.
+   *
+   * @generated from field: string from = 4;
+   */
+  from: string;
+
+  /**
+   * In the token's atomic units, a decimal string.
+   *
+   * @generated from field: string amount = 5;
+   */
+  amount: string;
+
+  /**
+   * When it was first read from the chain.
+   *
+   * @generated from field: google.protobuf.Timestamp seen_at = 6;
+   */
+  seenAt?: Timestamp | undefined;
+
+  /**
+   * open or resolved.
+   *
+   * @generated from field: string status = 7;
+   */
+  status: string;
+
+  /**
+   * refunded_by_hand, donation or known; absent while it is open, as are why, who and when.
+   *
+   * @generated from field: optional string resolution = 8;
+   */
+  resolution?: string | undefined;
+
+  /**
+   * @generated from field: optional string reason = 9;
+   */
+  reason?: string | undefined;
+
+  /**
+   * @generated from field: optional string operator = 10;
+   */
+  operator?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp resolved_at = 11;
+   */
+  resolvedAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.StrayTransfer.
+ * Use `create(StrayTransferSchema)` to create a new message.
+ */
+export const StrayTransferSchema: GenMessage<StrayTransfer> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 24);
+
+/**
  * @generated from message roamcard.v1.ListOrderQueueRequest
  */
 export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest"> & {
@@ -587,7 +825,7 @@ export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest">
  * Use `create(ListOrderQueueRequestSchema)` to create a new message.
  */
 export const ListOrderQueueRequestSchema: GenMessage<ListOrderQueueRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 19);
+  messageDesc(file_roamcard_v1_operator, 25);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueResponse
@@ -611,7 +849,7 @@ export type ListOrderQueueResponse = Message<"roamcard.v1.ListOrderQueueResponse
  * Use `create(ListOrderQueueResponseSchema)` to create a new message.
  */
 export const ListOrderQueueResponseSchema: GenMessage<ListOrderQueueResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 20);
+  messageDesc(file_roamcard_v1_operator, 26);
 
 /**
  * An order as it lies before an operator.
@@ -673,7 +911,7 @@ export type QueuedOrder = Message<"roamcard.v1.QueuedOrder"> & {
  * Use `create(QueuedOrderSchema)` to create a new message.
  */
 export const QueuedOrderSchema: GenMessage<QueuedOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 21);
+  messageDesc(file_roamcard_v1_operator, 27);
 
 /**
  * @generated from message roamcard.v1.InspectOrderRequest
@@ -690,7 +928,7 @@ export type InspectOrderRequest = Message<"roamcard.v1.InspectOrderRequest"> & {
  * Use `create(InspectOrderRequestSchema)` to create a new message.
  */
 export const InspectOrderRequestSchema: GenMessage<InspectOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 22);
+  messageDesc(file_roamcard_v1_operator, 28);
 
 /**
  * @generated from message roamcard.v1.InspectOrderResponse
@@ -751,7 +989,7 @@ export type InspectOrderResponse = Message<"roamcard.v1.InspectOrderResponse"> &
  * Use `create(InspectOrderResponseSchema)` to create a new message.
  */
 export const InspectOrderResponseSchema: GenMessage<InspectOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 23);
+  messageDesc(file_roamcard_v1_operator, 29);
 
 /**
  * One authorization claimed for an order.
@@ -820,7 +1058,7 @@ export type PaymentRecord = Message<"roamcard.v1.PaymentRecord"> & {
  * Use `create(PaymentRecordSchema)` to create a new message.
  */
 export const PaymentRecordSchema: GenMessage<PaymentRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 24);
+  messageDesc(file_roamcard_v1_operator, 30);
 
 /**
  * The authorization that brings an order's payment back.
@@ -901,7 +1139,7 @@ export type RefundRecord = Message<"roamcard.v1.RefundRecord"> & {
  * Use `create(RefundRecordSchema)` to create a new message.
  */
 export const RefundRecordSchema: GenMessage<RefundRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 25);
+  messageDesc(file_roamcard_v1_operator, 31);
 
 /**
  * One job behind an order.
@@ -966,7 +1204,7 @@ export type JobRecord = Message<"roamcard.v1.JobRecord"> & {
  * Use `create(JobRecordSchema)` to create a new message.
  */
 export const JobRecordSchema: GenMessage<JobRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 26);
+  messageDesc(file_roamcard_v1_operator, 32);
 
 /**
  * Our name for one call to a provider.
@@ -1001,7 +1239,7 @@ export type ProviderReference = Message<"roamcard.v1.ProviderReference"> & {
  * Use `create(ProviderReferenceSchema)` to create a new message.
  */
 export const ProviderReferenceSchema: GenMessage<ProviderReference> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 27);
+  messageDesc(file_roamcard_v1_operator, 33);
 
 /**
  * One move of an order.
@@ -1056,7 +1294,7 @@ export type OrderMove = Message<"roamcard.v1.OrderMove"> & {
  * Use `create(OrderMoveSchema)` to create a new message.
  */
 export const OrderMoveSchema: GenMessage<OrderMove> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 28);
+  messageDesc(file_roamcard_v1_operator, 34);
 
 /**
  * One thing that a move rests on, by name.
@@ -1080,7 +1318,7 @@ export type Evidence = Message<"roamcard.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 29);
+  messageDesc(file_roamcard_v1_operator, 35);
 
 /**
  * @generated from message roamcard.v1.DecideOrderRequest
@@ -1112,7 +1350,7 @@ export type DecideOrderRequest = Message<"roamcard.v1.DecideOrderRequest"> & {
  * Use `create(DecideOrderRequestSchema)` to create a new message.
  */
 export const DecideOrderRequestSchema: GenMessage<DecideOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 30);
+  messageDesc(file_roamcard_v1_operator, 36);
 
 /**
  * @generated from message roamcard.v1.DecideOrderResponse
@@ -1129,7 +1367,7 @@ export type DecideOrderResponse = Message<"roamcard.v1.DecideOrderResponse"> & {
  * Use `create(DecideOrderResponseSchema)` to create a new message.
  */
 export const DecideOrderResponseSchema: GenMessage<DecideOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 31);
+  messageDesc(file_roamcard_v1_operator, 37);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesRequest
@@ -1142,7 +1380,7 @@ export type ListSwitchesRequest = Message<"roamcard.v1.ListSwitchesRequest"> & {
  * Use `create(ListSwitchesRequestSchema)` to create a new message.
  */
 export const ListSwitchesRequestSchema: GenMessage<ListSwitchesRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 32);
+  messageDesc(file_roamcard_v1_operator, 38);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesResponse
@@ -1159,7 +1397,7 @@ export type ListSwitchesResponse = Message<"roamcard.v1.ListSwitchesResponse"> &
  * Use `create(ListSwitchesResponseSchema)` to create a new message.
  */
 export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 33);
+  messageDesc(file_roamcard_v1_operator, 39);
 
 /**
  * @generated from message roamcard.v1.SetSwitchRequest
@@ -1192,7 +1430,7 @@ export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
  * Use `create(SetSwitchRequestSchema)` to create a new message.
  */
 export const SetSwitchRequestSchema: GenMessage<SetSwitchRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 34);
+  messageDesc(file_roamcard_v1_operator, 40);
 
 /**
  * @generated from message roamcard.v1.SetSwitchResponse
@@ -1209,7 +1447,7 @@ export type SetSwitchResponse = Message<"roamcard.v1.SetSwitchResponse"> & {
  * Use `create(SetSwitchResponseSchema)` to create a new message.
  */
 export const SetSwitchResponseSchema: GenMessage<SetSwitchResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 35);
+  messageDesc(file_roamcard_v1_operator, 41);
 
 /**
  * The kill switch of one product.
@@ -1254,7 +1492,7 @@ export type Switch = Message<"roamcard.v1.Switch"> & {
  * Use `create(SwitchSchema)` to create a new message.
  */
 export const SwitchSchema: GenMessage<Switch> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 36);
+  messageDesc(file_roamcard_v1_operator, 42);
 
 /**
  * OperatorService is for the people who run the service. Every use is written to the audit trail
@@ -1315,6 +1553,28 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof GetReconciliationRequestSchema;
     output: typeof GetReconciliationResponseSchema;
+  },
+  /**
+   * Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
+   * that are open, or those that operators have resolved.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ListTransfers
+   */
+  listTransfers: {
+    methodKind: "unary";
+    input: typeof ListTransfersRequestSchema;
+    output: typeof ListTransfersResponseSchema;
+  },
+  /**
+   * Says what has become of such a transfer, for good. Reports then list it as resolved. No money moves. The
+   * same Idempotency-Key resolves it once.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ResolveTransfer
+   */
+  resolveTransfer: {
+    methodKind: "unary";
+    input: typeof ResolveTransferRequestSchema;
+    output: typeof ResolveTransferResponseSchema;
   },
   /**
    * Lists orders, newest first: those that wait for an operator, or those in another status.

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse
+from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -39,6 +39,12 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_transfers(self, request: ListTransfersRequest, ctx: RequestContext[ListTransfersRequest, ListTransfersResponse]) -> ListTransfersResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def resolve_transfer(self, request: ResolveTransferRequest, ctx: RequestContext[ResolveTransferRequest, ResolveTransferResponse]) -> ResolveTransferResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_order_queue(self, request: ListOrderQueueRequest, ctx: RequestContext[ListOrderQueueRequest, ListOrderQueueResponse]) -> ListOrderQueueResponse:
@@ -125,6 +131,26 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListTransfers": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListTransfers",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListTransfersRequest,
+                        output=ListTransfersResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_transfers,
+                ),
+                "/roamcard.v1.OperatorService/ResolveTransfer": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ResolveTransfer",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ResolveTransferRequest,
+                        output=ResolveTransferResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.resolve_transfer,
                 ),
                 "/roamcard.v1.OperatorService/ListOrderQueue": Endpoint.unary(
                     method=MethodInfo(
@@ -314,6 +340,48 @@ class OperatorServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def list_transfers(
+        self,
+        request: ListTransfersRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListTransfersResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListTransfers",
+                service_name="roamcard.v1.OperatorService",
+                input=ListTransfersRequest,
+                output=ListTransfersResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def resolve_transfer(
+        self,
+        request: ResolveTransferRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResolveTransferResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResolveTransfer",
+                service_name="roamcard.v1.OperatorService",
+                input=ResolveTransferRequest,
+                output=ResolveTransferResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def list_order_queue(
         self,
         request: ListOrderQueueRequest,
@@ -478,6 +546,12 @@ class OperatorServiceSync(Protocol):
     def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def list_transfers(self, request: ListTransfersRequest, ctx: RequestContext[ListTransfersRequest, ListTransfersResponse]) -> ListTransfersResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def resolve_transfer(self, request: ResolveTransferRequest, ctx: RequestContext[ResolveTransferRequest, ResolveTransferResponse]) -> ResolveTransferResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def list_order_queue(self, request: ListOrderQueueRequest, ctx: RequestContext[ListOrderQueueRequest, ListOrderQueueResponse]) -> ListOrderQueueResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -560,6 +634,26 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListTransfers": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListTransfers",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListTransfersRequest,
+                        output=ListTransfersResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_transfers,
+                ),
+                "/roamcard.v1.OperatorService/ResolveTransfer": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ResolveTransfer",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ResolveTransferRequest,
+                        output=ResolveTransferResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.resolve_transfer,
                 ),
                 "/roamcard.v1.OperatorService/ListOrderQueue": EndpointSync.unary(
                     method=MethodInfo(
@@ -743,6 +837,46 @@ class OperatorServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
             use_get=use_get,
+        )
+    def list_transfers(
+        self,
+        request: ListTransfersRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListTransfersResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListTransfers",
+                service_name="roamcard.v1.OperatorService",
+                input=ListTransfersRequest,
+                output=ListTransfersResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def resolve_transfer(
+        self,
+        request: ResolveTransferRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResolveTransferResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResolveTransfer",
+                service_name="roamcard.v1.OperatorService",
+                input=ResolveTransferRequest,
+                output=ResolveTransferResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
         )
     def list_order_queue(
         self,

@@ -1,0 +1,123 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Resolution is what an operator says has become of a transfer that belongs to no order. It is final.
+type Resolution string
+
+// The resolutions.
+const (
+	// RefundedByHand says that the money was sent back from the treasury.
+	RefundedByHand Resolution = "refunded_by_hand"
+	// Donation says that the money is ours to keep.
+	Donation Resolution = "donation"
+	// Known says that the money is somebody's who is known, and stays where it is.
+	Known Resolution = "known"
+)
+
+// Posting is what a resolution moves in the ledger; ok is false when it moves nothing.
+func (r Resolution) Posting(t Transfer) (p ledger.Posting, ok bool) {
+	switch r {
+	case RefundedByHand:
+		return ledger.Resolved(t.Transaction.String(), t.LogIndex, t.Value, ledger.Treasury), true
+	case Donation:
+		return ledger.Resolved(t.Transaction.String(), t.LogIndex, t.Value, ledger.Donations), true
+	}
+	return ledger.Posting{}, false
+}
+
+// Place is where a transfer stands on the chain.
+type Place struct {
+	Transaction x402.Hash
+	LogIndex    uint
+}
+
+// String is the place as reports show it: "0x…/5".
+func (p Place) String() string { return fmt.Sprintf("%s/%d", p.Transaction, p.LogIndex) }
+
+// Resolved is a resolution, by whom and why.
+type Resolved struct {
+	Place            Place
+	As               Resolution
+	Reason, Operator string
+	At               time.Time
+}
+
+// Stray is a transfer that belongs to no order.
+type Stray struct {
+	Transfer
+	// Row is its place in the list of all that arrived.
+	Row    int64
+	SeenAt time.Time
+	// Resolved is nil while it is open.
+	Resolved *Resolved
+}
+
+// StrayQuery asks for a page of strays.
+type StrayQuery struct {
+	// Resolved asks for those that are; otherwise for those that are open.
+	Resolved bool
+	// Before is the row of the last stray of the page before, or zero.
+	Before int64
+	Limit  int
+}
+
+// Strays keeps what operators do with transfers that belong to no order, as comparisons found them. Every use
+// is audited in its own transaction.
+type Strays interface {
+	// Strays lists them, newest first.
+	Strays(ctx context.Context, q StrayQuery, act order.Act) ([]Stray, error)
+	// Resolve stores a resolution and its posting, once for each key. ErrNoStray when a comparison found no
+	// such transfer, ErrResolved when it was resolved by another act, ErrKeyReused when the operator used the
+	// key for another resolution.
+	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (Stray, error)
+}
+
+// The errors of Strays.
+var (
+	ErrNoStray   = errors.New("there is no such stray transfer")
+	ErrResolved  = errors.New("the transfer has been resolved")
+	ErrKeyReused = errors.New("the key was used for another act")
+)
+
+// StraysFor shows an operator a page of strays, newest first, and the row where the next page begins, if there
+// is one.
+func (r *Reconciler) StraysFor(ctx context.Context, q StrayQuery, act order.Act) (page []Stray, next int64, err error) {
+	limit := q.Limit
+	q.Limit++
+	page, err = r.Strays.Strays(ctx, q, act)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the transfers: %w", err)
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].Row
+	}
+	return page, next, nil
+}
+
+// ResolveFor closes a stray by an operator's word. The next comparison no longer finds it.
+func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution, act order.Act) (Stray, error) {
+	s, err := r.Strays.Resolve(ctx, at, as, act)
+	switch {
+	case errors.Is(err, ErrNoStray):
+		return Stray{}, fault.New(fault.TransferNotFound, "No comparison of the books has found this transfer without an order.")
+	case errors.Is(err, ErrResolved):
+		return Stray{}, fault.New(fault.TransferResolved, "This transfer has been resolved, which is final.")
+	case errors.Is(err, ErrKeyReused):
+		return Stray{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
+	case err != nil:
+		return Stray{}, fmt.Errorf("resolve the transfer: %w", err)
+	}
+	return s, nil
+}

@@ -1,0 +1,121 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// What operators do with transfers that belong to no order, as the audit trail names it.
+const (
+	actTransfers = "transfers.list"
+	actResolve   = "transfer.resolve"
+)
+
+const (
+	// A comparison posts what it finds to be nobody's.
+	strayColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution, r.reason, r.actor, r.at
+		FROM arrivals a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
+			LEFT JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
+		WHERE a.asset = $1 AND a.pay_to = $2`
+
+	straysSQL = `SELECT ` + strayColumns + ` AND (r.id IS NOT NULL) = $3 AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`
+
+	straySQL = `SELECT ` + strayColumns + ` AND a.transaction = $3 AND a.log_index = $4`
+
+	resolveSQL = `INSERT INTO resolutions (id, resolution, reason, actor, at) VALUES ($1, $2, $3, $4, $5)`
+)
+
+// Strays implements reconcile.Strays.
+func (t Treasury) Strays(ctx context.Context, q reconcile.StrayQuery, act order.Act) ([]reconcile.Stray, error) {
+	var page []reconcile.Stray
+	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		rows, err := raw(tx).Query(ctx, straysSQL, t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
+		if err != nil {
+			return err
+		}
+		if page, err = pgx.CollectRows(rows, scanStray); err != nil {
+			return err
+		}
+		return t.s.record(ctx, tx, act, actTransfers, t.payTo, nil, nil)
+	})
+	return page, err
+}
+
+// resolved is what the audit trail keeps of a resolution.
+type resolved struct {
+	Resolution reconcile.Resolution `json:"resolution"`
+}
+
+// Resolve implements reconcile.Strays.
+func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act) (reconcile.Stray, error) {
+	var stray reconcile.Stray
+	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		lock(tx, "transfer/"+at.String())
+		repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
+		if errors.Is(err, checkout.ErrKeyReused) {
+			return reconcile.ErrKeyReused
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := raw(tx).Query(ctx, straySQL, t.asset, t.payTo, at.Transaction.String(), int64(at.LogIndex))
+		if err != nil {
+			return err
+		}
+		stray, err = pgx.CollectExactlyOneRow(rows, scanStray)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return reconcile.ErrNoStray
+		case err != nil || repeated:
+			return err
+		case stray.Resolved != nil:
+			return reconcile.ErrResolved
+		}
+		now := t.s.stamp()
+		stray.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
+		later(tx, resolveSQL, at.String(), as, act.Reason, act.Operator, now)
+		if p, moves := as.Posting(stray.Transfer); moves {
+			post(tx, now, p)
+		}
+		return t.s.record(ctx, tx, act, actResolve, at.String(), nil, resolved{as})
+	})
+	return stray, err
+}
+
+func scanStray(row pgx.CollectableRow) (s reconcile.Stray, err error) {
+	var transaction, sender, nonce string
+	var index, block int64
+	var as, reason, operator *string
+	var at *time.Time
+	if err := row.Scan(&s.Row, &transaction, &index, &block, &sender, (*int64)(&s.Value), &nonce, &s.SeenAt, &as, &reason, &operator, &at); err != nil {
+		return s, err
+	}
+	if err := placed(&s.Transfer, transaction, sender, nonce, index, block); err != nil {
+		return s, err
+	}
+	s.SeenAt = s.SeenAt.UTC()
+	if as != nil {
+		s.Resolved = &reconcile.Resolved{Place: s.Place(), As: reconcile.Resolution(*as), Reason: *reason, Operator: *operator, At: at.UTC()}
+	}
+	return s, nil
+}
+
+func scanResolved(row pgx.CollectableRow) (r reconcile.Resolved, err error) {
+	var transaction string
+	var index int64
+	if err := row.Scan(&transaction, &index, &r.As, &r.Reason, &r.Operator, &r.At); err != nil {
+		return r, err
+	}
+	r.Place.LogIndex = uint(index)
+	r.Place.Transaction, err = x402.ParseHash(transaction)
+	return r, err
+}

@@ -1,0 +1,95 @@
+package store_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+func TestAStrayTransferIsResolvedOnce(t *testing.T) {
+	s := storetest.New(t)
+	books := treasury(s)
+	found := []reconcile.Transfer{
+		{Transaction: x402.Hash{1}, LogIndex: 2, Block: 90, From: payer, Value: 5},
+		{Transaction: x402.Hash{1}, LogIndex: 4, Block: 90, From: payer, Value: 6},
+		{Transaction: x402.Hash{2}, LogIndex: 4, Block: 91, From: payer, Value: 7},
+	}
+	if err := books.Arrive(t.Context(), 1, 100, found); err != nil {
+		t.Fatal(err)
+	}
+	posted := []ledger.Posting{
+		ledger.Unmatched(found[0].Transaction.String(), 2, 5), ledger.Unmatched(found[1].Transaction.String(), 4, 6),
+	}
+	if err := books.Post(t.Context(), posted); err != nil {
+		t.Fatal(err)
+	}
+	ada := func(key, reason string) order.Act { return order.Act{Operator: "ada", Key: key, Reason: reason} }
+	list := func(q reconcile.StrayQuery) (all []reconcile.Transfer) {
+		t.Helper()
+		page, err := books.Strays(t.Context(), q, order.Act{Operator: "ada"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, stray := range page {
+			all = append(all, stray.Transfer)
+		}
+		return all
+	}
+	// The third was not found to be nobody's: it may be a payment.
+	if diff := cmp.Diff([]reconcile.Transfer{found[1], found[0]}, list(reconcile.StrayQuery{Limit: 9})); diff != "" {
+		t.Errorf("open (-want +got):\n%s", diff)
+	}
+	if _, err := books.Resolve(t.Context(), found[2].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoStray) {
+		t.Errorf("one that is no stray: %v", err)
+	}
+	if _, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Resolve(t.Context(), found[0].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoStray) {
+		t.Errorf("another payee's: %v", err)
+	}
+
+	// Ten with one key are one act; of ten keys one wins.
+	if n := atOnce(func() error {
+		_, err := books.Resolve(t.Context(), found[0].Place(), reconcile.Donation, ada("same", "why"))
+		return err
+	}); n != 10 {
+		t.Errorf("resolved %d times without an error, want all", n)
+	}
+	if _, err := books.Resolve(t.Context(), found[0].Place(), reconcile.Known, ada("same", "why")); !errors.Is(err, reconcile.ErrKeyReused) {
+		t.Errorf("the key for another act: %v", err)
+	}
+	if n := atOnce(func() error {
+		_, err := books.Resolve(t.Context(), found[1].Place(), reconcile.RefundedByHand, ada(uuid.NewString(), "why"))
+		if err != nil && !errors.Is(err, reconcile.ErrResolved) {
+			t.Errorf("resolve: %v", err)
+		}
+		return err
+	}); n != 1 {
+		t.Errorf("%d of ten acts resolved it", n)
+	}
+	if left := list(reconcile.StrayQuery{Limit: 9}); left != nil {
+		t.Errorf("open: %+v", left)
+	}
+	if got := list(reconcile.StrayQuery{Resolved: true, Limit: 1}); len(got) != 1 || got[0] != found[1] {
+		t.Errorf("the first page: %+v", got)
+	}
+	r, err := books.Records(t.Context())
+	if err != nil || len(r.Resolved) != 2 || len(r.Postings) != 4 {
+		t.Fatalf("%+v, %+v, %v", r.Resolved, r.Postings, err)
+	}
+	sums := ledger.Balances(r.Postings)
+	if sums[ledger.Strays] != 0 || sums[ledger.Treasury] != 5 || sums[ledger.Donations] != -5 {
+		t.Errorf("balances %v", sums)
+	}
+	for _, sql := range []string{"UPDATE resolutions SET reason = ''", "DELETE FROM resolutions", "TRUNCATE resolutions"} {
+		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
+			t.Errorf("done: %s", sql)
+		}
+	}
+}
