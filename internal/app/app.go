@@ -4,27 +4,19 @@ package app
 import (
 	"context"
 	"crypto/ecdsa"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
-	"net/url"
 	"os"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/roamcard/roamcard/internal/api"
-	"github.com/roamcard/roamcard/internal/auth"
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/server"
@@ -150,83 +142,6 @@ func (a *App) dialIssuer() (err error) {
 		return fmt.Errorf("dial the issuer: %w", err)
 	}
 	return nil
-}
-
-// wire makes the domain over the adapters, and the faces over the domain.
-func (a *App) wire(listener net.Listener) error {
-	c := a.config
-	var sells *checkout.Checkout
-	a.runner = job.NewRunner(job.Config{
-		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
-		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
-			if l.Row().Kind != checkout.Carrying {
-				return nil
-			}
-			return sells.Park(ctx, l, reason)
-		},
-	})
-	workers := &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, card.FeeJob}, now: time.Now}
-	closed := &switches{kept: a.store.Desk(), now: time.Now}
-	cards := card.New(card.Config{
-		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
-		Paused: c.IssuePaused, Stopped: closed.stopped, Workers: workers.alive, Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
-	})
-	esimWorkers := &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, esim.Syncing}, now: time.Now}
-	esims, err := a.esims(esimWorkers, closed)
-	if err != nil {
-		return err
-	}
-	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
-	if err != nil {
-		return errors.New("decode the quote key: not hex")
-	}
-	limits := limit.New(c.Limits, time.Now)
-	terms, products := c.terms(), []checkout.Product{cards, card.Topups{Cards: cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}, esims}
-	refunds, err := a.refunds()
-	if err != nil {
-		return err
-	}
-	_, settles := a.settlersReady()
-	settling := &recent{check: settles, now: time.Now}
-	sells = checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: products, Terms: terms, Refunds: refunds, Chain: a.chain, Final: a.chain.Final(),
-		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
-		}),
-		Settling: settling.ask, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox, Wait: c.Wait,
-		PayableFor: c.PayableFor, Limits: limits, Metrics: a.metrics,
-	})
-	a.runner.Register(checkout.Carrying, sells.Carry)
-	a.runner.Register(checkout.Confirming, sells.Confirm)
-	a.runner.Register(checkout.RefundConfirming, sells.ConfirmRefund)
-	a.runner.Register(card.FeeJob, cards.WithdrawFee)
-	registerEsims(a.runner, esims, c.Esim.SyncEvery)
-	registerUpkeep(a.runner, a.store, a.relayer)
-	treasury := a.newReconciler()
-	registerReconcile(a.runner, c.ReconcileEvery, treasury, a.log)
-	events, signIns := c.activity(a.store), c.retention(a.store)
-	registerRetention(a.runner, events, signIns)
-	a.checks, a.esimChecks = a.ready(workers), a.esimsReady(esims, esimWorkers)
-	if c.NoServer {
-		return nil
-	}
-	site, err := url.Parse(c.BaseURL)
-	if err != nil {
-		return fmt.Errorf("read the base URL: %w", err)
-	}
-	who, err := auth.New(auth.Config{
-		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: c.BaseURL,
-		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: c.Activity, Operators: c.Operators,
-	})
-	if err != nil {
-		return err
-	}
-	return a.face(listener, api.Config{
-		Checkout: sells, Cards: cards, Issued: a.store.Cards(),
-		Fees: card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
-		Desk: checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: refunds, Products: products}, Treasury: treasury, Auth: who, Activity: events, Retention: signIns, Limits: limits, Metrics: a.metrics, Terms: terms, BaseURL: c.BaseURL,
-		Environment: c.Environment, Version: Version, Health: a.store.Ping, Ready: a.checks.all, Esims: esims, EsimReady: a.esimChecks.all, Now: time.Now,
-	})
 }
 
 // Run serves and works until ctx ends, then drains both.

@@ -1,0 +1,159 @@
+package app
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/activity"
+	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// parts are the domain over the adapters.
+type parts struct {
+	workers, esimWorkers *liveness
+	closed               *switches
+	limits               *limit.Limiter
+
+	cards    *card.Cards
+	esims    *esim.Esims
+	products []checkout.Product
+	refunds  checkout.Refunds
+	sells    *checkout.Checkout
+
+	treasury *reconcile.Reconciler
+	events   *activity.Activity
+	signIns  auth.Retention
+}
+
+// wire makes the domain over the adapters, and the faces over the domain.
+func (a *App) wire(listener net.Listener) error {
+	p, err := a.parts()
+	if err != nil {
+		return err
+	}
+	a.registerJobs(p)
+	a.checks, a.esimChecks = a.ready(p.workers), a.esimsReady(p.esims, p.esimWorkers)
+	if a.config.NoServer {
+		return nil
+	}
+	who, err := a.callers()
+	if err != nil {
+		return err
+	}
+	return a.face(listener, a.services(p, who))
+}
+
+func (a *App) parts() (p *parts, err error) {
+	c := a.config
+	p = &parts{
+		workers:     &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, card.FeeJob}, now: time.Now},
+		esimWorkers: &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, esim.Syncing}, now: time.Now},
+		closed:      &switches{kept: a.store.Desk(), now: time.Now},
+		limits:      limit.New(c.Limits, time.Now),
+		treasury:    a.newReconciler(),
+		events:      c.activity(a.store),
+		signIns:     c.retention(a.store),
+	}
+	p.cards = a.cards(p)
+	if p.esims, err = a.esims(p.esimWorkers, p.closed); err != nil {
+		return nil, err
+	}
+	p.products = []checkout.Product{p.cards, card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}, p.esims}
+	if p.refunds, err = a.refunds(); err != nil {
+		return nil, err
+	}
+	a.runner = a.newRunner(p)
+	p.sells, err = a.checkout(p)
+	return p, err
+}
+
+func (a *App) cards(p *parts) *card.Cards {
+	c := a.config
+	return card.New(card.Config{
+		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
+		Paused: c.IssuePaused, Stopped: p.closed.stopped, Workers: p.workers.alive,
+		Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
+	})
+}
+
+// newRunner runs jobs. An order whose job can do no more is handed to an operator.
+func (a *App) newRunner(p *parts) *job.Runner {
+	c := a.config
+	return job.NewRunner(job.Config{
+		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
+		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
+			if l.Row().Kind != checkout.Carrying {
+				return nil
+			}
+			return p.sells.Park(ctx, l, reason)
+		},
+	})
+}
+
+func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
+	c := a.config
+	quoteKey, err := hex.DecodeString(c.QuoteKey.Reveal())
+	if err != nil {
+		return nil, errors.New("decode the quote key: not hex")
+	}
+	_, settles := a.settlersReady()
+	settling := &recent{check: settles, now: time.Now}
+	return checkout.New(checkout.Config{
+		Store: a.store.Orders(), Products: p.products, Terms: c.terms(), Refunds: p.refunds, Chain: a.chain, Final: a.chain.Final(),
+		Collect: payment.NewCollector(payment.CollectorConfig{
+			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
+		}),
+		Settling: settling.ask, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
+		Wait: c.Wait, PayableFor: c.PayableFor, Limits: p.limits, Metrics: a.metrics,
+	}), nil
+}
+
+func (a *App) registerJobs(p *parts) {
+	a.runner.Register(checkout.Carrying, p.sells.Carry)
+	a.runner.Register(checkout.Confirming, p.sells.Confirm)
+	a.runner.Register(checkout.RefundConfirming, p.sells.ConfirmRefund)
+	a.runner.Register(card.FeeJob, p.cards.WithdrawFee)
+	registerEsims(a.runner, p.esims, a.config.Esim.SyncEvery)
+	registerUpkeep(a.runner, a.store, a.relayer)
+	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
+	registerRetention(a.runner, p.events, p.signIns)
+}
+
+// callers tells who is calling.
+func (a *App) callers() (*auth.Auth, error) {
+	site, err := url.Parse(a.config.BaseURL)
+	if err != nil {
+		return nil, fmt.Errorf("read the base URL: %w", err)
+	}
+	return auth.New(auth.Config{
+		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
+		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
+	})
+}
+
+// services is the domain as the API shows it.
+func (a *App) services(p *parts, who *auth.Auth) api.Config {
+	c := a.config
+	return api.Config{
+		Checkout: p.sells, Cards: p.cards, Issued: a.store.Cards(), Esims: p.esims, Auth: who,
+		Fees:     card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
+		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products},
+		Treasury: p.treasury, Activity: p.events, Retention: p.signIns, Limits: p.limits, Metrics: a.metrics,
+		Terms: c.terms(), BaseURL: c.BaseURL, Environment: c.Environment, Version: Version,
+		Health: a.store.Ping, Ready: a.checks.all, EsimReady: a.esimChecks.all, Now: time.Now,
+	}
+}
