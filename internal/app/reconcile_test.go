@@ -20,7 +20,6 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/invariants"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -165,15 +164,7 @@ func TestAStrayTransferIsPostedOnceAndReportedUntilItIsGone(t *testing.T) {
 	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action LIKE 'treasury.%'"); n != 14 {
 		t.Errorf("%d audit rows", n)
 	}
-	books := w.books()
-	books.Stray = 7
-	found, err := invariants.Check(t.Context(), books)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, v := range found {
-		t.Error(v)
-	}
+	w.booksHold(7)
 }
 
 // digest is a fingerprint of everything but the audit trail and the report.

@@ -1,0 +1,159 @@
+package invariants
+
+import (
+	"net/http"
+	"time"
+)
+
+const (
+	alice = "0xa11ce00000000000000000000000000000000001"
+	bob   = "0xb0b0000000000000000000000000000000000002"
+	carol = "0xca401000000000000000000000000000000000a3"
+	dora  = "0xd04a000000000000000000000000000000000006"
+	shop  = "0x5409000000000000000000000000000000000004"
+	bank  = "0xba4c000000000000000000000000000000000007"
+	usdc  = "0x833589fcd6edb6e08f4c7c32d4f71b54bda02913"
+	relay = "0x4e1a700000000000000000000000000000000005"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// good are the books of four purchases: Alice has her card, Bob's authorization was cancelled, Carol's card
+// was refused by the issuer and waits for an operator, and Dora's was refused and refunded.
+func good() *records {
+	paidA, paidC, at := "0xAA", "0xcc", int64(7)
+	paidD, backD := "0xd1", "0xd2"
+	used := noon.Add(time.Minute)
+	r := &records{payTo: shop, treasury: bank}
+	r.orders = []orderRow{
+		{"ord_a", "card_issue", "fulfilled", alice, "key-a", 2500, 4, ""},
+		{"ord_b", "card_issue", "payment_required", bob, "key-b", 2500, 2, ""},
+		{"ord_c", "card_issue", "operator_review", carol, "key-c", 2500, 4, ""},
+		{"ord_d", "card_issue", "refunded", dora, "key-d", 2500, 5, ""},
+	}
+	r.moves = []moveRow{
+		{"ord_a", 1, "payment_required", "settling", "buyer"}, {"ord_a", 2, "settling", "settled", "worker"},
+		{"ord_a", 3, "settled", "provisioning", "worker"}, {"ord_a", 4, "provisioning", "fulfilled", "worker"},
+		{"ord_b", 1, "payment_required", "settling", "buyer"}, {"ord_b", 2, "settling", "payment_required", "worker"},
+		{"ord_c", 1, "payment_required", "settling", "buyer"}, {"ord_c", 2, "settling", "settled", "worker"},
+		{"ord_c", 3, "settled", "provisioning", "worker"}, {"ord_c", 4, "provisioning", "operator_review", "worker"},
+		{"ord_d", 1, "payment_required", "settling", "buyer"}, {"ord_d", 2, "settling", "settled", "worker"},
+		{"ord_d", 3, "settled", "provisioning", "worker"}, {"ord_d", 4, "provisioning", "refund_pending", "worker"},
+		{"ord_d", 5, "refund_pending", "refunded", "worker"},
+	}
+	r.payments = []paymentRow{
+		{"pay_a", "ord_a", "paid", usdc, alice, shop, 25_000_000, "0x0a", &paidA, &at, noon},
+		{"pay_b", "ord_b", "dead", usdc, bob, shop, 25_000_000, "0x0b", nil, nil, noon},
+		{"pay_c", "ord_c", "paid", usdc, carol, shop, 25_000_000, "0x0c", &paidC, &at, noon},
+		{"pay_d", "ord_d", "paid", usdc, dora, shop, 25_000_000, "0x0d", &paidD, &at, noon},
+	}
+	r.refunds = []refundRow{{"ref_d", "ord_d", "paid", usdc, bank, dora, 25_000_000, "0x2d", &backD, &at}}
+	r.attempts = []attemptRow{
+		{"att_a", "pay_a", relay, 0, "closed", []string{"0xaa"}, noon},
+		{"att_b", "pay_b", relay, 1, "reverted", []string{"0xb1", "0xb2"}, noon},
+		{"att_c", "pay_c", relay, 2, "open", []string{"0xcc"}, noon},
+		{"att_d", "pay_d", relay, 3, "closed", []string{"0xd1"}, noon}, {"att_e", "ref_d", relay, 4, "closed", []string{"0xd2"}, noon},
+	}
+	r.cards = []cardRow{
+		{"card_a", "ord_a", alice, "ACTIVE", "ref-a", "crd_1"},
+		{"card_c", "ord_c", carol, "FAILED", "ref-c", ""},
+		{"card_d", "ord_d", dora, "FAILED", "ref-d", ""},
+	}
+	r.holds = []holdRow{
+		{"ord_a", "float/card", 2500, true}, {"ord_b", "float/card", 2500, true}, {"ord_c", "float/card", 2500, false},
+		{"ord_d", "float/card", 2500, true},
+	}
+	r.jobs = []jobRow{
+		{"job_a", carryJob, "pay_a", "ord_a", "succeeded", 1, 1, false},
+		{"job_b", carryJob, "pay_b", "ord_b", "succeeded", 1, 2, false},
+		{"job_c", carryJob, "pay_c", "ord_c", "succeeded", 1, 1, false},
+		{"job_ka", confirmJob, "pay_a", "ord_a", "succeeded", 1, 2, false},
+		{"job_kc", confirmJob, "pay_c", "ord_c", "queued", 1, 1, false},
+		{"job_f", feeJob, "card_a", "ord_a", "succeeded", 2, 1, false},
+		{"job_t", "relayer_tend", "1", "", "processing", 1, 1, true},
+		{"job_d", carryJob, "pay_d", "ord_d", "succeeded", 1, 1, false},
+		{"job_kd", confirmJob, "pay_d", "ord_d", "succeeded", 1, 1, false},
+		{"job_rd", refundConfirmJob, "ref_d", "ord_d", "queued", 1, 1, false},
+	}
+	r.challenges = []challengeRow{{"ch_1", "reveal", noon, noon.Add(5 * time.Minute), &used}}
+	r.audit = []auditRow{{"ann", "fee_job.retry", "job_f", "the issuer was down", "k1"}}
+	r.chain = chainBook{
+		credits:  []transfer{{"0xaa", 7, alice, 25_000_000}, {"0xcc", 7, carol, 25_000_000}, {"0xd1", 7, dora, 25_000_000}},
+		payouts:  []payout{{"0xd2", 7, bank, dora, 25_000_000}},
+		used:     []use{{"0xaa", 6, alice, "0x0a"}, {"0xcc", 6, carol, "0x0c"}, {"0xd1", 6, dora, "0x0d"}, {"0xd2", 6, bank, "0x2d"}},
+		included: map[string]inclusion{"0xaa": {relay, 0}, "0xb2": {relay, 1}, "0xcc": {relay, 2}, "0xd1": {relay, 3}, "0xd2": {relay, 4}},
+		sent:     map[string]int64{relay: 5},
+		fresh:    []string{relay},
+	}
+	r.issuer = issuerBook{
+		FloatCents: 1000,
+		Cards:      []issuerCard{{"crd_1", "ref-a", "live", 2500, 1500, ""}, {"crd_2", "ref-c", "declined", 2500, 0, "002"}, {"crd_3", "ref-d", "declined", 2500, 0, "002"}},
+		Movements:  []issuerMove{{"mov_1", "ref-f", "crd_1", "out", 1000, "done"}},
+		Executed:   map[string]int{"ref-a": 1, "ref-c": 1, "ref-f": 1},
+	}
+	r.postings = []postingRow{
+		{"settled/ord_a", "ord_a", "settled"}, {"loaded/ord_a", "ord_a", "loaded"}, {"fee_withdrawn/ord_a", "ord_a", "fee_withdrawn"},
+		{"settled/ord_c", "ord_c", "settled"},
+	}
+	r.entries = []entryRow{
+		{"settled/ord_a", "treasury:usdc", 25_000_000}, {"settled/ord_a", "customer:ord_a", -25_000_000},
+		{"loaded/ord_a", "issuer:float", -25_000_000}, {"loaded/ord_a", "card:card_a", 25_000_000},
+		{"loaded/ord_a", "customer:ord_a", 25_000_000}, {"loaded/ord_a", "holder:card_a", -25_000_000},
+		{"fee_withdrawn/ord_a", "card:card_a", -10_000_000}, {"fee_withdrawn/ord_a", "issuer:float", 10_000_000},
+		{"fee_withdrawn/ord_a", "holder:card_a", 10_000_000}, {"fee_withdrawn/ord_a", "revenue:issue_fee", -10_000_000},
+		{"settled/ord_c", "treasury:usdc", 25_000_000}, {"settled/ord_c", "customer:ord_c", -25_000_000},
+	}
+	r.posted("settled", "ord_d", entryRow{"", "treasury:usdc", 25_000_000}, entryRow{"", "customer:ord_d", -25_000_000})
+	r.posted("refunded", "ord_d", entryRow{"", "treasury:usdc", -25_000_000}, entryRow{"", "customer:ord_d", 25_000_000})
+	r.answers = []Answer{
+		{alice, "key-a", false, http.StatusPaymentRequired, "", "", "", noon.Add(-time.Second)},
+		{alice, "key-a", true, http.StatusServiceUnavailable, "", "", "", noon.Add(time.Second)},
+		{alice, "key-a", true, http.StatusOK, "ord_a", "0xaa", "25000000", noon.Add(2 * time.Second)},
+		{alice, "key-a", true, http.StatusOK, "ord_a", "0xAA", "25000000", noon.Add(3 * time.Second)},
+		{bob, "key-b", true, http.StatusPaymentRequired, "", "", "", noon.Add(time.Minute)},
+	}
+	return r
+}
+
+// sellEsim adds an eSIM for 5.00 that Bob bought and has, and that cost 4.00.
+func sellEsim(r *records) {
+	transaction, at := "0xe1", int64(7)
+	r.orders = append(r.orders, orderRow{"ord_e", "esim", "fulfilled", bob, "key-e", 500, 4, ""})
+	r.moves = append(r.moves, moveRow{"ord_e", 1, "payment_required", "settling", "buyer"}, moveRow{"ord_e", 2, "settling", "settled", "worker"},
+		moveRow{"ord_e", 3, "settled", "provisioning", "worker"}, moveRow{"ord_e", 4, "provisioning", "fulfilled", "worker"})
+	r.payments = append(r.payments, paymentRow{"pay_e", "ord_e", "paid", usdc, bob, shop, 5_000_000, "0x0e", &transaction, &at, noon})
+	r.chain.credits = append(r.chain.credits, transfer{transaction, at, bob, 5_000_000})
+	r.chain.used = append(r.chain.used, use{transaction, at - 1, bob, "0x0e"})
+	r.profiles = append(r.profiles, profileRow{"profile_e", "ord_e", "ready", "ref-e", "esm_1"})
+	r.supplier = supplierBook{Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000}}, Executed: map[string]int{"ref-e": 1}}
+	r.jobs = append(r.jobs, jobRow{"job_e", carryJob, "pay_e", "ord_e", "succeeded", 1, 1, false},
+		jobRow{"job_ke", confirmJob, "pay_e", "ord_e", "succeeded", 1, 1, false})
+	r.posted("settled", "ord_e", entryRow{"", "treasury:usdc", 5_000_000}, entryRow{"", "customer:ord_e", -5_000_000})
+	r.posted("supplied", "ord_e", entryRow{"", "supplier:float", -4_000_000}, entryRow{"", "cost:esim", 4_000_000})
+	r.posted("sold", "ord_e", entryRow{"", "customer:ord_e", 5_000_000}, entryRow{"", "revenue:esim", -5_000_000})
+}
+
+// postStray posts money that belongs to nobody.
+func postStray(r *records, transfer string, units int64) {
+	id := "unmatched/" + transfer
+	r.postings = append(r.postings, postingRow{id, "", "unmatched"})
+	r.entries = append(r.entries, entryRow{id, "treasury:usdc", units}, entryRow{id, "unmatched", -units})
+}
+
+// resolveStray posts such money, of five units, and where it went.
+func resolveStray(r *records, units int64, to string) {
+	r.chain.credits, r.stray = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
+	postStray(r, "0xdd/1", 5)
+	r.postings = append(r.postings, postingRow{"resolved/0xdd/1", "", "resolved"})
+	r.entries = append(r.entries, entryRow{"resolved/0xdd/1", "unmatched", units}, entryRow{"resolved/0xdd/1", to, -units})
+}
+
+// posted adds a posting of an order.
+func (r *records) posted(kind, order string, entries ...entryRow) {
+	id := kind + "/" + order
+	r.postings = append(r.postings, postingRow{id, order, kind})
+	for _, e := range entries {
+		e.Posting = id
+		r.entries = append(r.entries, e)
+	}
+}
