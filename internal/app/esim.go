@@ -142,15 +142,14 @@ func (a *App) queueReseal(ctx context.Context) error {
 }
 
 // esimsReady checks what the purchase of an eSIM depends on: neither cards nor the treasury.
-func (a *App) esimsReady(e *esim.Esims, workers *liveness) checks {
-	settlement, settlersReady := a.settlersReady()
+func (a *App) esimsReady(p *parts) checks {
 	return checks{
 		{"database", a.store.Ping},
-		{"chain", a.chainReady},
-		{settlement, settlersReady},
-		{"catalogue", e.Fresh},
-		{"supplier", e.Answers},
-		{"workers", workers.ready},
+		{"chain", p.chain.look},
+		{p.settlement, p.settling.look},
+		{"catalogue", p.esims.Fresh},
+		{"supplier", p.esims.Answers},
+		{"workers", p.esimWorkers.ready},
 	}
 }
 

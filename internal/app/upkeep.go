@@ -108,30 +108,6 @@ func (l *liveness) alive(ctx context.Context) (bool, error) {
 	return l.ok, nil
 }
 
-// recent remembers for a moment what a check said, for those who ask often.
-type recent struct {
-	check func(context.Context) error
-	now   func() time.Time
-
-	mu   sync.Mutex
-	at   time.Time
-	said error
-}
-
-const recentTTL = time.Second
-
-func (r *recent) ask(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := r.now(); r.at.IsZero() || now.Sub(r.at) >= recentTTL {
-		ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-		defer cancel()
-		r.said = r.check(ctx)
-		r.at = r.now()
-	}
-	return r.said
-}
-
 // ready fails while a kind of work has no live worker.
 func (l *liveness) ready(ctx context.Context) error {
 	ok, err := l.alive(ctx)
@@ -161,14 +137,13 @@ func (c checks) all(ctx context.Context) []api.Check {
 }
 
 // ready checks what purchases of cards and top-ups depend on.
-func (a *App) ready(workers *liveness) checks {
-	settlement, settlersReady := a.settlersReady()
+func (a *App) ready(p *parts) checks {
 	return checks{
 		{"database", a.store.Ping},
-		{"chain", a.chainReady},
-		{settlement, settlersReady},
+		{"chain", p.chain.look},
+		{p.settlement, p.settling.look},
 		{"issuer", func(ctx context.Context) error { _, err := a.issuer.Stock(ctx); return err }},
-		{"workers", workers.ready},
+		{"workers", p.workers.ready},
 	}
 }
 

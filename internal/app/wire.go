@@ -27,6 +27,9 @@ type parts struct {
 	workers, esimWorkers *liveness
 	closed               *switches
 	limits               *limit.Limiter
+	// chain and settling remember whether a payment can be looked at, and settled. settlement names who does.
+	chain, settling *recent
+	settlement      string
 
 	cards    *card.Cards
 	esims    *esim.Esims
@@ -46,7 +49,7 @@ func (a *App) wire(listener net.Listener) error {
 		return err
 	}
 	a.registerJobs(p)
-	a.checks, a.esimChecks = a.ready(p.workers), a.esimsReady(p.esims, p.esimWorkers)
+	a.checks, a.esimChecks = a.ready(p), a.esimsReady(p)
 	if a.config.NoServer {
 		return nil
 	}
@@ -64,10 +67,13 @@ func (a *App) parts() (p *parts, err error) {
 		esimWorkers: &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, esim.Syncing}, now: time.Now},
 		closed:      &switches{kept: a.store.Desk(), now: time.Now},
 		limits:      limit.New(c.Limits, time.Now),
+		chain:       &recent{check: a.chainReady, now: time.Now},
 		treasury:    a.newReconciler(),
 		events:      c.activity(a.store),
 		signIns:     c.retention(a.store),
 	}
+	name, settles := a.settlersReady()
+	p.settlement, p.settling = name, &recent{check: settles, now: time.Now}
 	p.cards = a.cards(p)
 	if p.esims, err = a.esims(p.esimWorkers, p.closed); err != nil {
 		return nil, err
@@ -110,14 +116,12 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 	if err != nil {
 		return nil, errors.New("decode the quote key: not hex")
 	}
-	_, settles := a.settlersReady()
-	settling := &recent{check: settles, now: time.Now}
 	return checkout.New(checkout.Config{
 		Store: a.store.Orders(), Products: p.products, Terms: c.terms(), Refunds: p.refunds, Chain: a.chain, Final: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
-		Settling: settling.ask, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
+		Settling: p.settling.ask, Down: func() error { return errors.Join(p.chain.known(), p.settling.known()) }, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Wait: c.Wait, PayableFor: c.PayableFor, Limits: p.limits, Metrics: a.metrics,
 	}), nil
 }

@@ -134,6 +134,18 @@ func (c *Checkout) canSettle(ctx context.Context) error {
 	return nil
 }
 
+// canInvite keeps a payer from being asked for a payment that would be refused, as far as is known.
+func (c *Checkout) canInvite() error {
+	if c.Down == nil {
+		return nil
+	}
+	if err := c.Down(); err != nil {
+		return fmt.Errorf("know whether payments settle: %w",
+			errors.Join(err, fault.New(fault.DependencyDown, "Payments cannot be settled now. Pay nothing yet; repeat the request later.")))
+	}
+	return nil
+}
+
 // promised is the offer that a payment was made for: that of the order it is another attempt of, or of
 // the live quote it echoes; nil when there is none.
 func (c *Checkout) promised(p Purchase, pay x402.Payment, known *order.Order) *order.Offer {
@@ -334,6 +346,9 @@ func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection
 	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {
+		return err
+	}
+	if err := c.canInvite(); err != nil {
 		return err
 	}
 	faultpoint.Reach("buy.challenged")

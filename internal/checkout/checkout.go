@@ -147,9 +147,12 @@ type Config struct {
 	// Settling reports what keeps a payment from settling now. It is asked before each claim, so it should
 	// remember its answer for a moment. Nil never minds.
 	Settling func(context.Context) error
-	Runner   Runner
-	Log      *slog.Logger
-	Now      func() time.Time
+	// Down is what is known of the same, and of the chain, without asking anybody: it is looked at before each
+	// challenge. Nil never minds.
+	Down   func() error
+	Runner Runner
+	Log    *slog.Logger
+	Now    func() time.Time
 	// QuoteKey signs quotes; every process of a deployment has the same. At least 32 bytes.
 	QuoteKey []byte
 	// Sandbox lets an idempotency key ending in ~NNN make the sandbox misbehave.
