@@ -88,13 +88,10 @@ func (c *Cards) wait(o order.Order, card Card) order.Progress {
 	if c.Now().Sub(o.UpdatedAt) > c.Patience {
 		return order.Progress{State: order.Doubtful, Reason: "the issuer left the card pending for too long", Evidence: evidence(card)}
 	}
-	return order.Progress{State: order.Waiting, After: c.pollAfter(o)}
+	return order.Progress{State: order.Waiting, After: c.pace(o)}
 }
 
-// pollAfter looks often at first and then less, down to a twentieth of the time gone by.
-func (c *Cards) pollAfter(o order.Order) time.Duration {
-	return max(c.Poll, c.Now().Sub(o.UpdatedAt)/20)
-}
+func (c *Cards) pace(o order.Order) time.Duration { return job.Pace(c.Poll, c.Now().Sub(o.UpdatedAt)) }
 
 func (c *Cards) refuse(ctx context.Context, l *job.Lease, card Card, no *Refusal) (order.Progress, error) {
 	if err := c.Store.Fail(ctx, l.Fence(), card.ID); err != nil {

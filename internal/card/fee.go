@@ -96,5 +96,5 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	if c.Now().Sub(l.Row().CreatedAt) > c.Patience {
 		return job.Review("the issuer left the withdrawal undecided for too long"), nil
 	}
-	return job.Snooze(max(c.Poll, c.Now().Sub(l.Row().CreatedAt)/20)), nil
+	return job.Snooze(job.Pace(c.Poll, c.Now().Sub(l.Row().CreatedAt))), nil
 }

@@ -190,7 +190,7 @@ func (t Topups) waitFor(o order.Order, proof map[string]string) order.Progress {
 	if t.Now().Sub(o.UpdatedAt) > t.Patience {
 		return order.Progress{State: order.Doubtful, Reason: "the issuer left the load undecided for too long", Evidence: proof}
 	}
-	return order.Progress{State: order.Waiting, After: t.pollAfter(o)}
+	return order.Progress{State: order.Waiting, After: t.pace(o)}
 }
 
 func refusedLoad(no *Refusal, proof map[string]string) order.Progress {

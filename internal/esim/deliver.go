@@ -109,8 +109,7 @@ func (e *Esims) wait(o order.Order, p Profile) order.Progress {
 	if e.Now().Sub(o.UpdatedAt) > e.Patience {
 		return order.Progress{State: order.Doubtful, Reason: "the supplier left the order pending for too long", Evidence: evidence(p)}
 	}
-	// Often at first and then less, down to a twentieth of the time gone by.
-	return order.Progress{State: order.Waiting, After: max(e.Poll, e.Now().Sub(o.UpdatedAt)/20)}
+	return order.Progress{State: order.Waiting, After: job.Pace(e.Poll, e.Now().Sub(o.UpdatedAt))}
 }
 
 func (e *Esims) refuse(ctx context.Context, l *job.Lease, p Profile, no *Refusal) (order.Progress, error) {

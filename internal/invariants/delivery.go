@@ -64,9 +64,8 @@ func paidOrdersHaveAJob(r *records) []string {
 	return f
 }
 
-// deliveryNeedsATransfer starts at the issuer's books: what was made there must have been paid on chain.
-func deliveryNeedsATransfer(r *records) []string {
-	var f findings
+// provenOnChain are the orders whose payment the chain's own logs show.
+func (r *records) provenOnChain() map[string]bool {
 	credited := map[[2]string]bool{}
 	for _, c := range r.chain.credits {
 		credited[[2]string{lower(c.Transaction), lower(c.From)}] = true
@@ -77,6 +76,13 @@ func deliveryNeedsATransfer(r *records) []string {
 			proven[p.Order] = true
 		}
 	}
+	return proven
+}
+
+// deliveryNeedsATransfer starts at the issuer's books: what was made there must have been paid on chain.
+func deliveryNeedsATransfer(r *records) []string {
+	var f findings
+	proven := r.provenOnChain()
 	cards := r.cardsByReference()
 	paidFor := map[string]bool{}
 	for _, a := range r.issuer.Cards {

@@ -34,17 +34,7 @@ func (r *records) profilesByReference() map[string]profileRow {
 // esimNeedsATransfer starts at the supplier's books, as deliveryNeedsATransfer does at the issuer's.
 func esimNeedsATransfer(r *records) []string {
 	var f findings
-	credited := map[[2]string]bool{}
-	for _, c := range r.chain.credits {
-		credited[[2]string{lower(c.Transaction), lower(c.From)}] = true
-	}
-	proven := map[string]bool{}
-	for _, p := range r.paidPayments() {
-		if p.Transaction != nil && credited[[2]string{lower(*p.Transaction), lower(p.Payer)}] {
-			proven[p.Order] = true
-		}
-	}
-	profiles := r.profilesByReference()
+	proven, profiles := r.provenOnChain(), r.profilesByReference()
 	for _, e := range r.supplier.Esims {
 		switch p, ours := profiles[lower(e.Reference)]; {
 		case !ours:

@@ -27,6 +27,10 @@ func Snooze(d time.Duration) Outcome {
 	return Outcome{Status: Queued, Delay: max(d, 0), Forgiven: true}
 }
 
+// Pace is how long to wait before the next look at what has been under way for some time: often at first, at least
+// so far apart, and then less, down to a twentieth of the time gone by.
+func Pace(least, gone time.Duration) time.Duration { return max(least, gone/20) }
+
 // Fail ends the job for a failure that the outside has confirmed.
 func Fail(reason string) Outcome { return Outcome{Status: Failed, Reason: storable(reason)} }
 

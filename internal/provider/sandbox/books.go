@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"sync"
@@ -120,18 +119,9 @@ func openBooks(path string, r rules, now func() time.Time, float money.Cents, bi
 		cardOf: map[string]string{}, moveOf: map[string]string{},
 		waiting: map[string]bool{}, executed: map[string]int{},
 	}
-	if path != "" {
-		j, err := openJournal(path, func(line []byte) error {
-			var e entry
-			if err := json.Unmarshal(line, &e); err != nil {
-				return err
-			}
-			return b.apply(e)
-		})
-		if err != nil {
-			return nil, err
-		}
-		b.journal = j
+	var err error
+	if b.journal, err = openEntries(path, b.apply); err != nil {
+		return nil, err
 	}
 	if b.seed != nil {
 		return b, nil
@@ -149,18 +139,13 @@ func (b *books) clock() time.Time { return b.now().UTC().Round(0) }
 func (b *books) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.journal == nil {
-		return nil
-	}
 	return b.journal.close()
 }
 
 // write puts an entry into the journal and then, when the disk has it, into memory.
 func (b *books) write(e entry) error {
-	if b.journal != nil {
-		if err := b.journal.append(e); err != nil {
-			return err
-		}
+	if err := b.journal.append(e); err != nil {
+		return err
 	}
 	return b.apply(e)
 }

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"cmp"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"maps"
 	"net/http"
@@ -80,18 +79,9 @@ func openSupplierBooks(path string, now func() time.Time, allocate, slow time.Du
 	for _, p := range catalogue() {
 		b.plans[p.Code] = p
 	}
-	if path != "" {
-		j, err := openJournal(path, func(line []byte) error {
-			var e supplierEntry
-			if err := json.Unmarshal(line, &e); err != nil {
-				return err
-			}
-			return b.apply(e)
-		})
-		if err != nil {
-			return nil, err
-		}
-		b.journal = j
+	var err error
+	if b.journal, err = openEntries(path, b.apply); err != nil {
+		return nil, err
 	}
 	if b.seed != nil {
 		return b, nil
@@ -104,18 +94,13 @@ func (b *supplierBooks) clock() time.Time { return b.now().UTC().Round(0) }
 func (b *supplierBooks) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.journal == nil {
-		return nil
-	}
 	return b.journal.close()
 }
 
 // write puts an entry into the journal and then, when the disk has it, into memory.
 func (b *supplierBooks) write(e supplierEntry) error {
-	if b.journal != nil {
-		if err := b.journal.append(e); err != nil {
-			return err
-		}
+	if err := b.journal.append(e); err != nil {
+		return err
 	}
 	return b.apply(e)
 }
