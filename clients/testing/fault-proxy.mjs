@@ -153,7 +153,7 @@ function problem(status) {
     type: "/problems/dependency_down", title: "Something the service depends on does not answer.", status, detail: "The fault proxy says so.",
     code: "dependency_down", retryable: true, safeToPayAgain: false, nextAction: "wait_and_retry", requestId: "fault-proxy",
   });
-  return Buffer.from(`HTTP/1.1 ${status} Faulty\r\nContent-Type: application/problem+json\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);
+  return Buffer.from(`HTTP/1.1 ${status} Faulty\r\nContent-Type: application/problem+json\r\nX-Request-Id: fault-proxy\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`);
 }
 
 async function write(socket, bytes, { cut, delayMs = 0 }) {

@@ -4,26 +4,23 @@ import { Code, ConnectError, type Interceptor, type UnaryRequest, type UnaryResp
 import { type ApiError, apiError, RoamcardError } from "./errors.js";
 import { CardService } from "./gen/roamcard/v1/card_pb.js";
 import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
+import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { ProblemSchema } from "./gen/roamcard/v1/problem_pb.js";
-import { unitsOfCents } from "./money.js";
-import { type Attempt, isUnclear, type Payer, type Published, type Reply, retryAfterMs } from "./payer.js";
+import { requestIdHeader } from "./logger.js";
+import { type Attempt, isUnclear, type Payer, type Reply, retryAfterMs } from "./payer.js";
 import { canonical } from "./rest.js";
 import type { Signer } from "./signers.js";
+import * as sold from "./sold.js";
+import type { Sold } from "./sold.js";
 import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
-type PaidMessage = { idempotencyKey: string; amountUsdCents?: number; planId?: string };
+type PaidMessage = { idempotencyKey: string; amountUsdCents?: number; planId?: string; orderId: string };
 
-const price = {
-  card: (published: Published) => published.cardUnits,
-  topUp: (message: PaidMessage) => (published: Published) =>
-    message.amountUsdCents === undefined ? published.defaultTopupUnits : unitsOfCents(message.amountUsdCents),
-  esim: ({ planId }: PaidMessage) => (published: Published) => (planId === undefined ? undefined : published.planUnits(planId)),
-};
-
-const paidMethods: Record<string, { operation: string; price(message: PaidMessage): Attempt<unknown>["price"] }> = {
-  [nameOf(CardService.method.purchaseCard)]: { operation: "/api/card/purchase", price: () => price.card },
-  [nameOf(CardService.method.topUpCard)]: { operation: "/api/card/topup", price: price.topUp },
-  [nameOf(EsimService.method.purchaseEsim)]: { operation: "/api/esim/purchase", price: price.esim },
+const paidMethods: Record<string, (message: PaidMessage) => Sold> = {
+  [nameOf(CardService.method.purchaseCard)]: ({ idempotencyKey }) => sold.card(idempotencyKey),
+  [nameOf(CardService.method.topUpCard)]: ({ idempotencyKey, amountUsdCents }) => sold.topUp(idempotencyKey, amountUsdCents),
+  [nameOf(EsimService.method.purchaseEsim)]: ({ idempotencyKey, planId }) => sold.esim(idempotencyKey, planId),
+  [nameOf(OrderService.method.payOrder)]: ({ orderId }) => sold.order(orderId),
 };
 
 /** Pays for the paid methods of the API, on any transport. Everything else passes by. */
@@ -41,13 +38,11 @@ export function attemptOf(
 ): Attempt<UnaryResponse> | undefined {
   const paid = paidMethods[nameOf(request.method)];
   if (!paid) return undefined;
-  const message = request.message as unknown as PaidMessage;
+  const bought = paid(request.message as unknown as PaidMessage);
   return {
-    operation: paid.operation,
-    key: message.idempotencyKey,
+    ...bought,
     request: canonical(toJson(request.method.input, request.message)),
-    resource: `${payer.origin}/${nameOf(request.method)}`,
-    price: paid.price(message),
+    resource: bought.operation === sold.payRoute ? undefined : `${payer.origin}/${nameOf(request.method)}`,
     signal: request.signal,
     send: async (payment, signal) => {
       const header = new Headers(request.header);
@@ -70,11 +65,11 @@ export function nameOf(method: { name: string; parent: { typeName: string } }): 
 export function replyOf(reason: unknown): Exclude<Reply<never>, { kind: "done" }> {
   const cause = ConnectError.from(reason);
   const error = problemOf(cause);
-  if (!error) return { kind: "unclear", error: cause };
+  if (!error) return { kind: "unclear", error: failure(cause) };
   const terms = cause.metadata.get(requiredHeader);
   if (error.status === 402 && terms) return { kind: "terms", header: terms, error, dead: provesDead(cause.metadata) };
   if (isUnclear(error.status, error.retryable)) {
-    return { kind: "unclear", error, orderId: error.orderId, waitMs: retryAfterMs(cause.metadata.get("retry-after")), answered: true };
+    return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true };
   }
   return { kind: "refused", error };
 }
@@ -85,10 +80,10 @@ export function failure(reason: unknown): Error {
   const cause = ConnectError.from(reason);
   // An interceptor's own error comes wrapped.
   if (cause.cause instanceof RoamcardError) return cause.cause;
-  return problemOf(cause) ?? apiError({ status: 0, code: `connect_${Code[cause.code].toLowerCase()}`, detail: cause.rawMessage, retryable: true }, { cause });
+  return problemOf(cause) ?? apiError({ status: 0, code: `connect_${Code[cause.code].toLowerCase()}`, detail: cause.rawMessage, retryable: true, requestId: cause.metadata.get(requestIdHeader) ?? undefined }, { cause });
 }
 
 function problemOf(cause: ConnectError): ApiError | undefined {
   const [problem] = cause.findDetails(ProblemSchema);
-  return problem && apiError({ ...problem, fields: problem.fields }, { cause });
+  return problem && apiError({ ...problem, fields: problem.fields, retryAfterMs: retryAfterMs(cause.metadata.get("retry-after")) }, { cause });
 }

@@ -4,6 +4,11 @@ import type { FieldProblem } from "./gen/roamcard/v1/problem_pb.js";
 /** The base of everything this package throws on purpose. */
 export class RoamcardError extends Error {
   override name = this.constructor.name;
+
+  /** What the service's operators ask for: the id of the request that failed, when the service answered it. */
+  get requestId(): string | undefined {
+    return this.cause instanceof RoamcardError ? this.cause.requestId : undefined;
+  }
 }
 
 /** One wrong member of a request. */
@@ -18,16 +23,20 @@ export interface ProblemFields {
   retryable?: boolean;
   safeToPayAgain?: boolean;
   nextAction?: string;
-  requestId?: string;
+  requestId?: string | undefined;
   orderId?: string;
   fields?: WrongField[];
+  /** What Retry-After asks for. */
+  retryAfterMs?: number | undefined;
 }
 
-/** The service answered with a failure. `requestId` is what its operators ask for. */
+/** The service answered with a failure, or, with status 0, did not answer. */
 export class ApiError extends RoamcardError {
+  /** The HTTP status; 0 when there was no answer. */
   readonly status: number;
+  /** The service's code, or else http_ and the status. */
   readonly code: string;
-  readonly requestId: string | undefined;
+  readonly #requestId: string | undefined;
   /** Whether the same request can succeed later. */
   readonly retryable: boolean;
   /** Whether a new payment is safe: no authorization of this key can still land. */
@@ -35,17 +44,24 @@ export class ApiError extends RoamcardError {
   readonly nextAction: string | undefined;
   readonly orderId: string | undefined;
   readonly fields: WrongField[];
+  /** How long the service asks to wait, if it says so. */
+  readonly retryAfterMs: number | undefined;
 
   constructor(problem: ProblemFields, options?: ErrorOptions) {
     super(`${problem.status} ${problem.code}: ${problem.detail ?? problem.title ?? "no detail"}`, options);
     this.status = problem.status;
     this.code = problem.code;
-    this.requestId = problem.requestId;
+    this.#requestId = problem.requestId;
     this.retryable = problem.retryable ?? false;
     this.safeToPayAgain = problem.safeToPayAgain ?? false;
     this.nextAction = problem.nextAction;
     this.orderId = problem.orderId;
     this.fields = problem.fields ?? [];
+    this.retryAfterMs = problem.retryAfterMs;
+  }
+
+  override get requestId(): string | undefined {
+    return this.#requestId;
   }
 }
 
@@ -58,8 +74,13 @@ export class NotFoundError extends ApiError {}
 /** 401: the session or a signature was not accepted. */
 export class UnauthorizedError extends ApiError {}
 
-/** 429 or 5xx: not now. */
+/** 429, 5xx or no answer: not now. */
 export class UnavailableError extends ApiError {}
+
+/** Whether a failure to read may pass by itself. */
+export function mayPass(error: unknown): error is ApiError {
+  return error instanceof UnavailableError || (error instanceof ApiError && error.retryable);
+}
 
 /** The error class of a problem. */
 export function apiError(problem: ProblemFields, options?: ErrorOptions): ApiError {
@@ -67,7 +88,7 @@ export function apiError(problem: ProblemFields, options?: ErrorOptions): ApiErr
   if (status === 409) return new ConflictError(problem, options);
   if (status === 404) return new NotFoundError(problem, options);
   if (status === 401) return new UnauthorizedError(problem, options);
-  if (status === 429 || status >= 500) return new UnavailableError(problem, options);
+  if (status === 429 || status >= 500 || status === 0) return new UnavailableError(problem, options);
   return new ApiError(problem, options);
 }
 

@@ -15,6 +15,9 @@ export interface Entry {
   amount: string;
   /** When the budget was taken, in seconds since 1970. */
   at: number;
+  /** Who is about to sign, and until when they are taken to be at it. */
+  holder?: string;
+  heldUntil?: number;
   /**
    * reserved: the budget is taken, nothing is signed. signed: the header may be on its way. settled: the service answered
    * with the order. refused: it answered that no money moved.
@@ -67,7 +70,12 @@ export class MemoryStore implements Store {
   }
 }
 
+/** What a purchase is given: the turn to sign it, what is signed already, or neither while somebody else has the turn. */
+export type Turn = { kind: "sign"; attempt: number } | { kind: "signed"; entry: Entry } | { kind: "wait" };
+
 const day = 24 * 60 * 60;
+/** How long a turn lasts unless it is held; who died holding one is waited for no longer. */
+const turn = 10;
 /** How long a budget stays taken by a process that died before it signed. */
 const reservation = 15 * 60;
 
@@ -91,23 +99,33 @@ export class Journal {
     return Object.values((await this.store.read()).entries).filter((e) => e.state === "signed");
   }
 
-  /** Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step. Gives the attempt it is. */
-  reserve(id: string, wanted: Omit<Entry, "state" | "at" | "attempt">, perDay: bigint | undefined): Promise<number> {
+  /** Why an amount does not fit into what is left of the day; undefined when it does. */
+  async overBudget(amount: bigint, perDay: bigint | undefined): Promise<string | undefined> {
+    return excess(await this.store.read(), this.now(), amount, perDay);
+  }
+
+  /**
+   * Takes the turn to sign a purchase, and its budget; the caps are judged and taken in one step. Of all who share the store
+   * one has the turn at a time.
+   */
+  reserve(id: string, wanted: Omit<Entry, "state" | "at" | "attempt" | "heldUntil"> & { holder: string }, perDay: bigint | undefined): Promise<Turn> {
     return this.store.update((book) => {
       const known = book.entries[id];
       if (known && known.state !== "refused" && known.fingerprint !== wanted.fingerprint) throw new KeyConflictError(wanted.key);
-      const attempt = known?.attempt ?? 0;
-      if (known?.state === "signed" || known?.state === "settled") return attempt;
+      if (known?.state === "signed" || known?.state === "settled") return { kind: "signed", entry: known };
       const now = this.now();
-      const spent = Object.entries(book.entries).reduce((sum, [other, e]) => (other !== id && counts(e, now) ? sum + BigInt(e.amount) : sum), 0n);
-      if (perDay !== undefined && spent + BigInt(wanted.amount) > perDay) {
-        throw new PolicyDeniedError(
-          `${dollarsOf(BigInt(wanted.amount))} US dollars is more than what is left today: ${dollarsOf(perDay)} allowed, ${dollarsOf(spent)} spent`,
-        );
-      }
-      book.entries[id] = { ...wanted, at: now, state: "reserved", attempt };
-      return attempt;
+      if (known?.state === "reserved" && known.heldUntil !== undefined && known.heldUntil >= now) return { kind: "wait" };
+      const over = excess(book, now, BigInt(wanted.amount), perDay, id);
+      if (over) throw new PolicyDeniedError(over);
+      const attempt = known?.attempt ?? 0;
+      book.entries[id] = { ...wanted, at: now, heldUntil: now + turn, state: "reserved", attempt };
+      return { kind: "sign", attempt };
     });
+  }
+
+  /** Keeps a turn, for as long as a person or a wallet takes. */
+  hold(id: string, holder: string): Promise<void> {
+    return this.#change(id, (entry) => (entry.state === "reserved" && entry.holder === holder ? { ...entry, at: this.now(), heldUntil: this.now() + turn } : entry));
   }
 
   /** Keeps a signed header. Of two for one purchase the first is kept; the entry that counts is returned. */
@@ -116,15 +134,16 @@ export class Journal {
       const entry = book.entries[id];
       if (!entry) throw new Error("a payment was signed that was never reserved");
       if (entry.state === "signed" || entry.state === "settled") return entry;
-      return (book.entries[id] = { ...entry, state: "signed", header, validBefore, at: this.now() });
+      const { holder: _, heldUntil: __, ...rest } = entry;
+      return (book.entries[id] = { ...rest, state: "signed", header, validBefore, at: this.now() });
     });
   }
 
   /** Gives a budget back that was taken for nothing. How many authorizations died is kept. */
-  release(id: string): Promise<void> {
+  release(id: string, holder: string): Promise<void> {
     return this.store.update((book) => {
       const entry = book.entries[id];
-      if (entry?.state !== "reserved") return;
+      if (entry?.state !== "reserved" || entry.holder !== holder) return;
       if (entry.attempt) entry.state = "refused";
       else delete book.entries[id];
     });
@@ -132,7 +151,7 @@ export class Journal {
 
   /** The purchase is paid. */
   settle(id: string): Promise<void> {
-    return this.#end(id, (entry) => ({ ...entry, state: "settled" }));
+    return this.#change(id, (entry) => ({ ...entry, state: "settled" }));
   }
 
   /**
@@ -140,7 +159,7 @@ export class Journal {
    * stays taken until the authorization is dead.
    */
   refuse(id: string, header: string, { safe, dead }: { safe: boolean; dead: boolean }): Promise<void> {
-    return this.#end(id, (entry) => {
+    return this.#change(id, (entry) => {
       // What is paid stays paid, whatever a repeat of it is told.
       if (entry.state !== "signed" || entry.header !== header) return entry;
       const { header: _, validBefore, attempt = 0, ...rest } = entry;
@@ -149,7 +168,7 @@ export class Journal {
     });
   }
 
-  #end(id: string, change: (entry: Entry) => Entry): Promise<void> {
+  #change(id: string, change: (entry: Entry) => Entry): Promise<void> {
     return this.store.update((book) => {
       const entry = book.entries[id];
       if (entry) book.entries[id] = change(entry);
@@ -164,6 +183,13 @@ export class Journal {
       throw new TermsMismatchError(`the payee of ${origin} was ${pinned} and now is ${payTo}; set allow.payTo to the right one`);
     }
   }
+}
+
+// excess says why an amount is more than what is left of the day, an entry's own share not counted.
+function excess(book: Book, now: number, amount: bigint, perDay: bigint | undefined, id?: string): string | undefined {
+  const spent = Object.entries(book.entries).reduce((sum, [other, e]) => (other !== id && counts(e, now) ? sum + BigInt(e.amount) : sum), 0n);
+  if (perDay === undefined || spent + amount <= perDay) return undefined;
+  return `${dollarsOf(amount)} US dollars is more than what is left today: ${dollarsOf(perDay)} allowed, ${dollarsOf(spent)} spent`;
 }
 
 // counts says whether an entry takes part of the budget of the last 24 hours.

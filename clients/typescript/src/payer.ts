@@ -1,6 +1,8 @@
 // The payment algorithm: ask, check, sign once, keep, send; and send the same bytes until the answer is clear.
-import { AmbiguousPaymentError, type ApiError, InsufficientFundsError, PaymentError, PolicyDeniedError, TermsMismatchError } from "./errors.js";
+import { until } from "./abort.js";
+import { AmbiguousPaymentError, type ApiError, InsufficientFundsError, PaymentError, TermsMismatchError } from "./errors.js";
 import { type Entry, Journal, MemoryStore, type Store } from "./journal.js";
+import type { Logger } from "./logger.js";
 import { dollarsOf } from "./money.js";
 import { type Policy, type Quote, Rules } from "./policy.js";
 import type { Signer } from "./signers.js";
@@ -23,15 +25,17 @@ export type Reply<T> =
 
 /** One purchase. */
 export interface Attempt<T> {
-  /** The documented path of what is bought; it names the purchase whatever the protocol. */
+  /** The documented route of what is bought, as policies name it. */
   operation: string;
+  /** The documented path, which names the purchase whatever the protocol. */
+  path: string;
   key: string;
   /** The request in one spelling; a key belongs to it for good. */
   request: string;
-  /** The URL that the challenge has to name. */
-  resource: string;
+  /** The URL that the challenge has to name; undefined for any of the origin, which an order that was made first may name. */
+  resource: string | undefined;
   /** The price in USDC's smallest unit, from what the service publishes; undefined when only the caps decide. */
-  price(published: Published): bigint | undefined | Promise<bigint>;
+  price(published: Published): bigint | undefined | Promise<bigint | undefined>;
   /** Sends the request, with a PAYMENT-SIGNATURE header when there is one. It may reject; that is an unclear reply. */
   send(payment: string | undefined, signal: AbortSignal): Promise<Reply<T>>;
   signal?: AbortSignal | undefined;
@@ -47,12 +51,17 @@ export interface Published {
   defaultTopupUnits: bigint;
   /** Reads what a plan of the catalogue costs now. */
   planUnits(planId: string): Promise<bigint>;
+  /** Reads what an order costs that was made first; undefined when it cannot be read, and only the caps decide. */
+  orderUnits(orderId: string): Promise<bigint | undefined>;
 }
 
-/** What happens during a payment, for logs and progress. */
+/** What happens during a payment, for logs and progress. What a handler throws is logged and changes nothing. */
 export interface PaymentEvents {
+  /** The terms were checked; nothing is signed yet. */
   onQuote?(quote: Quote): void;
+  /** A person, or the function in their place, said yes. */
   onApproval?(quote: Quote): void;
+  /** The payment is signed and kept; it was not sent yet. */
   onSigned?(quote: Quote): void;
   /** The same bytes go out again, `replay` counting from 1. */
   onReplay?(event: { idempotencyKey: string; replay: number; error: unknown }): void;
@@ -67,6 +76,7 @@ export interface PayerOptions {
   /** Keeps what was signed; memory when absent. */
   store?: Store | undefined;
   events?: PaymentEvents | undefined;
+  logger?: Logger | undefined;
   /** How long one request may take. */
   timeoutMs?: number | undefined;
   /** How often the same bytes are sent again after an unclear answer. */
@@ -75,10 +85,30 @@ export interface PayerOptions {
   published(): Promise<Published>;
 }
 
+/** A price as it was asked for and checked, and what the policy says about it. */
+export interface Quotation {
+  quote: Quote;
+  /** The challenge itself, decoded. */
+  terms: Terms;
+  /** Whether the policy would let it be paid now. */
+  allowed: boolean;
+  /** Why not. */
+  reason?: string;
+  /** Whether somebody would be asked first. */
+  asks: boolean;
+}
+
+/** What a log says of an event. */
+const messages: Record<keyof PaymentEvents, string> = {
+  onQuote: "payment quoted", onApproval: "payment approved", onSigned: "payment signed", onReplay: "payment sent again", onSettled: "payment settled",
+};
+
 const backdate = 600;
 const firstPause = 250;
 const lastPause = 4_000;
 const longestPause = 30_000;
+/** How often a turn to sign is held on to, while a person or a wallet takes their time. */
+const holdEvery = 3_000;
 
 /** Pays for purchases, each at most once. */
 export class Payer {
@@ -117,16 +147,11 @@ export class Payer {
   }
 
   /** Asks for the price, checks it, and signs nothing. It says too whether the policy would let it be paid. */
-  async quote(attempt: Attempt<unknown>): Promise<{ quote: Quote; allowed: boolean; reason?: string; asks: boolean }> {
-    const { quote } = await this.#check(attempt, await this.#ask(attempt));
-    const asks = this.#rules.asks(quote.amount);
-    try {
-      this.#rules.cap(quote.operation, quote.amount);
-      return { quote, allowed: true, asks };
-    } catch (error) {
-      if (!(error instanceof PolicyDeniedError)) throw error;
-      return { quote, allowed: false, reason: error.message, asks };
-    }
+  async quote(attempt: Attempt<unknown>): Promise<Quotation> {
+    const terms = await this.#ask(attempt);
+    const { quote } = await this.#check(attempt, terms);
+    const reason = this.#rules.reason(quote) ?? (await this.journal.overBudget(quote.amount, this.#rules.perDay));
+    return { quote, terms, allowed: reason === undefined, ...(reason !== undefined && { reason }), asks: this.#rules.asks(quote.amount) };
   }
 
   /**
@@ -149,12 +174,12 @@ export class Payer {
 
   async #identity(attempt: Attempt<unknown>, payer: string): Promise<[id: string, fingerprint: string]> {
     const fingerprint = await sha256(new TextEncoder().encode(attempt.request));
-    return [await nonceOf(this.origin, attempt.operation, payer, attempt.key), fingerprint];
+    return [await nonceOf(this.origin, attempt.path, payer, attempt.key), fingerprint];
   }
 
   // once lets calls of one purchase share one run. Its map is consulted before anything is awaited.
   #once<R>(attempt: Attempt<unknown>, payer: string, run: (id: string, fingerprint: string) => Promise<R>): Promise<R> {
-    const name = JSON.stringify([attempt.operation, payer.toLowerCase(), attempt.key, attempt.request]);
+    const name = JSON.stringify([attempt.path, payer.toLowerCase(), attempt.key, attempt.request]);
     const running = this.#running.get(name);
     if (running) return running.reply as Promise<R>;
     const reply = this.#identity(attempt, payer).then(([id, fingerprint]) => run(id, fingerprint));
@@ -179,7 +204,7 @@ export class Payer {
     const published = await this.#terms();
     const pinned = this.#options.policy.allow?.payTo;
     const offer = this.#rules.check(terms, {
-      operation: attempt.operation, resource: attempt.resource, payTo: pinned ?? published.payTo,
+      origin: this.origin, resource: attempt.resource, payTo: pinned ?? published.payTo,
       domain: { name: published.assetName, version: published.assetVersion }, amount: await attempt.price(published),
     });
     if (!pinned) await this.journal.pinPayee(this.origin, offer.payTo);
@@ -188,7 +213,7 @@ export class Payer {
       operation: attempt.operation, idempotencyKey: attempt.key, amount, amountUsd: dollarsOf(amount),
       payTo: offer.payTo, asset: offer.asset, network: offer.network, resource: terms.resource.url,
     };
-    this.#options.events?.onQuote?.(quote);
+    this.#tell("onQuote", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
     return { quote, offer };
   }
 
@@ -201,27 +226,21 @@ export class Payer {
     return this.#published;
   }
 
-  // sign takes the budget, asks, signs and keeps the payment. Whatever fails before it is kept gives the budget back.
+  // sign checks, asks, signs once and keeps the payment.
   async #sign(attempt: Attempt<unknown>, id: string, fingerprint: string, terms: Terms, signer: Signer): Promise<Entry> {
     const { quote, offer } = await this.#check(attempt, terms);
-    const attempts = await this.#reserve(quote, id, fingerprint, signer.address);
-    try {
-      await this.#rules.approve(quote);
-      this.#options.events?.onApproval?.(quote);
+    return this.#inTurn(attempt, id, fingerprint, quote, signer.address, async (attempts) => {
       const now = Math.floor(Date.now() / 1000);
-      const nonce = await nonceOf(this.origin, attempt.operation, signer.address, attempt.key, attempts);
+      const nonce = await nonceOf(this.origin, attempt.path, signer.address, attempt.key, attempts);
       const authorization: Authorization = {
         from: signer.address, to: offer.payTo, value: offer.amount,
         validAfter: String(now - backdate), validBefore: String(now + offer.maxTimeoutSeconds), nonce,
       };
-      const signature = await signatureOf(signer, offer, authorization);
+      const signature = await until(attempt.signal, signatureOf(signer, offer, authorization));
       const entry = await this.journal.sign(id, encodePayment(terms, offer, authorization, signature), now + offer.maxTimeoutSeconds);
-      this.#options.events?.onSigned?.(quote);
+      this.#tell("onSigned", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
       return entry;
-    } catch (error) {
-      await this.journal.release(id);
-      throw error;
-    }
+    });
   }
 
   // adopt holds a payment of another signer to the terms and the policy, and keeps it.
@@ -229,24 +248,46 @@ export class Payer {
     const payment = decodePayment(header);
     if (!payment) throw new TermsMismatchError("the PAYMENT-SIGNATURE header cannot be read; it was not sent");
     const { accepted, authorization } = payment;
-    const { quote } = await this.#check(attempt, { x402Version: 2, accepts: [accepted], resource: { url: attempt.resource } });
+    const { quote } = await this.#check(attempt, { x402Version: 2, accepts: [accepted], resource: { url: attempt.resource ?? this.origin } });
     if (!sameAddress(authorization.from, payer) || !sameAddress(authorization.to, accepted.payTo) || authorization.value !== accepted.amount) {
       throw new TermsMismatchError("the authorization is not for the terms it accepts; it was not sent");
     }
-    await this.#reserve(quote, id, fingerprint, payer);
-    try {
-      await this.#rules.approve(quote);
-      return await this.journal.sign(id, header, Number(authorization.validBefore));
-    } catch (error) {
-      await this.journal.release(id);
-      throw error;
+    return this.#inTurn(attempt, id, fingerprint, quote, payer, () => this.journal.sign(id, header, Number(authorization.validBefore)));
+  }
+
+  // inTurn takes the budget and asks for approval, alone among all who share the store, and then lets the payment be made. What
+  // somebody else has made meanwhile is taken instead. Whatever fails gives turn and budget back.
+  async #inTurn(
+    { signal }: Attempt<unknown>, id: string, fingerprint: string, quote: Quote, payer: string, make: (attempts: number) => Promise<Entry>,
+  ): Promise<Entry> {
+    this.#rules.cap(quote.operation, quote.amount);
+    const holder = crypto.randomUUID();
+    const wanted = { key: quote.idempotencyKey, operation: quote.operation, payer, fingerprint, amount: String(quote.amount), holder };
+    for (;;) {
+      const turn = await this.journal.reserve(id, wanted, this.#rules.perDay);
+      if (turn.kind === "signed") return turn.entry;
+      if (turn.kind === "sign") return this.#holding(id, holder, async () => (await this.#approve(quote, signal), make(turn.attempt)));
+      await pause(firstPause, signal);
+      signal?.throwIfAborted();
     }
   }
 
-  #reserve(quote: Quote, id: string, fingerprint: string, payer: string): Promise<number> {
-    this.#rules.cap(quote.operation, quote.amount);
-    const wanted = { key: quote.idempotencyKey, operation: quote.operation, payer, fingerprint, amount: String(quote.amount) };
-    return this.journal.reserve(id, wanted, this.#rules.perDay);
+  async #holding(id: string, holder: string, make: () => Promise<Entry>): Promise<Entry> {
+    // A store that fails here fails again when the payment is kept.
+    const held = setInterval(() => void this.journal.hold(id, holder).catch(() => undefined), holdEvery);
+    try {
+      return await make();
+    } catch (error) {
+      await this.journal.release(id, holder);
+      throw error;
+    } finally {
+      clearInterval(held);
+    }
+  }
+
+  async #approve(quote: Quote, signal: AbortSignal | undefined): Promise<void> {
+    if (await until(signal, this.#rules.approve(quote))) this.#tell("onApproval", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
+    signal?.throwIfAborted();
   }
 
   // present sends a kept payment until the answer is clear, the same bytes every time, and keeps what came of it.
@@ -256,7 +297,7 @@ export class Payer {
       const reply = await this.#send(attempt, entry.header!);
       if (reply.kind === "done") {
         await this.journal.settle(id);
-        this.#options.events?.onSettled?.({ idempotencyKey: attempt.key });
+        this.#tell("onSettled", { idempotencyKey: attempt.key }, {});
         return reply;
       }
       if (reply.kind !== "unclear") {
@@ -265,7 +306,7 @@ export class Payer {
       }
       orderId ??= reply.orderId;
       if (replay >= this.#maxReplays || attempt.signal?.aborted) throw new AmbiguousPaymentError(attempt.key, orderId, { cause: reply.error });
-      this.#options.events?.onReplay?.({ idempotencyKey: attempt.key, replay: replay + 1, error: reply.error });
+      this.#tell("onReplay", { idempotencyKey: attempt.key, replay: replay + 1, error: reply.error }, { replay: replay + 1, error: String(reply.error) });
       await pause(reply.waitMs ?? Math.min(firstPause * 2 ** replay, lastPause), attempt.signal);
     }
   }
@@ -277,6 +318,18 @@ export class Payer {
       return await attempt.send(payment, signal);
     } catch (error) {
       return { kind: "unclear", error };
+    }
+  }
+
+  // tell reports an event. A handler in error must not keep a payment from being sent, nor make a sent one look unsent.
+  #tell<K extends keyof PaymentEvents>(name: K, event: Parameters<NonNullable<PaymentEvents[K]>>[0], fields: Record<string, unknown>): void {
+    const { logger, events } = this.#options;
+    const { idempotencyKey } = event;
+    logger?.[name === "onReplay" ? "warn" : "info"](messages[name], { idempotencyKey, ...fields });
+    try {
+      (events?.[name] as ((event: unknown) => void) | undefined)?.call(events, event);
+    } catch (error) {
+      logger?.warn("an event handler failed", { event: name, error: String(error) });
     }
   }
 

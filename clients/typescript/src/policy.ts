@@ -5,7 +5,7 @@ import { network, type Offer, sameAddress, type Terms, usdc } from "./x402.js";
 
 /** A price that has been checked, before anything is signed. */
 export interface Quote {
-  /** The documented path of what is bought, such as /api/card/purchase. */
+  /** The documented route of what is bought, such as /api/card/purchase; /pay for an order that was made first. */
   operation: string;
   idempotencyKey: string;
   /** In USDC's smallest unit. */
@@ -34,7 +34,7 @@ export interface Policy {
     payTo?: string;
     asset?: string;
     network?: string;
-    /** Documented paths; all paid ones when absent. */
+    /** Documented routes, as quotes name them; all paid ones when absent. */
     operations?: readonly string[];
   };
   /** Asked before a payment is signed; where it is needed and missing, the payment is denied. */
@@ -43,8 +43,9 @@ export interface Policy {
 
 /** What a challenge has to ask for. */
 export interface Expected {
-  operation: string;
-  resource: string;
+  origin: string;
+  /** Undefined when any resource of the origin will do. */
+  resource: string | undefined;
   payTo: string;
   /** The published name and version of the asset's EIP-712 domain. */
   domain: { name: string; version: string };
@@ -84,7 +85,9 @@ export class Rules {
       exactly("network", offer?.network, this.network),
       ["asset", offer?.asset, this.asset, sameAddress(String(offer?.asset), this.asset)],
       ["payee", offer?.payTo, expected.payTo, sameAddress(String(offer?.payTo), expected.payTo)],
-      exactly("resource", terms.resource.url, expected.resource),
+      expected.resource === undefined
+        ? ["resource", terms.resource.url, `one of ${expected.origin}`, originOf(terms.resource.url) === expected.origin]
+        : exactly("resource", terms.resource.url, expected.resource),
       exactly("signing domain's name", extra.name, expected.domain.name),
       exactly("signing domain's version", extra.version, expected.domain.version),
       expected.amount === undefined ? ["amount", amount, "a whole number of units", /^[1-9]\d{0,17}$/.test(amount)] : exactly("amount", amount, String(expected.amount)),
@@ -111,18 +114,41 @@ export class Rules {
     }
   }
 
+  /** Why this payment would be denied, whoever is asked; undefined when it would not. The cap of the day is held by the journal. */
+  reason({ operation, amount }: Quote): string | undefined {
+    try {
+      this.cap(operation, amount);
+      this.#approver(amount);
+      return undefined;
+    } catch (error) {
+      if (error instanceof PolicyDeniedError) return error.message;
+      throw error;
+    }
+  }
+
   /** Whether this payment has to be asked for. */
   asks(amount: bigint): boolean {
     if (this.policy.mode === "policy_gated") return amount > this.#approveAbove || this.policy.approveAboveUsd === undefined;
     return this.policy.mode !== "autonomous";
   }
 
-  /** Asks, when the mode wants it. */
-  async approve(quote: Quote): Promise<void> {
-    if (!this.asks(quote.amount)) return;
-    if (!this.policy.approve) throw new PolicyDeniedError(`${this.policy.mode} needs an approve function for a payment of ${quote.amountUsd} US dollars`);
-    if ((await this.policy.approve(quote)) !== true) throw new ApprovalDeniedError(`the payment of ${quote.amountUsd} US dollars was not approved`);
+  /** Asks, when the mode wants it, and says whether it did. */
+  async approve(quote: Quote): Promise<boolean> {
+    const approve = this.#approver(quote.amount);
+    if (!approve) return false;
+    if ((await approve(quote)) !== true) throw new ApprovalDeniedError(`the payment of ${quote.amountUsd} US dollars was not approved`);
+    return true;
   }
+
+  #approver(amount: bigint): Policy["approve"] {
+    if (!this.asks(amount)) return undefined;
+    if (this.policy.approve) return (quote) => this.policy.approve!(quote);
+    throw new PolicyDeniedError(`${this.policy.mode} needs an approve function for a payment of ${dollarsOf(amount)} US dollars`);
+  }
+}
+
+function originOf(url: string): string | undefined {
+  return URL.canParse(url) ? new URL(url).origin : undefined;
 }
 
 function exactly(what: string, got: unknown, want: unknown): [string, unknown, unknown, boolean] {

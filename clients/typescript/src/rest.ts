@@ -3,6 +3,8 @@ import { apiError, type ProblemFields, RoamcardError, TermsMismatchError } from 
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
 import type { Signer } from "./signers.js";
+import * as sold from "./sold.js";
+import type { Sold } from "./sold.js";
 import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
 /** What fetch does here. */
@@ -21,11 +23,12 @@ export interface FetchOptions extends Omit<PayerOptions, "published" | "origin">
   fetch?: Fetch;
 }
 
-const paidRoutes: Record<string, (body: Record<string, unknown>) => Attempt<unknown>["price"]> = {
-  "/api/card/purchase": () => (published) => published.cardUnits,
-  "/api/card/topup": (body) => (published) =>
-    typeof body.amountUsdCents === "number" ? unitsOfCents(body.amountUsdCents) : published.defaultTopupUnits,
-  "/api/esim/purchase": ({ planId }) => (published) => (typeof planId === "string" ? published.planUnits(planId) : undefined),
+type Body = Record<string, unknown>;
+
+const paidRoutes: Record<string, (key: string, body: Body) => Sold> = {
+  "/api/card/purchase": (key) => sold.card(key),
+  "/api/card/topup": (key, { amountUsdCents }) => sold.topUp(key, typeof amountUsdCents === "number" ? amountUsdCents : undefined),
+  "/api/esim/purchase": (key, { planId }) => sold.esim(key, typeof planId === "string" ? planId : undefined),
 };
 
 /**
@@ -74,20 +77,27 @@ interface Answer {
 
 async function attemptOf(payer: Payer, request: Request, base: string, send: Fetch): Promise<Attempt<Answer> | undefined> {
   const path = request.url.startsWith(base) ? request.url.slice(base.length) : "";
-  const price = request.method === "POST" ? paidRoutes[path] : undefined;
-  if (!price) return undefined;
-  const text = await request.clone().text();
-  const body = objectOf(text);
-  if (typeof body?.idempotencyKey !== "string") return undefined; // the service will say what is wrong
+  const text = request.method === "POST" ? await request.clone().text() : "";
+  const bought = boughtBy(request.method, path, text);
+  if (!bought) return undefined;
   return {
-    operation: path, key: body.idempotencyKey, request: canonical(body), resource: payer.origin + path, price: price(body), signal: request.signal,
+    ...bought, signal: request.signal, resource: bought.operation === sold.payRoute ? undefined : payer.origin + path,
     send: async (payment, signal) => {
       const headers = new Headers(request.headers);
       if (payment) headers.set(signatureHeader, payment);
       else headers.delete(signatureHeader);
-      return replyOf(await send(new Request(request.url, { method: "POST", headers, body: text, signal })));
+      return replyOf(await send(new Request(request.url, { method: request.method, headers, signal, ...(text !== "" && { body: text }) })));
     },
   };
+}
+
+// boughtBy says what a request buys; of one that is wrong the service will say what is wrong.
+function boughtBy(method: string, path: string, text: string): (Sold & { request: string }) | undefined {
+  const [, orderId] = /^(?:\/api\/x402)?\/pay\/([^/?#]+)$/.exec(path) ?? [];
+  if (orderId && ["GET", "POST"].includes(method)) return { ...sold.order(orderId), request: canonical({ orderId }) };
+  const route = method === "POST" ? paidRoutes[path] : undefined;
+  const body = route && objectOf(text);
+  return typeof body?.idempotencyKey === "string" ? { ...route!(body.idempotencyKey, body), request: canonical(body) } : undefined;
 }
 
 // replyOf reads an answer to its end: one that breaks off says nothing.
@@ -100,11 +110,11 @@ async function replyOf(response: Response): Promise<Reply<Answer>> {
   const text = new TextDecoder().decode(body);
   if (response.ok) return objectOf(text) ? { kind: "done", value: answer } : { kind: "unclear", error: new RoamcardError("the answer is no JSON") };
   const problem = (objectOf(text) ?? {}) as Partial<ProblemFields>;
-  const error = apiError({ ...problem, status, code: problem.code ?? `http_${status}` });
+  const error = apiError({ ...problem, status, code: problem.code ?? `http_${status}`, retryAfterMs: retryAfterMs(response.headers.get("retry-after")) });
   const terms = response.headers.get(requiredHeader);
   if (status === 402 && terms) return { kind: "terms", header: terms, error, answer, dead: provesDead(response.headers) };
   if (isUnclear(status, error.retryable)) {
-    return { kind: "unclear", error, orderId: error.orderId, waitMs: retryAfterMs(response.headers.get("retry-after")), answered: true };
+    return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true };
   }
   return { kind: "refused", error, answer };
 }
@@ -142,10 +152,11 @@ export function publishedOf({ network, card }: PublicConfig, plans: () => Promis
     return BigInt(plan.amount);
   };
   const [cardUnits, defaultTopupUnits] = [unitsOfCents(card.walletPaymentUsdCents), unitsOfCents(card.defaultOrderUsdCents)];
-  return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, planUnits };
+  return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, planUnits, orderUnits: async () => undefined };
 }
 
-function objectOf(text: string): Record<string, unknown> | undefined {
+/** The JSON object that a text is; undefined when it is none. */
+export function objectOf(text: string): Record<string, unknown> | undefined {
   try {
     const value = JSON.parse(text) as unknown;
     return value && typeof value === "object" && !Array.isArray(value) ? (value as Record<string, unknown>) : undefined;

@@ -1,4 +1,5 @@
 // Following an order: over the service's stream, and by asking again and again where streams do not get through.
+import { mayPass } from "./errors.js";
 import type { Order } from "./gen/roamcard/v1/order_pb.js";
 
 /** How an order is read. */
@@ -15,6 +16,8 @@ const movingStatuses = new Set(["settling", "settled", "provisioning", "refund_p
 const firstAnswerMs = 5_000;
 /** How long a stream may be silent: the service ends it after 30 s. */
 const silenceMs = 45_000;
+/** The longest pause between looks that fail. */
+const longestPause = 30_000;
 /** How many streams in a row may break before they brought anything; then only asking is left. */
 const patience = 2;
 
@@ -25,6 +28,7 @@ const patience = 2;
 export async function* watch(source: Source, intervalMs: number, signal?: AbortSignal): AsyncGenerator<Order, void> {
   let after: number | undefined;
   let failures = 0;
+  let misses = 0;
   let seen = "";
   const fresh = (order: Order): boolean => seen !== (seen = stateOf(order));
   for (;;) {
@@ -42,11 +46,19 @@ export async function* watch(source: Source, intervalMs: number, signal?: AbortS
         if (!brought) failures++;
       }
     }
-    // What is wrong with more than the stream shows here.
-    const order = await source.read(signal);
-    if (fresh(order)) yield order;
-    if (isFinal(order)) return;
-    await wait(intervalMs, signal);
+    // What is wrong with more than the stream shows here. What may pass is waited out, longer each time.
+    let pause = intervalMs;
+    try {
+      const order = await source.read(signal);
+      misses = 0;
+      if (fresh(order)) yield order;
+      if (isFinal(order)) return;
+    } catch (error) {
+      signal?.throwIfAborted();
+      if (!mayPass(error)) throw error;
+      pause = Math.min(Math.max(error.retryAfterMs ?? 0, intervalMs * 2 ** misses++), longestPause);
+    }
+    await wait(pause, signal);
   }
 }
 

@@ -18,7 +18,7 @@ scenario("over Connect the nonce is that of the documented path", async (t) => {
   const account = buyer();
   const idempotencyKey = newKey();
   const { signatures, client } = await behindProxy(t, account);
-  await client.buyCard({ idempotencyKey });
+  await client.cards.purchase({ idempotencyKey });
   assert.equal(signatures[0].message.nonce, await nonceOf(dev.baseUrl, "/api/card/purchase", account.address, idempotencyKey));
 });
 
@@ -30,11 +30,11 @@ scenario("only a payment that the service proved dead gets another nonce", async
   await paying(chain, account, 1, async () => {
     for (let attempt = 0; attempt < 2; attempt++) {
       proxy.inject({ on: "paid", dead: true });
-      await assert.rejects(make().buyCard({ idempotencyKey }), ApiError);
+      await assert.rejects(make().cards.purchase({ idempotencyKey }), ApiError);
     }
     const refusing = make({ policy: { mode: "human_approval", maxPerPaymentUsd: "25", approve: () => false } });
-    await assert.rejects(refusing.buyCard({ idempotencyKey }), /not approved/);
-    const { replayed } = await make().buyCard({ idempotencyKey });
+    await assert.rejects(refusing.cards.purchase({ idempotencyKey }), /not approved/);
+    const { replayed } = await make().cards.purchase({ idempotencyKey });
     assert.equal(replayed, false);
   });
   const expected = [0, 1, 2].map((attempt) => nonceOf(dev.baseUrl, "/api/card/purchase", account.address, idempotencyKey, attempt));

@@ -27,7 +27,7 @@ scenario("the client pays over gRPC too", async () => {
   const account = buyer();
   const client = new Roamcard({ baseUrl: dev.baseUrl, signer: account, policy, transport: (options) => createGrpcTransport(options) });
   await paying(chain, account, 1, async () => {
-    const { order, receipt } = await client.buyCard();
+    const { order, receipt } = await client.cards.purchase();
     assert.equal(receipt.transaction, order.payment.transaction);
   });
 });

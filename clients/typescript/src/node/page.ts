@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { EsimCredentials } from "../gen/roamcard/v1/order_pb.js";
-import type { EsimPresenter, Presented, Presenter } from "../roamcard.js";
+import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
 import { openEsim } from "./esim.js";
 import { type Credentials, expiry, grouped, sealedPresenter } from "./sealed.js";
 

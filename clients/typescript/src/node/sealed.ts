@@ -1,7 +1,7 @@
 // A card as it comes: sealed to a key that exists here, and for this once.
 import { RevealError } from "../errors.js";
 import type { SealedCredentials } from "../gen/roamcard/v1/card_pb.js";
-import type { Presented, Presenter } from "../roamcard.js";
+import type { Presented, Presenter } from "../presenter.js";
 import { Recipient, suiteName } from "./hpke.js";
 
 /** What a merchant asks for. It is handed to the page or the terminal and to nobody else. */

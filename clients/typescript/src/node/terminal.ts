@@ -1,6 +1,6 @@
 // Shows a card or an eSIM in the terminal, on a screen of its own that leaves nothing behind.
 import type { ReadStream, WriteStream } from "node:tty";
-import type { EsimPresenter, Presented, Presenter } from "../roamcard.js";
+import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
 import { openEsim } from "./esim.js";
 import { expiry, grouped, sealedPresenter } from "./sealed.js";
 

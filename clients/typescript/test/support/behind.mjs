@@ -1,6 +1,7 @@
 // A client behind the fault proxy, and what went through it.
 import assert from "node:assert/strict";
 import { MemoryStore, Roamcard } from "roamcard";
+import { pagePresenter } from "roamcard/node";
 import { startFaultProxy } from "../../../testing/fault-proxy.mjs";
 import { dev } from "./shared.mjs";
 
@@ -20,6 +21,29 @@ export async function behindProxy(t, account, options = {}) {
   const make = (more = {}) => new Roamcard({ baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer, policy: autonomous, store: new MemoryStore(), ...options, ...more });
   return { proxy, signatures, make, client: make() };
 }
+
+/** What an asynchronous iterable yields. */
+export async function all(iterable) {
+  const items = [];
+  for await (const item of iterable) items.push(item);
+  return items;
+}
+
+/** A presenter of pages that keeps what a person would see, and how the page answers others. */
+export function looking() {
+  const seen = {};
+  const presenter = pagePresenter({
+    open: async (url) => {
+      seen.foreign = (await fetch(url, { headers: { "sec-fetch-site": "cross-site" } })).status;
+      const page = await fetch(url);
+      Object.assign(seen, { html: await page.text(), cache: page.headers.get("cache-control"), again: (await fetch(url)).status });
+    },
+  });
+  return { seen, presenter };
+}
+
+/** How a page answers that is shown once, to one person. */
+export const shownOnce = { foreign: 404, cache: "no-store", again: 410 };
 
 /** Every PAYMENT-SIGNATURE that was sent. */
 export const payments = (proxy) => proxy.requests.map((r) => r.payment).filter(Boolean);

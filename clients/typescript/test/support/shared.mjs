@@ -1,5 +1,7 @@
-// One development server for all tests of a run, and a wallet of its own for whoever asks.
+// One development server for all tests of a run, and a wallet of its own for whoever asks. ROAMCARD_READY names the ready file
+// of a server that runs already, which others may use at the same time; without it the run has a server of its own.
 import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { Chain } from "./chain.mjs";
@@ -18,17 +20,16 @@ let folder;
 let wallets;
 
 before(async () => {
-  folder = await dataFolder();
-  Object.assign(dev, await startDev(folder));
-  wallets = dev.wallets.map((wallet) => privateKeyToAccount(wallet.privateKey));
-  bystander = wallets.pop();
-  chain = new Chain(dev);
-  // More wallets than the development server names.
-  for (let i = 0; i < 50; i++) {
-    const account = privateKeyToAccount(generatePrivateKey());
-    await chain.mint(account.address, 1_000_000_000n);
-    wallets.push(account);
+  if (process.env.ROAMCARD_READY) {
+    Object.assign(dev, JSON.parse(await readFile(process.env.ROAMCARD_READY, "utf8")), { lines: [] });
+  } else {
+    folder = await dataFolder();
+    Object.assign(dev, await startDev(folder));
   }
+  chain = new Chain(dev);
+  // Not the wallets that the server names: those are anybody's.
+  wallets = await Promise.all(Array.from({ length: 100 }, async () => (await newWallet()).account));
+  bystander = wallets.pop();
 });
 
 after(async () => {
@@ -37,22 +38,33 @@ after(async () => {
   if (end) assert.deepEqual(end, { code: 0, signal: null }, `how roamcard ended on SIGTERM\n${dev.lines.slice(-40).join("\n")}`);
 });
 
+/** A new wallet with 1,000 USDC, and its key. */
+export async function newWallet(usdc = 1_000_000_000n) {
+  const key = generatePrivateKey();
+  const account = privateKeyToAccount(key);
+  await chain.mint(account.address, usdc);
+  return { key, account };
+}
+
 /** A funded wallet that nobody else in this run uses. */
 export function buyer() {
   const wallet = wallets.shift();
-  assert.ok(wallet, "the development server has no further wallet");
+  assert.ok(wallet, "there is no further wallet");
   return wallet;
 }
 
 /** A test that shows what the server logged meanwhile when it fails. */
 export function scenario(name, run) {
-  test(name, { timeout: 120_000 }, async (t) => {
-    const from = dev.lines.length;
-    try {
-      await run(t);
-    } catch (error) {
-      console.error(`--- the server's log during "${name}"\n${dev.lines.slice(from).slice(-120).join("\n")}\n---`);
-      throw error;
-    }
-  });
+  test(name, { timeout: 120_000 }, (t) => explained(name, () => run(t)));
+}
+
+/** Runs an action, and shows what the server logged meanwhile when it fails. */
+export async function explained(name, run) {
+  const from = dev.lines.length;
+  try {
+    return await run();
+  } catch (error) {
+    console.error(`--- the server's log during "${name}"\n${dev.lines.slice(from).slice(-120).join("\n")}\n---`);
+    throw error;
+  }
 }

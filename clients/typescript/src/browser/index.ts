@@ -1,0 +1,1 @@
+export { IndexedDbStore } from "./indexed-db-store.js";

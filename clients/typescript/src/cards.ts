@@ -1,0 +1,98 @@
+// The wallet's card: bought, topped up, read, and shown to a person.
+import type { Call, CallOptions } from "./call.js";
+import { type Connection, newKey } from "./connection.js";
+import { RevealError, RoamcardError } from "./errors.js";
+import type { Card, GetCardBalanceResponse, SealedCredentials } from "./gen/roamcard/v1/card_pb.js";
+import type { Order } from "./gen/roamcard/v1/order_pb.js";
+import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions, type WaitOptions } from "./orders.js";
+import type { Presented, Presenter } from "./presenter.js";
+import { schemeOf, signChallenge } from "./session.js";
+
+/** The wallet's cards. */
+export class Cards {
+  readonly #connection: Connection;
+  readonly #orders: Orders;
+
+  constructor(connection: Connection, orders: Orders) {
+    this.#connection = connection;
+    this.#orders = orders;
+  }
+
+  /**
+   * Buys a card for 25.00. It is issued meanwhile: see waitUntilActive. Without a key one is made; keep the one that comes
+   * back. After an AmbiguousPaymentError call again with the same key.
+   */
+  purchase({ idempotencyKey = newKey(), ...options }: PurchaseOptions = {}): Call<CardOrder> {
+    return this.#connection.pay(options, async (wire, seen) =>
+      new CardOrder(this, this.#orders, await paid(this.#connection.cards.purchaseCard({ idempotencyKey }, wire), idempotencyKey, seen)));
+  }
+
+  /** Tops the wallet's card up by 25.00 to 250.00, of which a fee of 2 % is kept. Otherwise like purchase. */
+  topUp({ amountUsdCents, idempotencyKey = newKey(), ...options }: PurchaseOptions & { amountUsdCents: number }): Call<PaidOrder> {
+    const request = { amountUsdCents, idempotencyKey };
+    return this.#connection.pay(options, async (wire, seen) =>
+      new PaidOrder(this.#orders, await paid(this.#connection.cards.topUpCard(request, wire), idempotencyKey, seen)));
+  }
+
+  /** Waits until the card of an order is ACTIVE, and returns it. It rejects when no card comes of the order by itself. */
+  async waitUntilActive(order: Order | string, options: WaitOptions = {}): Promise<Card> {
+    for await (const { issuance, orderId } of this.#orders.waiting(order, options)) {
+      if (issuance?.status !== "active" || !issuance.cardId) continue;
+      const card = (await this.list({ signal: options.signal })).find((c) => c.id === issuance.cardId);
+      if (card?.status === "ACTIVE") return card;
+      throw new RoamcardError(`the card of order ${orderId} is ${card?.status ?? "gone"}`);
+    }
+    throw new RoamcardError("no card comes of the order by itself; look at its status");
+  }
+
+  /** Lists the wallet's cards. */
+  list(options: CallOptions = {}): Call<Card[]> {
+    return this.#connection.call(options, async (wire) => (await this.#connection.cards.listCards({}, wire)).cards);
+  }
+
+  /** Reads what is on a card, from its issuer. */
+  balance(cardId: string, options: CallOptions = {}): Call<GetCardBalanceResponse> {
+    return this.#connection.call(options, (wire) => this.#connection.cards.getCardBalance({ id: cardId }, wire));
+  }
+
+  /**
+   * Shows a card's number and code to a person. The service seals them to a key that the presenter makes for this once; the
+   * caller learns whether they were seen, and nothing else.
+   */
+  async reveal(cardId: string, { present: presenter, signal }: CallOptions & { present: Presenter }): Promise<Presented> {
+    const showing = await presenter.prepare();
+    const sealed = await this.#sealed(cardId, showing.recipientKey, { signal });
+    return showing.show(cardId, sealed, signal);
+  }
+
+  #sealed(id: string, recipientKey: string, options: CallOptions): Promise<SealedCredentials> {
+    const { cards, signer, origin } = this.#connection;
+    return this.#connection.call(options, async (wire) => {
+      const challenge = await cards.createRevealChallenge({ id, recipientKey, preferredMessageSchemes: [schemeOf(signer)] }, wire);
+      const key = recipientKey.replace(/=+$/, "").replaceAll("+", "-").replaceAll("/", "_");
+      const signature = await signChallenge(signer, challenge, {
+        origin, primaryType: "RevealCard", members: { cardId: id, recipientKey: key },
+        resources: [`urn:roamcard:card:${id}`, `urn:roamcard:recipient-key:${key}`],
+      });
+      const { intentId, messageScheme } = challenge;
+      const { sealed } = await cards.revealCard({ id, intentId, signature, messageScheme, recipientKey }, wire);
+      if (!sealed) throw new RevealError("the card came unsealed; it was thrown away");
+      return sealed;
+    });
+  }
+}
+
+/** A paid card. */
+export class CardOrder extends PaidOrder {
+  readonly #cards: Cards;
+
+  constructor(cards: Cards, orders: Orders, answer: Paid) {
+    super(orders, answer);
+    this.#cards = cards;
+  }
+
+  /** Waits until the card is ACTIVE, and returns it. */
+  waitUntilActive(options?: WaitOptions): Promise<Card> {
+    return this.#cards.waitUntilActive(this.order, options);
+  }
+}

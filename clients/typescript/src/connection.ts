@@ -1,0 +1,233 @@
+// What the parts of a client share: the calls, the wallet's session, and the payments.
+import {
+  type CallOptions as WireOptions, type Client, createClient, createContextKey, createContextValues, type Interceptor, type Transport, type UnaryResponse,
+} from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
+import { until } from "./abort.js";
+import { type Call, callOf, type CallOptions } from "./call.js";
+import { attemptOf, failure, nameOf } from "./connect.js";
+import { ApiError, RoamcardError, UnauthorizedError } from "./errors.js";
+import { ActivityService } from "./gen/roamcard/v1/activity_pb.js";
+import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
+import { CardService } from "./gen/roamcard/v1/card_pb.js";
+import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
+import { OperatorService } from "./gen/roamcard/v1/operator_pb.js";
+import { OrderService } from "./gen/roamcard/v1/order_pb.js";
+import { RuntimeService } from "./gen/roamcard/v1/service_pb.js";
+import type { Store } from "./journal.js";
+import { type Logger, logging } from "./logger.js";
+import { unitsOfCents } from "./money.js";
+import { Payer, type PaymentEvents, type Quotation } from "./payer.js";
+import type { Policy } from "./policy.js";
+import { type Fetch, publishedOf, trimmed } from "./rest.js";
+import { Secret } from "./secret.js";
+import { Session } from "./session.js";
+import type { Signer } from "./signers.js";
+
+/** How a client is made. */
+export interface RoamcardOptions {
+  /** Where the service is, such as http://127.0.0.1:8402. */
+  baseUrl: string;
+  /** The wallet that pays and owns. Without it only what is public can be read, and an operator's work be done. */
+  signer?: Signer | undefined;
+  /** What may be paid; nothing when absent. */
+  policy?: Policy | undefined;
+  /** Keeps what was signed. Memory when absent: use a FileStore or an IndexedDbStore to survive a restart. */
+  store?: Store | undefined;
+  /** The service's public origin, when `baseUrl` is a gateway before it: what its terms and messages name. */
+  origin?: string | undefined;
+  /** Another HTTP client, with fetch's signature: for proxies, certificates, tests. */
+  fetch?: Fetch | undefined;
+  /** Another transport, such as gRPC from @connectrpc/connect-node; Connect over fetch when absent. */
+  transport?: ((options: { baseUrl: string; interceptors: Interceptor[] }) => Transport) | undefined;
+  /** How long one request may take; 30 s when absent, which is longer than the service waits for anything. */
+  timeoutMs?: number | undefined;
+  /** How often the same signed bytes go out again after an unclear answer; 4 when absent. */
+  maxReplays?: number | undefined;
+  events?: PaymentEvents | undefined;
+  logger?: Logger | undefined;
+  /** For `admin`: the token of an operator. */
+  operatorToken?: Secret<string> | string | undefined;
+}
+
+/** The calls of one client. */
+export class Connection {
+  readonly baseUrl: string;
+  readonly origin: string;
+  readonly payer: Payer;
+  readonly fetch: Fetch;
+  readonly cards: Client<typeof CardService>;
+  readonly orders: Client<typeof OrderService>;
+  readonly esims: Client<typeof EsimService>;
+  readonly runtime: Client<typeof RuntimeService>;
+  readonly auth: Client<typeof AuthService>;
+  readonly operator: Client<typeof OperatorService>;
+  readonly activity: Client<typeof ActivityService>;
+  readonly #signer: Signer | undefined;
+  readonly #operatorToken: Secret<string> | undefined;
+  readonly #timeoutMs: number;
+  #session: Session | undefined;
+
+  constructor(options: RoamcardOptions) {
+    const { signer, operatorToken, logger } = options;
+    this.baseUrl = trimmed(options.baseUrl);
+    this.origin = trimmed(options.origin ?? this.baseUrl);
+    this.fetch = options.fetch ?? ((input, init) => fetch(input, init));
+    this.#signer = signer;
+    this.#operatorToken = typeof operatorToken === "string" ? new Secret(operatorToken) : operatorToken;
+    this.#timeoutMs = options.timeoutMs ?? 30_000;
+    const interceptors = [this.#paying(), this.#authorized(), this.#timely(), ...(logger ? [logging(logger)] : [])];
+    const connect = (where: { baseUrl: string; interceptors: Interceptor[] }) => createConnectTransport({ ...where, fetch: this.fetch });
+    const transport = (options.transport ?? connect)({ baseUrl: this.baseUrl, interceptors });
+    this.cards = createClient(CardService, transport);
+    this.orders = createClient(OrderService, transport);
+    this.esims = createClient(EsimService, transport);
+    this.runtime = createClient(RuntimeService, transport);
+    this.auth = createClient(AuthService, transport);
+    this.operator = createClient(OperatorService, transport);
+    this.activity = createClient(ActivityService, transport);
+    this.payer = new Payer({ ...options, policy: options.policy ?? { mode: "human_approval" }, origin: this.origin, published: () => this.#published() });
+  }
+
+  /** The wallet; throws when the client has none. */
+  get signer(): Signer {
+    if (!this.#signer) throw new RoamcardError("the client has no signer");
+    return this.#signer;
+  }
+
+  /** The wallet's session. */
+  get session(): Session {
+    return (this.#session ??= new Session(this.auth, this.signer, this.origin));
+  }
+
+  /**
+   * Makes a paid call. Its signal goes past the generated client, which would put the signal's reason in the place of an
+   * AmbiguousPaymentError.
+   */
+  pay<T>({ signal }: CallOptions, run: (options: WireOptions, seen: Headers) => Promise<T>): Call<T> {
+    const contextValues = createContextValues().set(givingUp, signal);
+    return this.#made(signal, (wire, seen) => run({ ...wire, contextValues }, seen));
+  }
+
+  /** Makes a call. `seen` has the headers of the answer once `run` has its result. */
+  call<T>({ signal }: CallOptions, run: (options: WireOptions, seen: Headers) => Promise<T>, headers: HeadersInit = {}): Call<T> {
+    return this.#made(signal, (wire, seen) => run({ ...wire, headers, signal }, seen));
+  }
+
+  #made<T>(signal: AbortSignal | undefined, run: (options: WireOptions, seen: Headers) => Promise<T>): Call<T> {
+    const seen = new Headers();
+    const keep = (answered: Headers) => answered.forEach((value, name) => seen.set(name, value));
+    const made = async () => {
+      try {
+        signal?.throwIfAborted();
+        return await run({ onHeader: keep, onTrailer: keep }, seen);
+      } catch (error) {
+        const cause = failure(error);
+        throw signal?.aborted && cause instanceof ApiError && cause.status === 0 ? signal.reason : cause;
+      }
+    };
+    return callOf(made(), seen);
+  }
+
+  /** Asks for the price of a paid call and signs nothing. */
+  quote(options: CallOptions, run: (options: WireOptions) => Promise<unknown>): Promise<Quotation> {
+    return this.call(options, async (wire) => {
+      try {
+        await run({ ...wire, contextValues: createContextValues().set(quoting, true) });
+      } catch (error) {
+        const cause = failure(error);
+        if (cause instanceof Quoted) return cause.quotation;
+        throw cause;
+      }
+      throw new RoamcardError("the service asked for no payment");
+    });
+  }
+
+  async #published() {
+    const plans = async () => (await this.esims.listEsimPlans({})).plans;
+    // A wallet may read its orders: what one of them costs is what it was told when the order was made.
+    const orderUnits = async (orderId: string) => unitsOfCents((await this.orders.getOrder({ orderId })).order?.amountUsdCents ?? 0);
+    return { ...publishedOf(await this.runtime.getConfig({}), plans), orderUnits };
+  }
+
+  // paying answers 402.
+  #paying(): Interceptor {
+    return (next) => async (request) => {
+      const attempt = request.stream ? undefined : attemptOf(this.payer, request, async (r) => (await next(r)) as UnaryResponse);
+      if (!attempt) return next(request);
+      if (request.contextValues.get(quoting)) throw new Quoted(await this.payer.quote(attempt));
+      return this.payer.pay({ ...attempt, signal: request.contextValues.get(givingUp) ?? request.signal }, this.signer);
+    };
+  }
+
+  // authorized signs in for what belongs to an owner, once more when the session was revoked meanwhile, and shows the
+  // operator's token where one is asked for.
+  #authorized(): Interceptor {
+    return (next) => async (request) => {
+      if (request.service.typeName === OperatorService.typeName) {
+        if (!this.#operatorToken) throw new RoamcardError("the client has no operatorToken");
+        request.header.set("authorization", `Bearer ${this.#operatorToken.reveal()}`);
+        return next(request);
+      }
+      if (!ownerMethods.has(nameOf(request.method)) || request.header.has(deliveryHeader)) return next(request);
+      const header = await until(request.signal, this.session.header());
+      request.header.set("authorization", header);
+      try {
+        return await next(request);
+      } catch (error) {
+        const cause = failure(error);
+        if (!(cause instanceof UnauthorizedError) || cause.code !== "session_invalid") throw error;
+        await this.session.forget(header);
+        request.header.set("authorization", await until(request.signal, this.session.header()));
+        return next(request);
+      }
+    };
+  }
+
+  // timely limits each request, those of a payment one by one. A stream has limits of its own.
+  #timely(): Interceptor {
+    return (next) => (request) =>
+      next(request.stream ? request : { ...request, signal: AbortSignal.any([request.signal, AbortSignal.timeout(this.#timeoutMs)]) });
+  }
+}
+
+const { listCards, ensureCard, getCardBalance, createRevealChallenge, revealCard, createCardOrder } = CardService.method;
+const { getOrder, listOrders, watchOrder, createOrder } = OrderService.method;
+const { getEsimOrder, getEsimCredentials, createEsimOrder, rotateEsimToken } = EsimService.method;
+const { getSession, logout } = AuthService.method;
+const { getActivity, pruneActivity } = ActivityService.method;
+const ownerMethods = new Set(
+  [
+    listCards, ensureCard, getCardBalance, createRevealChallenge, revealCard, createCardOrder, getOrder, listOrders, watchOrder, createOrder,
+    getEsimOrder, getEsimCredentials, createEsimOrder, rotateEsimToken, getSession, logout, getActivity, pruneActivity,
+  ].map(nameOf),
+);
+
+/** The header that stands for a session where an eSIM order is read. */
+export const deliveryHeader = "x-esim-delivery-token";
+
+/** The header that makes a repeated request the same one. */
+export const keyHeader = "idempotency-key";
+
+/** A new idempotency key. */
+export function newKey(): string {
+  return `roamcard-${crypto.randomUUID()}`;
+}
+
+/** What an answer has to have. */
+export function present<T>(value: T | undefined): T {
+  if (value === undefined) throw new RoamcardError("the service answered without what was asked for");
+  return value;
+}
+
+/** Marks a call that only asks for the price. */
+const quoting = createContextKey(false);
+/** The signal of a paid call. */
+const givingUp = createContextKey<AbortSignal | undefined>(undefined);
+
+// Quoted carries a price past the generated client, which knows no such answer.
+class Quoted extends RoamcardError {
+  constructor(readonly quotation: Quotation) {
+    super("quoted");
+  }
+}

@@ -1,0 +1,95 @@
+// Travel eSIMs: the catalogue, and what the wallet bought of it.
+import { clone } from "@bufbuild/protobuf";
+import type { Call, CallOptions } from "./call.js";
+import { type Connection, deliveryHeader, newKey, present } from "./connection.js";
+import type { EsimPlan } from "./gen/roamcard/v1/esim_pb.js";
+import { type EsimCredentials, type Order, OrderSchema } from "./gen/roamcard/v1/order_pb.js";
+import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions } from "./orders.js";
+import type { EsimPresenter, Presented } from "./presenter.js";
+import { Secret } from "./secret.js";
+
+/** The catalogue of eSIM plans. */
+export class Plans {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** Lists the plans that are sold, the cheapest first. */
+  async *list({ countryCode, type, ...options }: CallOptions & { countryCode?: string; type?: "country" | "region" } = {}): AsyncGenerator<EsimPlan, void> {
+    const request = { ...(countryCode !== undefined && { countryCode }), ...(type !== undefined && { type }) };
+    yield* (await this.#connection.call(options, (wire) => this.#connection.esims.listEsimPlans(request, wire))).plans;
+  }
+}
+
+/** What may stand for the wallet's session where an eSIM order is read. */
+export interface DeliveryOptions extends CallOptions {
+  deliveryToken?: Secret<string> | undefined;
+}
+
+/** The wallet's eSIMs. */
+export class Esims {
+  readonly #connection: Connection;
+  readonly #orders: Orders;
+
+  constructor(connection: Connection, orders: Orders) {
+    this.#connection = connection;
+    this.#orders = orders;
+  }
+
+  /**
+   * Buys an eSIM: a plan at its published price, or the cheapest that can be had, at any price within the caps. It is often
+   * there with the answer; otherwise waitUntilFulfilled tells when install can show it. Without a key one is made; after an
+   * AmbiguousPaymentError call again with the same key.
+   */
+  purchase({ planId, idempotencyKey = newKey(), ...options }: PurchaseOptions & { planId?: string | undefined } = {}): Call<EsimOrder> {
+    const request = { idempotencyKey, ...(planId !== undefined && { planId }) };
+    return this.#connection.pay(options, async (wire, seen) =>
+      new EsimOrder(this.#orders, await paid(this.#connection.esims.purchaseEsim(request, wire), idempotencyKey, seen)));
+  }
+
+  /** Reads an eSIM order, without its secrets. */
+  status(orderId: string, { deliveryToken, ...options }: DeliveryOptions = {}): Call<Order> {
+    return this.#connection.call(options, async (wire) => present((await this.#connection.esims.getEsimOrder({ orderId }, wire)).order), opening(deliveryToken));
+  }
+
+  /**
+   * Shows the eSIM of a fulfilled order to a person: of one that was just bought, by its delivery token, or by the wallet's
+   * session. The caller learns whether it was seen, and nothing else.
+   */
+  async install(order: EsimOrder | string, { present: presenter, ...options }: DeliveryOptions & { present: EsimPresenter }): Promise<Presented> {
+    const known = typeof order === "string" ? undefined : order;
+    const credentials = known?.credentials ?? (await this.#credentials(typeof order === "string" ? order : order.orderId, {
+      deliveryToken: known?.deliveryToken, ...options,
+    }));
+    return presenter.presentEsim(credentials, options.signal);
+  }
+
+  #credentials(orderId: string, { deliveryToken, ...options }: DeliveryOptions): Promise<Secret<EsimCredentials>> {
+    return this.#connection.call(options, async (wire) => new Secret(present((await this.#connection.esims.getEsimCredentials({ orderId }, wire)).credentials)), opening(deliveryToken));
+  }
+}
+
+/** A paid eSIM. Its secrets are not in the order. */
+export class EsimOrder extends PaidOrder {
+  /** Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as well. */
+  readonly deliveryToken: Secret<string> | undefined;
+  /** The eSIM itself, when it was ready in time: see install. */
+  readonly credentials: Secret<EsimCredentials> | undefined;
+
+  constructor(orders: Orders, answer: Paid) {
+    const { delivery, credentials } = answer.order;
+    // Calls of one purchase share their answer: each takes the secrets out of a copy.
+    const order = clone(OrderSchema, answer.order);
+    order.credentials = undefined;
+    if (order.delivery) order.delivery.token = undefined;
+    super(orders, { ...answer, order });
+    this.deliveryToken = delivery?.token ? new Secret(delivery.token) : undefined;
+    this.credentials = credentials && new Secret(credentials);
+  }
+}
+
+function opening(deliveryToken: Secret<string> | undefined): HeadersInit {
+  return deliveryToken ? { [deliveryHeader]: deliveryToken.reveal() } : {};
+}

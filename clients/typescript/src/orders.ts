@@ -1,0 +1,174 @@
+// The wallet's orders: read, followed, opened first and paid later.
+import { type Call, type CallOptions, requestIdOf } from "./call.js";
+import { type Connection, keyHeader, newKey, present } from "./connection.js";
+import { RoamcardError, TermsMismatchError } from "./errors.js";
+import type { Order } from "./gen/roamcard/v1/order_pb.js";
+import { type Source, watch } from "./watch.js";
+import { decodeReceipt, type Receipt, responseHeader } from "./x402.js";
+
+/** How an order is waited for. */
+export interface WaitOptions extends CallOptions {
+  /** How long to wait, two minutes when absent; then the wait rejects with a TimeoutError, and the order goes on. */
+  timeoutMs?: number | undefined;
+  /** How often the order is asked for where streams do not get through; 2 s when absent. */
+  intervalMs?: number | undefined;
+  /** Called with the order now and at every change. */
+  onUpdate?: ((order: Order) => void) | undefined;
+}
+
+/** What a paid call is given. */
+export interface PurchaseOptions extends CallOptions {
+  /** Names the purchase: the same key is the same order. One is made when absent, and comes back with the order. */
+  idempotencyKey?: string | undefined;
+}
+
+/** How often a moving order is looked at, where streams do not get through. */
+const standardInterval = 2_000;
+const standardPatience = 120_000;
+
+/** The wallet's orders. */
+export class Orders {
+  readonly #connection: Connection;
+
+  constructor(connection: Connection) {
+    this.#connection = connection;
+  }
+
+  /** Reads one order of this wallet. */
+  get(orderId: string, options: CallOptions = {}): Call<Order> {
+    return this.#connection.call(options, async (wire) => present((await this.#connection.orders.getOrder({ orderId }, wire)).order));
+  }
+
+  /** Reads the wallet's orders, newest first, page by page as they are taken. */
+  async *list({ active, ...options }: CallOptions & { active?: boolean } = {}): AsyncGenerator<Order, void> {
+    for (let pageToken: string | undefined; ; ) {
+      const request = { ...(active && { status: "active" }), ...(pageToken && { pageToken }) };
+      const page = await this.#connection.call(options, (wire) => this.#connection.orders.listOrders(request, wire));
+      yield* page.orders;
+      if (!page.nextPageToken) return;
+      pageToken = page.nextPageToken;
+    }
+  }
+
+  /**
+   * Yields an order now and whenever its status changes, until it moves no more by itself. It follows the service's stream, and
+   * asks again every `intervalMs` where streams do not get through; what may pass by itself is waited out.
+   */
+  watch(orderId: string, { signal, intervalMs = standardInterval }: Pick<WaitOptions, "signal" | "intervalMs"> = {}): AsyncGenerator<Order, void> {
+    const source: Source = {
+      stream: (after, until) => this.#connection.orders.watchOrder({ orderId, after }, { signal: until }),
+      read: (until) => this.get(orderId, { signal: until }),
+    };
+    return watch(source, intervalMs, signal);
+  }
+
+  /** Waits until an order is fulfilled. It rejects when it ends otherwise, or needs an operator. */
+  async waitUntilFulfilled(order: Order | string, options: WaitOptions = {}): Promise<Order> {
+    for await (const now of this.waiting(order, options)) if (now.status === "fulfilled") return now;
+    throw new RoamcardError(`order ${idOf(order)} is not fulfilled by itself; look at its status`);
+  }
+
+  /** Follows an order for so long as somebody waits. */
+  async *waiting(order: Order | string, { signal, timeoutMs = standardPatience, onUpdate, intervalMs }: WaitOptions): AsyncGenerator<Order, void> {
+    const limit = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]);
+    for await (const now of this.watch(idOf(order), { signal: limit, intervalMs })) {
+      onUpdate?.(now);
+      yield now;
+    }
+  }
+
+  /** Opens an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order comes back. */
+  openCard({ idempotencyKey, ...options }: PurchaseOptions = {}): Call<Order> {
+    return this.#connection.call(options, async (wire) => present((await this.#connection.cards.createCardOrder({}, wire)).order), keyed(idempotencyKey));
+  }
+
+  /** Opens an order that funds the wallet's card and is paid later. */
+  openTopUp({ amountUsdCents, idempotencyKey, ...options }: PurchaseOptions & { amountUsdCents: number }): Call<Order> {
+    return this.#connection.call(options, async (wire) => present((await this.#connection.orders.createOrder({ amountUsdCents }, wire)).order), keyed(idempotencyKey));
+  }
+
+  /** Opens an order for an eSIM that is paid later: a plan, or the cheapest. */
+  openEsim({ planId, idempotencyKey = newKey(), ...options }: PurchaseOptions & { planId?: string | undefined } = {}): Call<Order> {
+    const request = planId === undefined ? {} : { planId };
+    return this.#connection.call(options, async (wire) => present((await this.#connection.esims.createEsimOrder(request, wire)).order), keyed(idempotencyKey));
+  }
+
+  /** Pays an order that exists: itself, its id or its payable_url. It is safe to repeat; the order's id is its key. */
+  pay(order: Order | string, options: CallOptions = {}): Call<PaidOrder> {
+    return this.#connection.pay(options, async (wire, seen) => {
+      const orderId = payableOf(this.#connection.origin, order);
+      return new PaidOrder(this, await paid(this.#connection.orders.payOrder({ orderId }, wire), orderId, seen));
+    });
+  }
+}
+
+/** What a paid call answered. */
+export interface Paid {
+  order: Order;
+  idempotencyKey: string;
+  replayed: boolean;
+  receipt: Receipt | undefined;
+  requestId: string | undefined;
+}
+
+/** Reads the answer of a paid call. */
+export async function paid(answer: Promise<{ order?: Order | undefined }>, idempotencyKey: string, seen: Headers): Promise<Paid> {
+  const order = present((await answer).order);
+  return { order, idempotencyKey, replayed: order.replayed ?? false, receipt: decodeReceipt(seen.get(responseHeader)), requestId: requestIdOf(seen) };
+}
+
+/** A paid order. Keep the key: the same call with it gives the same order. */
+export class PaidOrder implements Paid {
+  /** The order as it was when it was paid. */
+  readonly order: Order;
+  readonly idempotencyKey: string;
+  /** Whether the order was paid by an earlier request. */
+  readonly replayed: boolean;
+  readonly receipt: Receipt | undefined;
+  /** Names the request in the service's logs. */
+  readonly requestId: string | undefined;
+  readonly #orders: Orders;
+
+  constructor(orders: Orders, { order, idempotencyKey, replayed, receipt, requestId }: Paid) {
+    this.#orders = orders;
+    this.order = order;
+    this.idempotencyKey = idempotencyKey;
+    this.replayed = replayed;
+    this.receipt = receipt;
+    this.requestId = requestId;
+  }
+
+  get orderId(): string {
+    return this.order.orderId;
+  }
+
+  get operationId(): string {
+    return this.order.operationId;
+  }
+
+  get status(): string {
+    return this.order.status;
+  }
+
+  /** Waits until what was paid for is delivered. */
+  waitUntilFulfilled(options?: WaitOptions): Promise<Order> {
+    return this.#orders.waitUntilFulfilled(this.order, options);
+  }
+}
+
+function idOf(order: Order | string): string {
+  return typeof order === "string" ? order : order.orderId;
+}
+
+function keyed(idempotencyKey: string | undefined): HeadersInit {
+  return idempotencyKey === undefined ? {} : { [keyHeader]: idempotencyKey };
+}
+
+// payableOf takes the id out of a payable_url, which has to be one of this service.
+function payableOf(origin: string, order: Order | string): string {
+  const id = idOf(order);
+  if (!id.includes("/")) return id;
+  const [, named] = URL.canParse(id) && new URL(id).origin === origin ? (/^(?:\/api\/x402)?\/pay\/([^/]+)$/.exec(new URL(id).pathname) ?? []) : [];
+  if (!named) throw new TermsMismatchError(`${id} is no payable_url of ${origin}; nothing was signed`);
+  return decodeURIComponent(named);
+}

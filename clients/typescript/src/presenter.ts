@@ -1,0 +1,29 @@
+// How cards and eSIMs reach a person, and nobody else.
+import type { SealedCredentials } from "./gen/roamcard/v1/card_pb.js";
+import type { EsimCredentials } from "./gen/roamcard/v1/order_pb.js";
+import type { Secret } from "./secret.js";
+
+/** Shows a card to a person, and keeps it from everybody else, this package included. */
+export interface Presenter {
+  /** Makes the key pair that this one card is sealed to. */
+  prepare(): Promise<Showing>;
+}
+
+/** One card about to be shown. */
+export interface Showing {
+  /** The X25519 public key: 32 bytes, base64. */
+  readonly recipientKey: string;
+  /** Opens the card where the person sees it, and resolves when that is over. */
+  show(cardId: string, sealed: SealedCredentials, signal?: AbortSignal): Promise<Presented>;
+}
+
+/** Shows an eSIM to a person, and keeps it from everybody else. */
+export interface EsimPresenter {
+  presentEsim(esim: Secret<EsimCredentials>, signal?: AbortSignal): Promise<Presented>;
+}
+
+/** Whether a card or an eSIM was seen. It never says what was on it. */
+export interface Presented {
+  presented: boolean;
+  reason?: "timeout" | "closed" | "no_terminal";
+}

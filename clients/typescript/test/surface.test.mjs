@@ -1,0 +1,198 @@
+// The rest of the client's words: documents, prices, raw answers, events, logs, giving up, orders made first, operators.
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { privateKeyToAccount } from "viem/accounts";
+import {
+  AmbiguousPaymentError, ConflictError, MemoryStore, nonceOf, payingFetch, Roamcard, RoamcardError, UnauthorizedError, UnavailableError,
+} from "roamcard";
+import { json, newKey, poll } from "./support/api.mjs";
+import { all, assertSameBytes, autonomous, behindProxy, payments } from "./support/behind.mjs";
+import { paying } from "./support/chain.mjs";
+import { buyer, bystander, chain, dev, scenario } from "./support/shared.mjs";
+
+const fast = { intervalMs: 200 };
+
+scenario("the public documents are read without a wallet", async () => {
+  const client = new Roamcard({ baseUrl: dev.baseUrl });
+  const { config, card, topup, esim, agent } = client.discovery;
+  assert.equal((await config.call(client.discovery)).network.payTo, dev.payTo);
+  for (const read of [card, topup, esim, agent]) assert.equal((await read.call(client.discovery)).contractVersion, 1);
+  assert.ok((await all(client.plans.list({ countryCode: "JP" }))).length > 0);
+  assert.throws(() => client.address, RoamcardError);
+  await assert.rejects(client.cards.list(), { message: "the client has no signer" });
+  await assert.rejects(client.cards.purchase(), { message: "the client has no signer" });
+});
+
+scenario("a price comes with its terms and what the policy says, and nothing is signed", async (t) => {
+  const { client, make, proxy, signatures } = await behindProxy(t, bystander);
+  const { quote, terms, allowed, asks } = await client.quote.card();
+  assert.deepEqual([quote.amountUsd, quote.payTo, allowed, asks], ["25.00", dev.payTo, true, false]);
+  assert.equal(terms.accepts[0].amount, String(quote.amount));
+  const [plan] = await all(client.plans.list());
+  assert.equal((await client.quote.esim({ planId: plan.planId })).quote.amount, BigInt(plan.amount));
+  assert.equal((await client.quote.esim()).quote.operation, "/api/esim/purchase");
+  // Of a top-up the price is known; that the wallet has no card is found out by who pays.
+  assert.equal((await client.quote.topup({ amountUsdCents: 3000 })).quote.amountUsd, "30.00");
+  const verdicts = [
+    [{ mode: "autonomous", maxPerPaymentUsd: "24", maxPerDayUsd: "100" }, /more than the 24.00 allowed/],
+    [{ mode: "autonomous", maxPerPaymentUsd: "25", maxPerDayUsd: "24" }, /left today/],
+    [{ mode: "human_approval" }, /needs an approve function/],
+  ];
+  for (const [policy, reason] of verdicts) {
+    const verdict = await make({ policy }).quote.card();
+    assert.equal(verdict.allowed, false);
+    assert.match(verdict.reason, reason);
+  }
+  assert.deepEqual([signatures, payments(proxy)], [[], []]);
+});
+
+scenario("a call gives its raw answer, and results, errors and logs name the request", async (t) => {
+  const account = buyer();
+  const logged = [];
+  const log = (level) => (message, fields) => logged.push({ level, message, ...fields });
+  const { client, proxy } = await behindProxy(t, account, { logger: { debug: log("debug"), info: log("info"), warn: log("warn") } });
+  proxy.inject({ on: "paid", cut: 0 });
+  const { data, response } = await client.cards.purchase().withRawResponse();
+  assert.equal(response.requestId, response.headers.get("x-request-id"));
+  assert.match(response.requestId, /^\S{8,64}$/);
+  assert.equal(data.requestId, response.requestId);
+  assert.equal(JSON.parse(atob(response.headers.get("payment-response"))).transaction, data.receipt.transaction);
+  const { data: cards, response: listed } = await client.cards.list().withRawResponse();
+  assert.ok(Array.isArray(cards) && listed.requestId !== response.requestId);
+
+  const error = await client.cards.purchase().then(assert.fail, (e) => e);
+  assert.ok(error instanceof ConflictError, String(error));
+  const [failed] = logged.filter((l) => l.requestId === error.requestId);
+  assert.deepEqual([failed.message, failed.method], ["request failed", "roamcard.v1.CardService/PurchaseCard"]);
+  for (const message of ["payment quoted", "payment signed", "payment sent again", "payment settled", "request answered"]) {
+    assert.ok(logged.some((l) => l.message === message), message);
+  }
+  assert.ok(!JSON.stringify(logged).includes(payments(proxy)[0]), "a payment was logged");
+
+  const unknown = await behindProxy(t, bystander, { maxReplays: 0 });
+  unknown.proxy.inject({ on: "paid", status: 503, forward: false });
+  const ambiguous = await unknown.client.cards.purchase().then(assert.fail, (e) => e);
+  assert.ok(ambiguous instanceof AmbiguousPaymentError);
+  assert.equal(ambiguous.requestId, "fault-proxy");
+  const nobody = new Roamcard({ baseUrl: dev.baseUrl, fetch: () => Promise.reject(new TypeError("fetch failed")) });
+  await assert.rejects(nobody.discovery.config(), UnavailableError);
+  await assert.rejects(nobody.discovery.agent(), UnavailableError);
+});
+
+scenario("events are told in order, and a handler that fails keeps no payment from being made", async (t) => {
+  const account = buyer();
+  const told = [];
+  const tell = (name) => (event) => {
+    told.push([name, event.idempotencyKey]);
+    throw new Error("a handler in error");
+  };
+  const events = Object.fromEntries(["onQuote", "onApproval", "onSigned", "onReplay", "onSettled"].map((name) => [name, tell(name)]));
+  const { client, proxy } = await behindProxy(t, account, { events, policy: { mode: "human_approval", approve: () => true } });
+  proxy.inject({ on: "paid", cut: 0 });
+  const idempotencyKey = newKey();
+  await paying(chain, account, 1, () => client.cards.purchase({ idempotencyKey }));
+  assert.deepEqual(told, Object.keys(events).map((name) => [name, idempotencyKey]));
+});
+
+scenario("who gives up before signing has signed nothing, and who gives up after sending can go on", async (t) => {
+  const account = buyer();
+  const policy = { mode: "human_approval", maxPerDayUsd: "25" };
+  const store = new MemoryStore();
+  const { make, proxy, signatures } = await behindProxy(t, account, { store });
+  const idempotencyKey = newKey();
+  const early = new AbortController();
+  const undecided = { ...policy, approve: () => (early.abort(new Error("changed my mind")), new Promise(() => undefined)) };
+  await assert.rejects(make({ policy: undecided }).cards.purchase({ idempotencyKey, signal: early.signal }), { message: "changed my mind" });
+  await assert.rejects(make().cards.list({ signal: early.signal }), { message: "changed my mind" });
+  assert.deepEqual([signatures, payments(proxy)], [[], []]);
+
+  const late = new AbortController();
+  const client = make({ policy: { ...policy, approve: () => true } });
+  proxy.inject({ on: "paid", delayMs: 60_000 });
+  const sent = client.cards.purchase({ idempotencyKey, signal: late.signal });
+  const gaveUp = assert.rejects(sent, AmbiguousPaymentError);
+  await poll("the payment", () => payments(proxy), (gone) => gone.length === 1);
+  late.abort();
+  await gaveUp;
+  await client.cards.purchase({ idempotencyKey });
+  assertSameBytes(proxy, signatures, 2);
+  assert.equal((await chain.transfers(account.address)).length, 1);
+});
+
+scenario("of two clients that share a store one asks the person, while the other waits", async (t) => {
+  const account = buyer();
+  let asked = 0;
+  const approve = async () => (asked++, await new Promise((done) => setTimeout(done, 500)), true);
+  const { make, proxy, signatures } = await behindProxy(t, account, { store: new MemoryStore(), policy: { mode: "human_approval", approve } });
+  const idempotencyKey = newKey();
+  await paying(chain, account, 1, () => Promise.all([1, 2].map(() => make().cards.purchase({ idempotencyKey }))));
+  assert.equal(asked, 1);
+  assertSameBytes(proxy, signatures, 2);
+});
+
+scenario("orders made first are paid through the client and over REST, each once", async (t) => {
+  const account = buyer();
+  const { client, proxy, signatures } = await behindProxy(t, account);
+  await (await client.cards.purchase()).waitUntilActive(fast);
+  const topUp = await client.orders.openTopUp({ amountUsdCents: 2600, idempotencyKey: newKey() });
+  assert.equal((await client.orders.pay(topUp.payableUrl)).order.topup.grossUsdCents, 2600);
+  const [plan] = await all(client.plans.list());
+  const esim = await client.orders.openEsim({ planId: plan.planId });
+  await (await client.orders.pay(esim)).waitUntilFulfilled(fast);
+  assert.equal(signatures[1].message.nonce, await nonceOf(dev.baseUrl, `/pay/${topUp.orderId}`, account.address, topUp.orderId));
+
+  const rest = await client.orders.openTopUp({ amountUsdCents: 2700 });
+  const store = new MemoryStore();
+  const pay = payingFetch({ baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer: account, policy: autonomous, store });
+  proxy.inject({ on: "paid", cut: 0 });
+  const paths = [["GET", `/pay/${rest.orderId}`], ["POST", `/pay/${rest.orderId}`], ["GET", `/api/x402/pay/${rest.orderId}`]];
+  const answers = [];
+  for (const [method, path] of paths) answers.push(await json(await pay(proxy.baseUrl + path, { method })));
+  assert.deepEqual(answers.map((a) => [a.orderId, a.replayed ?? false]), [[rest.orderId, true], [rest.orderId, true], [rest.orderId, true]]);
+  const amounts = (await chain.transfers(account.address)).map((log) => log.args.value);
+  assert.deepEqual(amounts, [25_000_000n, 26_000_000n, BigInt(plan.amount), 27_000_000n]);
+});
+
+scenario("an order of another price than it was made for is not paid", async (t) => {
+  const { client, make, proxy, signatures } = await behindProxy(t, buyer());
+  const opened = await client.orders.openCard();
+  const dear = { ...opened, amountUsdCents: 2400 };
+  const lying = async (input, init) => {
+    const response = await fetch(input, init);
+    if (!String(input.url ?? input).includes("GetOrder")) return response;
+    return Response.json({ order: { orderId: dear.orderId, amountUsdCents: dear.amountUsdCents } });
+  };
+  await assert.rejects(make({ fetch: lying }).orders.pay(opened), /names the amount 25000000, expected 24000000/);
+  assert.deepEqual([signatures, payments(proxy)], [[], []]);
+  assert.equal((await client.orders.pay(opened)).orderId, opened.orderId);
+});
+
+scenario("an operator works with a token, and with a wallet that may see activity", async (t) => {
+  const { client } = await behindProxy(t, buyer());
+  const order = await client.cards.purchase();
+  await order.waitUntilFulfilled(fast);
+  const operator = new Roamcard({ baseUrl: dev.baseUrl, operatorToken: dev.operatorToken, signer: privateKeyToAccount(dev.operatorWallet.privateKey) });
+  const { admin } = operator;
+  const inspected = await admin.inspectOrder(order.orderId);
+  assert.equal(inspected.payments[0].transaction, order.receipt.transaction);
+  const jobs = await all(admin.feeJobs());
+  const [job] = jobs.filter((j) => j.orderId === order.orderId);
+  assert.equal((await admin.reconcileFeeJob(job.id)).id, job.id);
+  await assert.rejects(admin.retryFeeJob(job.id, { reason: "to see it refused", idempotencyKey: randomUUID() }), { code: "provider_failure_unconfirmed" });
+  assert.ok((await all(admin.orders({ status: "fulfilled" }))).some((o) => o.orderId === order.orderId));
+  await assert.rejects(admin.decideOrder(order.orderId, { action: "refund", reason: "to see it refused", idempotencyKey: randomUUID() }), { code: "order_not_in_review" });
+  const [{ product, paused }] = await admin.switches();
+  const set = await admin.setSwitch(product, { paused, reason: "as it was", idempotencyKey: randomUUID() });
+  assert.deepEqual([set.product, set.paused, set.reason], [product, paused, "as it was"]);
+  assert.ok((await admin.reconcile()).checked.orders > 0);
+  assert.ok((await admin.reconciliation()).at);
+  assert.ok((await admin.challengeRetention()).retentionSeconds > 0);
+  assert.ok((await admin.pruneChallenges()).deleted >= 0);
+  assert.equal((await admin.activity({ days: 2 })).days, 2);
+  assert.ok((await admin.pruneActivity()).deleted >= 0);
+
+  await assert.rejects(new Roamcard({ baseUrl: dev.baseUrl, operatorToken: "wrong" }).admin.switches(), UnauthorizedError);
+  await assert.rejects(client.admin.switches(), { message: "the client has no operatorToken" });
+  await assert.rejects(client.admin.activity(), UnauthorizedError);
+  assert.ok(!JSON.stringify(operator).includes(dev.operatorToken));
+});
