@@ -167,6 +167,7 @@ async function write(socket, bytes, { cut, delayMs = 0 }) {
 
 function held(ms, socket) {
   return new Promise((done) => {
+    if (socket.destroyed) return done(); // it hung up before there was an answer to hold
     const timer = setTimeout(done, ms);
     socket.once("close", () => (clearTimeout(timer), done()));
   });
