@@ -15,11 +15,11 @@ const client = new Roamcard({
 });
 
 try {
-  const { order, replayed } = await client.buyCard({ idempotencyKey: "example-card" });
-  console.log(`Order ${order.orderId} ${replayed ? "was paid before" : "is paid"} by ${order.payment.transaction}.`);
-  const card = await client.waitUntilActive(order, { onUpdate: (now) => console.log(`The order is ${now.status}.`) });
+  const order = await client.cards.purchase({ idempotencyKey: "example-card" });
+  console.log(`Order ${order.orderId} ${order.replayed ? "was paid before" : "is paid"} by ${order.receipt.transaction}.`);
+  const card = await order.waitUntilActive({ onUpdate: (now) => console.log(`The order is ${now.status}.`) });
   console.log(`Card ${card.id} ending in ${card.last4} is ACTIVE.`);
-  const { presented } = await client.reveal(card.id, { presenter: pagePresenter() });
+  const { presented } = await client.cards.reveal(card.id, { present: pagePresenter() });
   console.log(presented ? "You have seen it." : "Nobody looked.");
 } catch (error) {
   if (!(error instanceof AmbiguousPaymentError)) throw error;

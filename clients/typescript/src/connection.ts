@@ -187,7 +187,12 @@ export class Connection {
   // timely limits each request, those of a payment one by one. A stream has limits of its own.
   #timely(): Interceptor {
     return (next) => (request) =>
-      next(request.stream ? request : { ...request, signal: AbortSignal.any([request.signal, AbortSignal.timeout(this.#timeoutMs)]) });
+      next(request.stream ? request : { ...request, signal: this.limited(request.signal) });
+  }
+
+  /** A signal for one request: the caller's, if there is one, and the limit of every request. */
+  limited(signal: AbortSignal | undefined): AbortSignal {
+    return AbortSignal.any([AbortSignal.timeout(this.#timeoutMs), ...(signal ? [signal] : [])]);
   }
 }
 

@@ -21,7 +21,7 @@ export class Discovery {
   agent(options: CallOptions = {}): Call<JsonObject> {
     const { baseUrl, fetch } = this.#connection;
     return this.#connection.call(options, async ({ signal, onHeader }) => {
-      const response = await fetch(`${baseUrl}/api/agent`, signal ? { signal } : {});
+      const response = await fetch(`${baseUrl}/api/agent`, { signal: this.#connection.limited(signal) });
       onHeader?.(response.headers);
       const body = objectOf(await response.text());
       const problem = (body ?? {}) as Partial<ProblemFields>;

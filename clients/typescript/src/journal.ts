@@ -1,5 +1,5 @@
 // What was signed, kept before it is sent: the reason that nothing is paid twice.
-import { KeyConflictError, PolicyDeniedError, TermsMismatchError } from "./errors.js";
+import { KeyConflictError, PolicyDeniedError, RoamcardError, TermsMismatchError } from "./errors.js";
 import { dollarsOf } from "./money.js";
 import { sameAddress } from "./x402.js";
 
@@ -81,10 +81,11 @@ const reservation = 15 * 60;
 
 /** The rules of the book. */
 export class Journal {
-  constructor(
-    readonly store: Store,
-    readonly now: () => number = () => Math.floor(Date.now() / 1000),
-  ) {}
+  readonly store: Store;
+
+  constructor(store: Store, readonly now: () => number = () => Math.floor(Date.now() / 1000)) {
+    this.store = explaining(store);
+  }
 
   /** What is known of a purchase that is under way or settled. */
   async find(id: string, key: string, fingerprint: string): Promise<Entry | undefined> {
@@ -183,6 +184,14 @@ export class Journal {
       throw new TermsMismatchError(`the payee of ${origin} was ${pinned} and now is ${payTo}; set allow.payTo to the right one`);
     }
   }
+}
+
+// explaining tells a store that fails from a service that does not answer.
+function explaining(store: Store): Store {
+  const explain = (error: unknown) => {
+    throw error instanceof RoamcardError ? error : new RoamcardError("the store of signed payments failed", { cause: error });
+  };
+  return { read: () => store.read().catch(explain), update: (change) => store.update(change).catch(explain) };
 }
 
 // excess says why an amount is more than what is left of the day, an entry's own share not counted.

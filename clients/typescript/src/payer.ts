@@ -296,12 +296,12 @@ export class Payer {
     for (let replay = 0; ; replay++) {
       const reply = await this.#send(attempt, entry.header!);
       if (reply.kind === "done") {
-        await this.journal.settle(id);
+        await this.#noted(this.journal.settle(id));
         this.#tell("onSettled", { idempotencyKey: attempt.key }, {});
         return reply;
       }
       if (reply.kind !== "unclear") {
-        await this.journal.refuse(id, entry.header!, { safe: reply.error.safeToPayAgain, dead: reply.kind === "terms" && reply.dead });
+        await this.#noted(this.journal.refuse(id, entry.header!, { safe: reply.error.safeToPayAgain, dead: reply.kind === "terms" && reply.dead }));
         return reply;
       }
       orderId ??= reply.orderId;
@@ -309,6 +309,11 @@ export class Payer {
       this.#tell("onReplay", { idempotencyKey: attempt.key, replay: replay + 1, error: reply.error }, { replay: replay + 1, error: String(reply.error) });
       await pause(reply.waitMs ?? Math.min(firstPause * 2 ** replay, lastPause), attempt.signal);
     }
+  }
+
+  // noted keeps an answer from being lost because it could not be written down: the next call with the key gets it again.
+  async #noted(written: Promise<void>): Promise<void> {
+    await written.catch((error: unknown) => this.#options.logger?.warn("the journal was not written", { error: String(error) }));
   }
 
   async #send<T>(attempt: Attempt<T>, payment: string | undefined): Promise<Reply<T>> {
@@ -326,11 +331,9 @@ export class Payer {
     const { logger, events } = this.#options;
     const { idempotencyKey } = event;
     logger?.[name === "onReplay" ? "warn" : "info"](messages[name], { idempotencyKey, ...fields });
-    try {
-      (events?.[name] as ((event: unknown) => void) | undefined)?.call(events, event);
-    } catch (error) {
-      logger?.warn("an event handler failed", { event: name, error: String(error) });
-    }
+    const handle = events?.[name] as ((event: unknown) => unknown) | undefined;
+    const handled = async () => handle?.call(events, event);
+    handled().catch((error: unknown) => logger?.warn("an event handler failed", { event: name, error: String(error) }));
   }
 
   get #maxReplays(): number {

@@ -1,5 +1,5 @@
 // What may be paid without asking, what after asking, and what never.
-import { ApprovalDeniedError, PolicyDeniedError, TermsMismatchError } from "./errors.js";
+import { ApprovalDeniedError, PaymentError, PolicyDeniedError, TermsMismatchError } from "./errors.js";
 import { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
 import { network, type Offer, sameAddress, type Terms, usdc } from "./x402.js";
 
@@ -136,7 +136,8 @@ export class Rules {
   async approve(quote: Quote): Promise<boolean> {
     const approve = this.#approver(quote.amount);
     if (!approve) return false;
-    if ((await approve(quote)) !== true) throw new ApprovalDeniedError(`the payment of ${quote.amountUsd} US dollars was not approved`);
+    const answer = await asked(approve, quote);
+    if (answer !== true) throw new ApprovalDeniedError(`the payment of ${quote.amountUsd} US dollars was not approved`);
     return true;
   }
 
@@ -144,6 +145,15 @@ export class Rules {
     if (!this.asks(amount)) return undefined;
     if (this.policy.approve) return (quote) => this.policy.approve!(quote);
     throw new PolicyDeniedError(`${this.policy.mode} needs an approve function for a payment of ${dollarsOf(amount)} US dollars`);
+  }
+}
+
+// asked tells a question that failed from an answer.
+async function asked(approve: NonNullable<Policy["approve"]>, quote: Quote): Promise<boolean> {
+  try {
+    return await approve(quote);
+  } catch (cause) {
+    throw new PaymentError("nobody could be asked for approval; nothing was signed", { cause });
   }
 }
 

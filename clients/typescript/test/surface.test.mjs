@@ -84,6 +84,7 @@ scenario("events are told in order, and a handler that fails keeps no payment fr
   const told = [];
   const tell = (name) => (event) => {
     told.push([name, event.idempotencyKey]);
+    if (told.length % 2 === 0) return Promise.reject(new Error("a handler in error"));
     throw new Error("a handler in error");
   };
   const events = Object.fromEntries(["onQuote", "onApproval", "onSigned", "onReplay", "onSettled"].map((name) => [name, tell(name)]));
@@ -92,6 +93,28 @@ scenario("events are told in order, and a handler that fails keeps no payment fr
   const idempotencyKey = newKey();
   await paying(chain, account, 1, () => client.cards.purchase({ idempotencyKey }));
   assert.deepEqual(told, Object.keys(events).map((name) => [name, idempotencyKey]));
+});
+
+scenario("a store that fails, and an approval that cannot be asked for, are told as such, and nothing is signed", async (t) => {
+  const { make, proxy, signatures } = await behindProxy(t, bystander);
+  const broken = { read: () => Promise.reject(new Error("the disk is full")), update: () => Promise.reject(new Error("the disk is full")) };
+  await assert.rejects(make({ store: broken }).cards.purchase(), { message: "the store of signed payments failed" });
+  const approve = () => Promise.reject(new Error("nobody is at home"));
+  await assert.rejects(make({ policy: { mode: "human_approval", approve } }).cards.purchase(), { name: "PaymentError", message: /nobody could be asked/ });
+  assert.deepEqual([signatures, payments(proxy)], [[], []]);
+});
+
+scenario("an answer is not lost because it cannot be written down", async (t) => {
+  const account = buyer();
+  const store = new MemoryStore();
+  let writes = 0;
+  const failing = { read: () => store.read(), update: (change) => (signatures.length > 0 && writes++ > 0 ? Promise.reject(new Error("the disk is full")) : store.update(change)) };
+  const { client, make, proxy, signatures } = await behindProxy(t, account, { store: failing });
+  const first = await client.cards.purchase({ idempotencyKey: "kept" });
+  assert.equal(first.replayed, false);
+  const again = await make({ store }).cards.purchase({ idempotencyKey: "kept" });
+  assert.deepEqual([again.orderId, again.replayed], [first.orderId, true]);
+  assertSameBytes(proxy, signatures, 2);
 });
 
 scenario("who gives up before signing has signed nothing, and who gives up after sending can go on", async (t) => {
@@ -114,8 +137,12 @@ scenario("who gives up before signing has signed nothing, and who gives up after
   await poll("the payment", () => payments(proxy), (gone) => gone.length === 1);
   late.abort();
   await gaveUp;
-  await client.cards.purchase({ idempotencyKey });
+  const { orderId } = await client.cards.purchase({ idempotencyKey });
   assertSameBytes(proxy, signatures, 2);
+  const bored = new AbortController();
+  const following = all(client.orders.watch(orderId, { signal: bored.signal }));
+  bored.abort(new Error("seen enough"));
+  await assert.rejects(following, { message: "seen enough" });
   assert.equal((await chain.transfers(account.address)).length, 1);
 });
 
