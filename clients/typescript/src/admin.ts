@@ -1,9 +1,9 @@
 // The routes of operators. All but the activity's need an operatorToken; those need a wallet that may see it.
-import type { Call, CallOptions } from "./call.js";
+import { type Call, type CallOptions, paged } from "./call.js";
 import { type Connection, keyHeader, present } from "./connection.js";
 import type { GetActivityResponse, PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type {
-  FeeJob, GetChallengeRetentionResponse, InspectOrderResponse, PruneChallengesResponse, QueuedOrder, Reconciliation, Switch,
+  FeeJob, GetChallengeRetentionResponse, InspectOrderResponse, PruneChallengesResponse, QueuedOrder, Reconciliation, StrayTransfer, Switch,
 } from "./gen/roamcard/v1/operator_pb.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
@@ -31,14 +31,12 @@ export class Admin {
   }
 
   /** Reads the jobs that withdraw issue fees, page by page as they are taken. */
-  async *feeJobs({ status, ...options }: CallOptions & { status?: string } = {}): AsyncGenerator<FeeJob, void> {
-    for (let pageToken: string | undefined; ; ) {
-      const request = { ...(status !== undefined && { status }), ...(pageToken && { pageToken }) };
-      const page = await this.#connection.call(options, (wire) => this.#connection.operator.listFeeJobs(request, wire));
-      yield* page.jobs;
-      if (!page.nextPageToken) return;
-      pageToken = page.nextPageToken;
-    }
+  feeJobs({ status, ...options }: CallOptions & { status?: string } = {}): AsyncGenerator<FeeJob, void> {
+    return paged(async (page) => {
+      const request = { ...page, ...(status !== undefined && { status }) };
+      const { jobs, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listFeeJobs(request, wire));
+      return { items: jobs, nextPageToken };
+    });
   }
 
   /** Reads a withdrawal from the issuer, without doing it again. */
@@ -62,14 +60,12 @@ export class Admin {
   }
 
   /** Reads the orders that somebody has to look at, or those of a status, page by page as they are taken. */
-  async *orders({ status, ...options }: CallOptions & { status?: string } = {}): AsyncGenerator<QueuedOrder, void> {
-    for (let pageToken: string | undefined; ; ) {
-      const request = { ...(status !== undefined && { status }), ...(pageToken && { pageToken }) };
-      const page = await this.#connection.call(options, (wire) => this.#connection.operator.listOrderQueue(request, wire));
-      yield* page.orders;
-      if (!page.nextPageToken) return;
-      pageToken = page.nextPageToken;
-    }
+  orders({ status, ...options }: CallOptions & { status?: string } = {}): AsyncGenerator<QueuedOrder, void> {
+    return paged(async (page) => {
+      const request = { ...page, ...(status !== undefined && { status }) };
+      const { orders, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listOrderQueue(request, wire));
+      return { items: orders, nextPageToken };
+    });
   }
 
   /** Reads all there is about an order. */
@@ -102,5 +98,22 @@ export class Admin {
   /** Reads the last comparison. */
   reconciliation(options: CallOptions = {}): Call<Reconciliation> {
     return this.#connection.call(options, async (wire) => present((await this.#connection.operator.getReconciliation({}, wire)).report));
+  }
+
+  /** Reads the transfers to the payee that belong to no order: the open ones, or those that are resolved. */
+  transfers({ status, ...options }: CallOptions & { status?: "open" | "resolved" } = {}): AsyncGenerator<StrayTransfer, void> {
+    return paged(async (page) => {
+      const request = { ...page, ...(status !== undefined && { status }) };
+      const { transfers, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listTransfers(request, wire));
+      return { items: transfers, nextPageToken };
+    });
+  }
+
+  /** Says what has become of such a transfer, for good. No money moves. */
+  resolveTransfer({ transaction, logIndex, resolution, reason, idempotencyKey, ...options }: ActOptions & {
+    transaction: string; logIndex: number; resolution: "refunded_by_hand" | "donation" | "known";
+  }): Call<StrayTransfer> {
+    const request = { transaction, logIndex, resolution, reason };
+    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.resolveTransfer(request, wire)).transfer), { [keyHeader]: idempotencyKey });
   }
 }

@@ -27,6 +27,16 @@ export function callOf<T>(result: Promise<T>, headers: Headers): Call<T> {
   return Object.assign(result, { withRawResponse });
 }
 
+/** Yields what pages hold, and asks for the next one when it is needed. */
+export async function* paged<T>(read: (page: { pageToken?: string }) => Promise<{ items: T[]; nextPageToken?: string | undefined }>): AsyncGenerator<T, void> {
+  for (let page: { pageToken?: string } = {}; ; ) {
+    const { items, nextPageToken } = await read(page);
+    yield* items;
+    if (!nextPageToken) return;
+    page = { pageToken: nextPageToken };
+  }
+}
+
 /** The request id of an answer. */
 export function requestIdOf(headers: Headers): string | undefined {
   return headers.get(requestIdHeader) ?? undefined;

@@ -1,5 +1,5 @@
 // The wallet's orders: read, followed, opened first and paid later.
-import { type Call, type CallOptions, requestIdOf } from "./call.js";
+import { type Call, type CallOptions, paged, requestIdOf } from "./call.js";
 import { type Connection, keyHeader, newKey, present } from "./connection.js";
 import { RoamcardError, TermsMismatchError } from "./errors.js";
 import type { Order } from "./gen/roamcard/v1/order_pb.js";
@@ -18,7 +18,10 @@ export interface WaitOptions extends CallOptions {
 
 /** What a paid call is given. */
 export interface PurchaseOptions extends CallOptions {
-  /** Names the purchase: the same key is the same order. One is made when absent, and comes back with the order. */
+  /**
+   * Names the purchase: the same key is the same order. One is made when absent, and comes back with the order. Calls with one
+   * key at the same time are one, with the signal of the first.
+   */
   idempotencyKey?: string | undefined;
 }
 
@@ -40,14 +43,12 @@ export class Orders {
   }
 
   /** Reads the wallet's orders, newest first, page by page as they are taken. */
-  async *list({ active, ...options }: CallOptions & { active?: boolean } = {}): AsyncGenerator<Order, void> {
-    for (let pageToken: string | undefined; ; ) {
-      const request = { ...(active && { status: "active" }), ...(pageToken && { pageToken }) };
-      const page = await this.#connection.call(options, (wire) => this.#connection.orders.listOrders(request, wire));
-      yield* page.orders;
-      if (!page.nextPageToken) return;
-      pageToken = page.nextPageToken;
-    }
+  list({ active, ...options }: CallOptions & { active?: boolean } = {}): AsyncGenerator<Order, void> {
+    return paged(async (page) => {
+      const request = { ...page, ...(active && { status: "active" }) };
+      const { orders, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.orders.listOrders(request, wire));
+      return { items: orders, nextPageToken };
+    });
   }
 
   /**

@@ -159,7 +159,7 @@ scenario("of two clients that share a store one asks the person, while the other
 
 scenario("orders made first are paid through the client and over REST, each once", async (t) => {
   const account = buyer();
-  const { client, proxy, signatures } = await behindProxy(t, account);
+  const { client, make, proxy, signatures } = await behindProxy(t, account);
   await (await client.cards.purchase()).waitUntilActive(fast);
   const topUp = await client.orders.openTopUp({ amountUsdCents: 2600, idempotencyKey: newKey() });
   assert.equal((await client.orders.pay(topUp.payableUrl)).order.topup.grossUsdCents, 2600);
@@ -178,6 +178,13 @@ scenario("orders made first are paid through the client and over REST, each once
   assert.deepEqual(answers.map((a) => [a.orderId, a.replayed ?? false]), [[rest.orderId, true], [rest.orderId, true], [rest.orderId, true]]);
   const amounts = (await chain.transfers(account.address)).map((log) => log.args.value);
   assert.deepEqual(amounts, [25_000_000n, 26_000_000n, BigInt(plan.amount), 27_000_000n]);
+
+  // The list is the same in pages of one.
+  const listed = (await all(client.orders.list())).map((o) => o.orderId);
+  assert.deepEqual([listed.length, listed[0]], [4, rest.orderId]);
+  const small = (input, init) => fetch(input, String(input).endsWith("/ListOrders") ? { ...init, body: JSON.stringify({ ...JSON.parse(new TextDecoder().decode(init.body)), pageSize: 1 }) } : init);
+  assert.deepEqual((await all(make({ fetch: small }).orders.list())).map((o) => o.orderId), listed);
+  assert.ok(proxy.requests.filter((r) => r.path.endsWith("/ListOrders")).length >= 5);
 });
 
 scenario("an order of another price than it was made for is not paid", async (t) => {
@@ -213,6 +220,9 @@ scenario("an operator works with a token, and with a wallet that may see activit
   assert.deepEqual([set.product, set.paused, set.reason], [product, paused, "as it was"]);
   assert.ok((await admin.reconcile()).checked.orders > 0);
   assert.ok((await admin.reconciliation()).at);
+  assert.ok(Array.isArray(await all(admin.transfers({ status: "resolved" }))));
+  const stray = { transaction: `0x${"0".repeat(64)}`, logIndex: 0, resolution: "known", reason: "to see it refused", idempotencyKey: randomUUID() };
+  await assert.rejects(admin.resolveTransfer(stray), { code: "transfer_not_found" });
   assert.ok((await admin.challengeRetention()).retentionSeconds > 0);
   assert.ok((await admin.pruneChallenges()).deleted >= 0);
   assert.equal((await admin.activity({ days: 2 })).days, 2);
