@@ -4,7 +4,7 @@ import os
 
 from eth_account import Account
 
-from roamcard import AmbiguousPaymentError, EthAccountSigner, Events, FileStore, PagePresenter, Policy, Roamcard
+from roamcard import AmbiguousPaymentError, EthAccountSigner, Events, FileStore, Policy, Roamcard
 
 events = Events(
     on_quote=lambda quote: print(f"It costs {quote.amount_usd} USDC, paid to {quote.pay_to}."),
@@ -20,10 +20,10 @@ client = Roamcard(
 
 with client:
     try:
-        bought = client.buy_card(idempotency_key="example-card")
+        bought = client.cards.purchase(idempotency_key="example-card")
     except AmbiguousPaymentError:
         raise SystemExit("It is not known yet whether the payment was taken. Run this again: it pays at most once.") from None
-    print(f"Order {bought.order.order_id} is paid.")
-    card = client.wait_until_active(bought.order, on_update=lambda order: print(f"The order is {order.status}."))
+    print(f"Order {bought.order_id} is paid.")
+    card = bought.wait_until_active(on_update=lambda order: print(f"The order is {order.status}."))
     print(f"Card {card.id} ending in {card.last4} is ACTIVE.")
-    print("You have seen it." if client.reveal(card.id, PagePresenter()).presented else "Nobody looked.")
+    print("You have seen it." if client.cards.reveal(card.id).presented else "Nobody looked.")

@@ -10,11 +10,14 @@ import subprocess
 import tempfile
 import time
 import urllib.request
+from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from eth_account import Account
 from eth_utils import keccak
@@ -33,6 +36,8 @@ class Dev:
     def __init__(self, ready: dict[str, Any]) -> None:
         self.base_url: str = ready["baseUrl"]
         self.pay_to: str = ready["payTo"]
+        self.operator_token: str = ready["operatorToken"]
+        self.operator_wallet: Any = Account.from_key(ready["operatorWallet"]["privateKey"])
         self._rpc: str = ready["rpcUrl"]
         self._usdc: str = ready["usdc"]
 
@@ -59,16 +64,21 @@ class Dev:
             return json.load(answer)["result"]
 
 
-SHARED = "ROAMCARD_TEST_READY"
-"""Names the ready file of a server that runs for every worker of a run."""
+SHARED = "ROAMCARD_READY"
+"""Names the ready file of a server that runs already: for this run, or for every worker of it."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Starts one server for all workers, in the process that starts them."""
-    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+    """Starts one server for all workers, in the process that starts them, unless one runs already."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput") and SHARED not in os.environ:
         server = running()
         os.environ[SHARED] = str(server.__enter__())
         config.add_cleanup(lambda: server.__exit__(None, None, None))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts one kind of client after the other, so that two workers share what takes long."""
+    items.sort(key=lambda item: "[async" in item.name)
 
 
 @pytest.fixture(scope="session")
@@ -143,27 +153,59 @@ class CountingSigner(EthAccountSigner):
 
 
 class Blocking:
-    """The client that awaits, under the face of the one that blocks, so that both stand the same tests."""
+    """What awaits, under the face of what blocks, so that both stand the same tests."""
 
-    def __init__(self, client: AsyncRoamcard, loop: asyncio.AbstractEventLoop) -> None:
-        self._client, self._loop = client, loop
+    def __init__(self, awaiting: Any, side: Side) -> None:
+        self._awaiting, self._side = awaiting, side
 
     def __getattr__(self, name: str) -> Any:
-        member = getattr(self._client, name)
-        if name == "pending":
-            return lambda: self._wait(member())
-        return lambda *args, **kwargs: self._wait(member(*args, **kwargs))
+        member = getattr(self._awaiting, name)
+        if not callable(member):
+            return Blocking(member, self._side) if hasattr(member, "_engine") else member
+        return lambda *args, **kwargs: self._side.wait(member(*args, **kwargs))
 
-    def _wait(self, result: Any) -> Any:
-        if hasattr(result, "__aiter__"):
-            return self._loop.run_until_complete(_listed(result))
-        return self._loop.run_until_complete(result) if asyncio.iscoroutine(result) else result
 
-    def at_once(self, *calls: Callable[[Any], Any]) -> list[Any]:
+class Side:
+    """One of the two clients: the one that blocks, or the one that awaits."""
+
+    def __init__(self, kind: str, dev: Dev, proxy: Proxy) -> None:
+        self.kind, self._dev, self._proxy = kind, dev, proxy
+        self.loop = asyncio.new_event_loop()
+        self._gathering = False
+
+    def client(self, signer: Any, *, policy: Policy = AUTONOMOUS, base_url: str | None = None, **options: Any) -> Any:
+        """A client behind the proxy."""
+        options = {"store": MemoryStore(), "origin": self._dev.base_url, **options}
+        url = base_url or self._proxy.base_url
+        if self.kind == "sync":
+            return Roamcard(url, signer, policy, **options)
+        return Blocking(AsyncRoamcard(url, signer, policy, **options), self)
+
+    def http(self, client: Any) -> Any:
+        """An httpx client behind the proxy that pays as this client does."""
+        if self.kind == "sync":
+            return httpx.Client(transport=client.transport(), base_url=self._proxy.base_url)
+        return Blocking(httpx.AsyncClient(transport=client._awaiting.transport(), base_url=self._proxy.base_url), self)
+
+    def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
+        """Makes calls at the same time; gives what they returned or raised."""
+        if self.kind == "sync":
+            with ThreadPoolExecutor(len(calls)) as pool:
+                return [f.exception() or f.result() for f in [pool.submit(call) for call in calls]]
+
         async def gather() -> list[Any]:
-            return await asyncio.gather(*(call(self._client) for call in calls), return_exceptions=True)
+            return await asyncio.gather(*(call() for call in calls), return_exceptions=True)
 
-        return self._loop.run_until_complete(gather())
+        self._gathering = True
+        try:
+            return self.loop.run_until_complete(gather())
+        finally:
+            self._gathering = False
+
+    def wait(self, result: Any) -> Any:
+        if hasattr(result, "__aiter__"):
+            result = _listed(result)
+        return self.loop.run_until_complete(result) if asyncio.iscoroutine(result) and not self._gathering else result
 
 
 async def _listed(items: Any) -> list[Any]:
@@ -171,18 +213,41 @@ async def _listed(items: Any) -> list[Any]:
 
 
 @pytest.fixture(params=["sync", "async"])
-def make(request: pytest.FixtureRequest, dev: Dev, proxy: Proxy) -> Iterator[Callable[..., Any]]:
-    """Makes clients of either kind behind the proxy."""
-    loop = asyncio.new_event_loop()
+def side(request: pytest.FixtureRequest, dev: Dev, proxy: Proxy) -> Iterator[Side]:
+    side = Side(request.param, dev, proxy)
+    yield side
+    side.loop.close()
 
-    def make(signer: Any, *, policy: Policy = AUTONOMOUS, **options: Any) -> Any:
-        options = {"store": MemoryStore(), "origin": dev.base_url, **options}
-        if request.param == "sync":
-            return Roamcard(proxy.base_url, signer, policy, **options)
-        return Blocking(AsyncRoamcard(proxy.base_url, signer, policy, **options), loop)
 
-    yield make
-    loop.close()
+SCENARIOS = "ROAMCARD_SCENARIOS"
+"""Names the file that is told of every scenario that passed."""
+
+_told: dict[str, list[tuple[str, int | None]]] = defaultdict(list)
+
+
+@pytest.fixture
+def moved(request: pytest.FixtureRequest) -> Callable[[int], None]:
+    """Tells how many transfers the chain has seen of a scenario."""
+    return lambda transfers: request.node.user_properties.append(("transfers", transfers))
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Collects the scenarios, in the process that started the workers."""
+    module, _, test = report.nodeid.partition("::")
+    if module.endswith("test_scenarios.py") and (report.when == "call" or report.outcome != "passed"):
+        name = test.partition("[")[0].removeprefix("test_").replace("_", "-")
+        _told[name].append((report.outcome, dict(report.user_properties).get("transfers")))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Writes a line for every scenario whose whole family passed."""
+    if SCENARIOS not in os.environ or hasattr(session.config, "workerinput"):
+        return
+    with open(os.environ[SCENARIOS], "a") as file:
+        for name, told in sorted(_told.items()):
+            transfers = {n for outcome, n in told if outcome == "passed"}
+            if len(told) >= 2 and all(outcome == "passed" for outcome, _ in told) and len(transfers) == 1 and None not in transfers:
+                file.write(json.dumps({"client": "python", "scenario": name, "transfers": transfers.pop()}) + "\n")
 
 
 def eventually(what: str, holds: Callable[[], Any], patience: float = 30) -> Any:

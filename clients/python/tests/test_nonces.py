@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import uuid
-from typing import Any
 
 import pytest
-from conftest import ROOT, CountingSigner, Dev, Proxy
+from conftest import ROOT, CountingSigner, Dev, Proxy, Side
 
 from roamcard import ApiError, ApprovalDeniedError, MemoryStore, Policy, nonce_of
 
@@ -21,16 +20,16 @@ def test_the_nonces_are_those_of_every_language() -> None:
         assert nonce_of(v["origin"], v["path"], v["payer"], v["key"], v["attempt"]) == v["nonce"], v
 
 
-def test_only_a_payment_that_the_service_proved_dead_gets_another_nonce(dev: Dev, proxy: Proxy, make: Any) -> None:
+def test_only_a_payment_that_the_service_proved_dead_gets_another_nonce(dev: Dev, proxy: Proxy, side: Side) -> None:
     account, key, store = dev.wallet(), f"py-{uuid.uuid4()}", MemoryStore()
     signer = CountingSigner(account)
     for _ in range(2):
         proxy.inject({"on": "paid", "dead": True})
         with pytest.raises(ApiError):
-            make(signer, store=store, policy=CAPPED).buy_card(idempotency_key=key)
+            side.client(signer, store=store, policy=CAPPED).cards.purchase(idempotency_key=key)
     with pytest.raises(ApprovalDeniedError):
-        make(signer, store=store, policy=Policy("human_approval", approve=lambda quote: False)).buy_card(idempotency_key=key)
-    assert not make(signer, store=store, policy=CAPPED).buy_card(idempotency_key=key).replayed
+        side.client(signer, store=store, policy=Policy("human_approval", approve=lambda quote: False)).cards.purchase(idempotency_key=key)
+    assert not side.client(signer, store=store, policy=CAPPED).cards.purchase(idempotency_key=key).replayed
     # Over Connect the path is the documented one all the same.
     expected = [nonce_of(dev.base_url, "/api/card/purchase", account.address, key, attempt) for attempt in range(3)]
     assert [data["message"]["nonce"] for data in signer.signed] == expected

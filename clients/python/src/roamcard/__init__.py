@@ -4,8 +4,9 @@ from ._gen.roamcard.v1.card_pb import Card, GetCardBalanceResponse
 from ._gen.roamcard.v1.esim_pb import EsimPlan
 from ._gen.roamcard.v1.order_pb import EsimCredentials, Order
 from .aio import AsyncPayingInterceptor, AsyncRoamcard
+from .aio_groups import AsyncCardOrder
+from .answers import RawResponse, RawResponses
 from .client import PayingInterceptor, Roamcard
-from .core import Bought, BoughtEsim, Pending
 from .errors import (
     AmbiguousPaymentError,
     ApiError,
@@ -23,19 +24,21 @@ from .errors import (
     UnavailableError,
     UntrustedMessageError,
 )
+from .groups import CardOrder
 from .journal import Book, Entry, FileStore, MemoryStore, Store
-from .policy import Policy, Quote
+from .payer import Events
+from .policy import Policy, Quote, Quoted
 from .presenters import EsimPresenter, PagePresenter, Presented, Presenter, Showing, TerminalPresenter
-from .programs import Events
+from .results import EsimOrder, PaidOrder, Pending
 from .secret import Secret
-from .signers import CommandSigner, EthAccountSigner, Signer
+from .signers import CommandSigner, EthAccountSigner, OutsideWallet, Signer
 from .x402 import Receipt, nonce_of
 
 __all__ = [
-    "AmbiguousPaymentError", "ApiError", "ApprovalDeniedError", "AsyncPayingInterceptor", "AsyncRoamcard", "Book", "Bought", "BoughtEsim", "Card",
-    "CommandSigner", "ConflictError", "Entry", "EsimCredentials", "EsimPlan", "EsimPresenter", "EthAccountSigner", "Events", "FileStore", "GetCardBalanceResponse",
-    "InsufficientFundsError", "KeyConflictError", "MemoryStore", "NotFoundError", "Order", "PagePresenter", "PayingInterceptor",
-    "PaymentError", "Pending", "Policy", "PolicyDeniedError", "Presented", "Presenter", "Quote", "Receipt", "RevealError", "Roamcard",
-    "RoamcardError", "Secret", "Showing", "Signer", "Store", "TerminalPresenter", "TermsMismatchError", "UnauthorizedError", "UnavailableError",
-    "UntrustedMessageError", "nonce_of",
+    "AmbiguousPaymentError", "ApiError", "ApprovalDeniedError", "AsyncCardOrder", "AsyncPayingInterceptor", "AsyncRoamcard", "Book", "Card",
+    "CardOrder", "CommandSigner", "ConflictError", "Entry", "EsimCredentials", "EsimOrder", "EsimPlan", "EsimPresenter", "EthAccountSigner",
+    "Events", "FileStore", "GetCardBalanceResponse", "InsufficientFundsError", "KeyConflictError", "MemoryStore", "NotFoundError", "Order",
+    "OutsideWallet", "PagePresenter", "PaidOrder", "PayingInterceptor", "PaymentError", "Pending", "Policy", "PolicyDeniedError", "Presented",
+    "Presenter", "Quote", "Quoted", "RawResponse", "RawResponses", "Receipt", "RevealError", "Roamcard", "RoamcardError", "Secret", "Showing",
+    "Signer", "Store", "TerminalPresenter", "TermsMismatchError", "UnauthorizedError", "UnavailableError", "UntrustedMessageError", "nonce_of",
 ]  # fmt: skip

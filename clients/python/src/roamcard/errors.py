@@ -8,6 +8,9 @@ from dataclasses import dataclass
 class RoamcardError(Exception):
     """The base of everything this package raises on purpose."""
 
+    request_id: str = ""
+    """What the service's operators ask for; empty when no answer of theirs led to this."""
+
 
 @dataclass(frozen=True)
 class WrongField:
@@ -70,6 +73,16 @@ def api_error_type(status: int) -> type[ApiError]:
     return UnavailableError if status >= 500 else kinds.get(status, ApiError)
 
 
+def may_pass(error: ApiError) -> bool:
+    """Whether a failure to read may pass by itself."""
+    return is_unclear(error.status, error.retryable)
+
+
+def is_unclear(status: int, retryable: bool) -> bool:
+    """Whether an answer of this status says nothing final."""
+    return retryable or status >= 500 or status in (408, 425, 429)
+
+
 class PaymentError(RoamcardError):
     """A payment was not made, or its outcome is not known."""
 
@@ -89,6 +102,10 @@ class ApprovalDeniedError(PaymentError):
 class InsufficientFundsError(PaymentError):
     """The wallet holds less than the price. No money moved."""
 
+    def __init__(self, request_id: str) -> None:
+        super().__init__("the wallet holds less USDC than the price; no money moved")
+        self.request_id = request_id
+
 
 class KeyConflictError(PaymentError):
     """The key was used with another request before. Nothing was signed."""
@@ -107,10 +124,11 @@ class AmbiguousPaymentError(PaymentError):
 
     retryable = True
 
-    def __init__(self, idempotency_key: str, order_id: str | None) -> None:
+    def __init__(self, idempotency_key: str, order_id: str | None, request_id: str = "") -> None:
         super().__init__(f"the outcome of the payment is not known yet; call again with idempotency_key {idempotency_key}")
         self.idempotency_key = idempotency_key
         self.order_id = order_id
+        self.request_id = request_id
 
 
 class UntrustedMessageError(RoamcardError):

@@ -31,7 +31,7 @@ class Entry:
 
     key: str
     operation: str
-    """The documented path of what is bought."""
+    """The documented path of what is bought; /pay for an order that was made first, whose id is the key."""
     payer: str
     fingerprint: str
     """A digest of the request; a key cannot be used for another one."""
@@ -70,11 +70,16 @@ class Store(Protocol):
 
     `update` reads it, lets it be changed and keeps the change, alone among all who share the store; when it returns, the
     change survives a power cut. When the change raises, nothing is kept. Both block.
+
+    `claim` lets one of all who share the store sign a purchase: it gives what ends the claim, or None, without waiting, while
+    somebody else has it. A claim ends with its process.
     """
 
     def read(self) -> Book: ...
 
     def update(self, change: Callable[[Book], T]) -> T: ...
+
+    def claim(self, id: str) -> Callable[[], None] | None: ...
 
 
 class MemoryStore:
@@ -86,6 +91,7 @@ class MemoryStore:
     def __init__(self) -> None:
         self._book = Book()
         self._lock = threading.Lock()
+        self._claims: set[str] = set()
 
     def read(self) -> Book:
         """A copy of the book."""
@@ -99,6 +105,14 @@ class MemoryStore:
             result = change(book)
             self._book = book
             return result
+
+    def claim(self, id: str) -> Callable[[], None] | None:
+        """Claims a purchase among the clients of this process."""
+        with self._lock:
+            if id in self._claims:
+                return None
+            self._claims.add(id)
+        return lambda: self._claims.discard(id)
 
 
 class FileStore:
@@ -127,6 +141,28 @@ class FileStore:
             entries = {id: asdict(entry) for id, entry in book.entries.items()}
             self._write(json.dumps({"version": 1, "payees": book.payees, "entries": entries}))
             return result
+
+    def claim(self, id: str) -> Callable[[], None] | None:
+        """Claims a purchase by a lock file that is there for so long."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self._folder / f"{id}.lock"
+        file = open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115 - it is open for as long as the claim lasts
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it before may have taken the file away meanwhile: then the lock is of nothing.
+            held = os.fstat(file.fileno()).st_ino == os.stat(path).st_ino
+        except (BlockingIOError, FileNotFoundError):
+            held = False
+        if not held:
+            file.close()
+            return None
+
+        def end() -> None:
+            if not file.closed:
+                path.unlink(missing_ok=True)
+                file.close()
+
+        return end
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -174,6 +210,10 @@ class Journal:
         """Purchases whose outcome is not known."""
         return [e for e in self.store.read().entries.values() if e.state == "signed"]
 
+    def room(self, id: str, amount: int, per_day: int | None) -> None:
+        """Judges the cap of the day as it stands, and takes nothing."""
+        self._judge(self.store.read(), id, amount, per_day, self.now())
+
     def reserve(self, id: str, wanted: Entry, per_day: int | None) -> int:
         """Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step. Gives the attempt it is."""
 
@@ -185,16 +225,19 @@ class Journal:
             if known and known.is_paid:
                 return attempt
             now = self.now()
-            spent = sum(int(e.amount) for other, e in book.entries.items() if other != id and _counts(e, now))
-            if per_day is not None and spent + int(wanted.amount) > per_day:
-                raise PolicyDeniedError(
-                    f"{dollars_of(int(wanted.amount))} US dollars is more than what is left today: "
-                    f"{dollars_of(per_day)} allowed, {dollars_of(spent)} spent"
-                )
+            self._judge(book, id, int(wanted.amount), per_day, now)
             book.entries[id] = replace(wanted, at=now, state="reserved", attempt=attempt)
             return attempt
 
         return self.store.update(change)
+
+    @staticmethod
+    def _judge(book: Book, id: str, amount: int, per_day: int | None, now: int) -> None:
+        spent = sum(int(e.amount) for other, e in book.entries.items() if other != id and _counts(e, now))
+        if per_day is not None and spent + amount > per_day:
+            raise PolicyDeniedError(
+                f"{dollars_of(amount)} US dollars is more than what is left today: {dollars_of(per_day)} allowed, {dollars_of(spent)} spent"
+            )
 
     def sign(self, id: str, header: str, valid_before: int) -> Entry:
         """Keeps a signed header. Of two for one purchase the first is kept; the entry that counts is returned."""

@@ -20,7 +20,7 @@ class Quote:
     """A price that has been checked, before anything is signed."""
 
     operation: str
-    """The documented path of what is bought, such as /api/card/purchase."""
+    """The documented path of what is bought, such as /api/card/purchase; /pay for an order that was made first."""
     idempotency_key: str
     amount: int
     """In USDC's smallest unit."""
@@ -29,6 +29,19 @@ class Quote:
     asset: str
     network: str
     resource: str
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A checked price and what the policy says of it now. Nothing is signed."""
+
+    quote: Quote
+    allowed: bool
+    """Whether the caps let it be paid."""
+    asks: bool
+    """Whether `approve` is asked before."""
+    reason: str | None = None
+    """Why it is not allowed."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ class Policy:
     asset: str = USDC
     network: str = NETWORK
     operations: Collection[str] | None = None
-    """Documented paths that may be paid; all when None."""
+    """Documented paths that may be paid, and "/pay" for orders that are paid later; all when None."""
 
     def __post_init__(self) -> None:
         for amount in (self.max_per_payment_usd, self.max_per_day_usd, self.approve_above_usd):
@@ -84,6 +97,7 @@ class Expected:
     """What a challenge has to ask for."""
 
     resource: str
+    """A URL, or the beginning of one when it ends in a slash: a payable order names what it pays for, on the same origin."""
     pay_to: str
     domain: tuple[str, str]
     """The published name and version of the asset's EIP-712 domain."""
@@ -96,6 +110,7 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
     offer = terms.accepts[0]
     extra = offer.get("extra") or {}
     asset, pay_to = offer.get("asset"), offer.get("payTo")
+    resource, is_prefix = terms.resource["url"], expected.resource.endswith("/")
     facts = (
         ("x402 version", terms.version, 2, terms.version == 2),
         ("number of offers", len(terms.accepts), 1, len(terms.accepts) == 1),
@@ -103,7 +118,7 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
         ("network", offer.get("network"), policy.network, offer.get("network") == policy.network),
         ("asset", asset, policy.asset, same_address(asset, policy.asset)),
         ("payee", pay_to, expected.pay_to, same_address(pay_to, expected.pay_to)),
-        ("resource", terms.resource["url"], expected.resource, terms.resource["url"] == expected.resource),
+        ("resource", resource, expected.resource, resource == expected.resource or (is_prefix and resource.startswith(expected.resource))),
         ("signing domain", extra, expected.domain, (extra.get("name"), extra.get("version")) == expected.domain),
         ("amount", offer["amount"], expected.amount or "a whole number of units", _is_amount(offer["amount"], expected.amount)),
     )

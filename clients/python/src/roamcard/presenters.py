@@ -15,7 +15,7 @@ import webbrowser
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Literal, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO, TypeAlias, TypeVar
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -63,6 +63,19 @@ class EsimPresenter(Protocol):
 
     def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
         """Shows it, and returns when that is over. It blocks."""
+
+
+Where: TypeAlias = Literal["browser", "tty"]
+"""A presenter by name: a page in the system's browser, or the terminal."""
+
+P = TypeVar("P")
+
+
+def presenter_of(present: P | Where) -> P | PagePresenter | TerminalPresenter:
+    """The presenter of this name, or the one that is given."""
+    if present == "browser":
+        return PagePresenter()
+    return TerminalPresenter() if present == "tty" else present
 
 
 @dataclass(frozen=True, repr=False)
@@ -223,7 +236,8 @@ def _card_html(card: _Card) -> str:
 
 
 def _esim_html(esim: EsimCredentials) -> str:
-    parts = f"<dt>SM-DP+ address</dt><dd>{esim.smdp_address}</dd><dt>Activation code</dt><dd>{esim.matching_id}</dd><dt>ICCID</dt><dd>{esim.iccid}</dd>"
+    shown = (("SM-DP+ address", esim.smdp_address), ("Activation code", esim.matching_id), ("ICCID", esim.iccid))
+    parts = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in shown)
     return _page("Your eSIM", f'<img src="{esim.qr_png}" alt="{esim.lpa}" width="300"><dl>{parts}</dl>')
 
 

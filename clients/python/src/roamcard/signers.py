@@ -55,6 +55,25 @@ class EthAccountSigner:
         return "0x" + bytes(self._account.sign_message(encode_defunct(text=text)).signature).hex()
 
 
+class OutsideWallet:
+    """A wallet that signs its payments by itself, such as one of an official x402 client above a transport of this package.
+
+    It pays for nothing else and signs in nowhere.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    @property
+    def address(self) -> str:
+        """The wallet's address."""
+        return self._address
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Refuses."""
+        raise RoamcardError(f"the wallet {self._address} signs outside of this client; nothing was signed")
+
+
 class CommandSigner:
     """A wallet behind a command, the same for the clients of every language: the key stays with it.
 

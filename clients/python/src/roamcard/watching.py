@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from ._gen.roamcard.v1.order_pb import Order, WatchOrderRequest, WatchOrderResponse
+from .errors import ApiError, may_pass
+from .programs import Emit, Follow, Next, Pause, Program
 
 _MOVING = {"payment_required", "settling", "settled", "provisioning", "refund_pending"}
 """The statuses that an order leaves by itself."""
@@ -14,28 +17,68 @@ _STREAM = 45.0
 """How long the others may: the service ends them after 30 s."""
 _PATIENCE = 2
 """How many streams in a row may break before they brought anything; then only asking is left."""
+_LONGEST_PAUSE = 30.0
+"""How far the pauses grow while looking at the order fails."""
+
+
+def following(order_id: str, look: Callable[[str], Program[Order]], interval: float, timeout: float | None) -> Program[None]:
+    """Emits an order now and whenever it changed, until it moves no more by itself or the time is over."""
+    watch = Watch(order_id, interval, timeout)
+    while True:
+        if (opening := watch.open()) is not None:
+            well = True
+            try:
+                yield Follow(*opening)
+                while (answer := (yield Next())) is not None:
+                    if (order := watch.received(answer)) is not None:
+                        yield Emit(order)
+                    if watch.is_over:
+                        return
+            except ApiError:
+                well = False
+            if watch.ended(well):
+                continue
+        # What is wrong with more than the stream shows here.
+        try:
+            order = watch.looked((yield from look(order_id)))
+        except ApiError as error:
+            watch.missed(error)
+        else:
+            if order is not None:
+                yield Emit(order)
+        if watch.is_over:
+            return
+        yield Pause(watch.pause)
 
 
 class Watch:
     """How far an order has been followed.
 
-    A stream that breaks is gone on with where it left off, after a look at the order: what is wrong with more than the stream
-    shows there.
+    A stream that breaks is gone on with where it left off, after a look at the order.
     """
 
-    def __init__(self, order_id: str, timeout: float | None) -> None:
+    def __init__(self, order_id: str, interval: float, timeout: float | None) -> None:
         self._order_id = order_id
+        self._interval = interval
         self._end = None if timeout is None else time.monotonic() + timeout
         self._after: int | None = None
         self._seen: tuple[str, ...] | None = None
         self._final = False
         self._failures = 0
+        self._misses = 0
         self._brought = False
 
     @property
     def is_over(self) -> bool:
         """Whether the order moves no more by itself, or the time is over."""
         return self._final or (self._end is not None and time.monotonic() >= self._end)
+
+    @property
+    def pause(self) -> float:
+        """How long to wait before the next look: longer after each that failed."""
+        pause = self._interval * float(1 << min(self._misses, 10))
+        pause = min(pause, max(_LONGEST_PAUSE, self._interval))
+        return pause if self._end is None else max(0.0, min(pause, self._end - time.monotonic()))
 
     def open(self) -> tuple[WatchOrderRequest, int] | None:
         """The stream to open, and for how many milliseconds; None when it is given up or there is no time for it."""
@@ -54,10 +97,17 @@ class Watch:
 
     def looked(self, order: Order) -> Order | None:
         """Takes an order, and gives it when it changed."""
+        self._misses = 0
         state = _state_of(order)
         changed, self._seen = state != self._seen, state
         self._final = order.status not in _MOVING
         return order if changed else None
+
+    def missed(self, error: ApiError) -> None:
+        """Takes a look that failed. One that cannot pass by itself ends the watch."""
+        if not may_pass(error):
+            raise error
+        self._misses += 1
 
     def ended(self, well: bool) -> bool:
         """Takes the end of a stream. Whether to open the next one at once: it brought something, and ended as it should."""

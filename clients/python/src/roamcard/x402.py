@@ -75,6 +75,24 @@ def encode_payment(terms: Terms, offer: dict[str, Any], authorization: dict[str,
     return base64.b64encode(json.dumps(payment, separators=(",", ":")).encode()).decode()
 
 
+@dataclass(frozen=True)
+class Payment:
+    """A payment that somebody signed."""
+
+    accepted: dict[str, Any]
+    authorization: dict[str, str]
+
+
+def decode_payment(header: str) -> Payment | None:
+    """Reads a PAYMENT-SIGNATURE header; None when it cannot be read."""
+    match _decode(header):
+        case {"x402Version": 2, "accepted": {"amount": str(), "payTo": str()} as accepted, "payload": {"authorization": {
+            "from": str(), "to": str(), "value": str(), "validBefore": str(), "nonce": str(),
+        } as authorization}}:  # fmt: skip
+            return Payment(accepted, authorization) if str(authorization["validBefore"]).isdecimal() else None
+    return None
+
+
 def authorization_typed_data(offer: dict[str, Any], authorization: dict[str, str]) -> TypedData:
     """The typed data of an authorization; numbers are decimal strings."""
     domain = {"name": "string", "version": "string", "chainId": "uint256", "verifyingContract": "address"}

@@ -1,0 +1,104 @@
+"""The routes of operators, thin over the generated messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from ._gen.roamcard.v1.activity_pb import GetActivityRequest, GetActivityResponse, PruneActivityRequest, PruneActivityResponse
+from ._gen.roamcard.v1.operator_pb import (
+    DecideOrderRequest,
+    FeeJob,
+    GetChallengeRetentionRequest,
+    GetChallengeRetentionResponse,
+    GetReconciliationRequest,
+    InspectOrderRequest,
+    InspectOrderResponse,
+    ListFeeJobsRequest,
+    ListOrderQueueRequest,
+    ListSwitchesRequest,
+    PruneChallengesRequest,
+    PruneChallengesResponse,
+    QueuedOrder,
+    ReconcileFeeJobRequest,
+    ReconcileRequest,
+    Reconciliation,
+    RetryFeeJobRequest,
+    SetSwitchRequest,
+    Switch,
+)
+from .calls import owned, present
+from .core import new_key
+from .groups import _Group
+
+
+class Admin(_Group):
+    """What operators do. It needs an operator_token; activity needs a wallet whose sessions have that scope instead."""
+
+    def fee_jobs(self, *, status: Literal["queued", "processing", "succeeded", "failed", "operator_review"] | None = None) -> Iterator[FeeJob]:
+        """Lists the withdrawals of the platform fee, newest first, page by page as they are taken."""
+        return self._engine.each(self._core.pages("list_fee_jobs", "jobs", ListFeeJobsRequest(status=status)))
+
+    def reconcile_fee_job(self, id: str) -> FeeJob:
+        """Reads what became of a withdrawal at the issuer. It never asks for it again."""
+        return present(FeeJob, self._engine.run(self._core.operated("reconcile_fee_job", ReconcileFeeJobRequest(id=id))).job)
+
+    def retry_fee_job(self, id: str, reason: str, *, idempotency_key: str | None = None) -> FeeJob:
+        """Queues the next version of a withdrawal whose failure the issuer confirmed. The same key queues it once."""
+        request = RetryFeeJobRequest(id=id, reason=reason)
+        return present(FeeJob, self._engine.run(self._core.operated("retry_fee_job", request, idempotency_key or new_key())).job)
+
+    def reconcile(self) -> Reconciliation:
+        """Compares the books now."""
+        return present(Reconciliation, self._engine.run(self._core.operated("reconcile", ReconcileRequest())).report)
+
+    def reconciliation(self) -> Reconciliation:
+        """Reads what the last comparison of the books found."""
+        return present(Reconciliation, self._engine.run(self._core.operated("get_reconciliation", GetReconciliationRequest())).report)
+
+    def orders(self, *, status: str | None = None) -> Iterator[QueuedOrder]:
+        """Lists orders, newest first: those that wait for an operator, or those in another status."""
+        return self._engine.each(self._core.pages("list_order_queue", "orders", ListOrderQueueRequest(status=status)))
+
+    def inspect_order(self, order_id: str) -> InspectOrderResponse:
+        """Reads the whole life of one order."""
+        answer: InspectOrderResponse = self._engine.run(self._core.operated("inspect_order", InspectOrderRequest(order_id=order_id)))
+        return answer
+
+    def decide_order(
+        self, order_id: str, action: Literal["refund", "retry", "fulfilled"], reason: str, *, idempotency_key: str | None = None
+    ) -> QueuedOrder:
+        """Decides an order that waits in operator_review. The same key decides it once."""
+        request = DecideOrderRequest(order_id=order_id, action=action, reason=reason)
+        return present(QueuedOrder, self._engine.run(self._core.operated("decide_order", request, idempotency_key or new_key())).order)
+
+    def switches(self) -> Sequence[Switch]:
+        """Lists the kill switch of every product."""
+        return list(self._engine.run(self._core.operated("list_switches", ListSwitchesRequest())).switches)
+
+    def set_switch(
+        self, product: Literal["card_issue", "card_topup", "esim"], paused: bool, reason: str, *, idempotency_key: str | None = None
+    ) -> Switch:
+        """Closes or opens the sale of a product."""
+        request = SetSwitchRequest(product=product, paused=paused, reason=reason)
+        return present(Switch, self._engine.run(self._core.operated("set_switch", request, idempotency_key or new_key())).switch)
+
+    def challenge_retention(self) -> GetChallengeRetentionResponse:
+        """Reads how many sign-in and reveal challenges are kept."""
+        answer: GetChallengeRetentionResponse = self._engine.run(self._core.operated("get_challenge_retention", GetChallengeRetentionRequest()))
+        return answer
+
+    def prune_challenges(self) -> PruneChallengesResponse:
+        """Deletes challenges that are past their retention, in batches. Call it again while some remain."""
+        answer: PruneChallengesResponse = self._engine.run(self._core.operated("prune_challenges", PruneChallengesRequest()))
+        return answer
+
+    def activity(self, *, days: int | None = None) -> GetActivityResponse:
+        """Reads what happened in the last days, 7 unless they are named. By the wallet's session."""
+        answer: GetActivityResponse = self._engine.run(owned("activity", "get_activity", GetActivityRequest(days=days)))
+        return answer
+
+    def prune_activity(self) -> PruneActivityResponse:
+        """Deletes the product events that are past their retention. By the wallet's session."""
+        answer: PruneActivityResponse = self._engine.run(owned("activity", "prune_activity", PruneActivityRequest()))
+        return answer

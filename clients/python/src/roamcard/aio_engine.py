@@ -1,0 +1,197 @@
+"""Carries programs out and awaits meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+from connectrpc.client import ResponseMetadata
+from connectrpc.errors import ConnectError
+from pyqwest import Client, ReadError, RemoteProtocolError, WriteError
+
+from ._gen.roamcard.v1.activity_connect import ActivityServiceClient
+from ._gen.roamcard.v1.auth_connect import AuthServiceClient
+from ._gen.roamcard.v1.card_connect import CardServiceClient
+from ._gen.roamcard.v1.esim_connect import EsimServiceClient
+from ._gen.roamcard.v1.operator_connect import OperatorServiceClient
+from ._gen.roamcard.v1.order_connect import OrderServiceClient
+from ._gen.roamcard.v1.order_pb import WatchOrderResponse
+from ._gen.roamcard.v1.service_connect import RuntimeServiceClient
+from .answers import RawResponse, api_error_of, note, problem_of
+from .core import Core, Session, now
+from .errors import ApiError
+from .payer import Purchase
+from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program
+
+T = TypeVar("T")
+
+
+class AsyncEngine:
+    """Carries the programs of a core out, in one event loop."""
+
+    def __init__(self, core: Core, timeout: float, http_client: Client | None) -> None:
+        self.core = core
+        self.timeout = timeout
+        url = core.base_url
+        self._http = http_client or Client()
+        self._clients: dict[str, Any] = {
+            "activity": ActivityServiceClient(url, http_client=http_client),
+            "auth": AuthServiceClient(url, http_client=http_client),
+            "cards": CardServiceClient(url, http_client=http_client),
+            "esims": EsimServiceClient(url, http_client=http_client),
+            "operator": OperatorServiceClient(url, http_client=http_client),
+            "orders": OrderServiceClient(url, http_client=http_client),
+            "runtime": RuntimeServiceClient(url, http_client=http_client),
+        }
+        self._session: Session | None = None
+        self._signing_in = asyncio.Lock()
+        self._running: dict[tuple[str, str, str], asyncio.Task[Any]] = {}
+
+    async def close(self) -> None:
+        """Waits for the purchases whose callers gave up, and ends the use of the connections."""
+        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        for client in self._clients.values():
+            await client.close()
+
+    async def run(self, program: Program[T]) -> T:
+        """Carries a program out."""
+        try:
+            effect = next(program)
+            while True:
+                try:
+                    outcome = await self._perform(effect)
+                except BaseException as error:
+                    effect = program.throw(error)
+                else:
+                    effect = program.send(outcome)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def each(self, program: Program[None]) -> AsyncIterator[Any]:
+        """Carries a program out and hands on what it emits, as it is asked for."""
+        stream: AsyncIterator[WatchOrderResponse] | None = None
+        try:
+            effect = next(program)
+            while True:
+                outcome: Any = None
+                try:
+                    match effect:
+                        case Emit(item):
+                            yield item
+                        case Follow():
+                            await _end(stream)
+                            stream = await self._follow(effect)
+                        case Next():
+                            outcome = await _next(stream)
+                        case _:
+                            outcome = await self._perform(effect)
+                except BaseException as error:
+                    effect = program.throw(error)
+                else:
+                    effect = program.send(outcome)
+        except StopIteration:
+            return
+        finally:
+            await _end(stream)
+
+    async def once(self, purchase: Purchase, program: Program[T], face: str = "client") -> T:
+        """Lets calls of one purchase at the same time share one run.
+
+        A call that is cancelled leaves the run to the others, and to its end: what was sent is not unsent by that.
+        """
+        name = (face, self.core.payer.identity(purchase), purchase.fingerprint)
+        running = self._running.get(name)
+        if running is None:
+            self._running[name] = running = asyncio.create_task(self.run(program))
+            running.add_done_callback(lambda task: self._ended(name, task))
+        result: T = await asyncio.shield(running)
+        return result
+
+    def _ended(self, name: tuple[str, str, str], task: asyncio.Task[Any]) -> None:
+        del self._running[name]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            # Whoever still waits is told by the task; asked here, it is not called lost when nobody does.
+            self.core.logger.debug("a purchase ended in %s", type(error).__name__)
+
+    async def _perform(self, effect: Any) -> Any:
+        match effect:
+            case Call():
+                return await self._call(effect)
+            case Do(act):
+                # Wallets, files and pages block; functions of the caller may be async.
+                outcome = await asyncio.to_thread(act)
+                return await outcome if inspect.isawaitable(outcome) else outcome
+            case Exchange(act):
+                return await act()
+            case Pause(seconds):
+                return await asyncio.sleep(seconds)
+            case Authorize(stale):
+                return await self._authorize(stale)
+            case Forget():
+                self._session = None
+                return None
+            case Fetch(path):
+                return await self._fetch(path)
+        raise AssertionError(effect)
+
+    async def _call(self, call: Call) -> Answer:
+        began, method = time.monotonic(), f"{call.service}.{call.method}"
+        with ResponseMetadata() as metadata:
+            try:
+                act = getattr(self._clients[call.service], call.method)
+                message = await act(call.request, headers=dict(call.headers), timeout_ms=int(self.timeout * 1000))
+            except ConnectError as error:
+                raise_if_cancelled(error)
+                problem = problem_of(error)
+                note(self.core.logger, RawResponse(method, problem.status if problem else 0, metadata.headers), time.monotonic() - began)
+                raise CallFailed(error, metadata.headers) from error
+        kept = None if call.service == "auth" else message
+        note(self.core.logger, RawResponse(method, 200, metadata.headers, kept), time.monotonic() - began)
+        return Answer(message, metadata.headers)
+
+    async def _fetch(self, path: str) -> tuple[int, dict[str, str], bytes]:
+        began = time.monotonic()
+        try:
+            answer = await asyncio.wait_for(self._http.get(self.core.base_url + path), self.timeout)
+        except (OSError, asyncio.TimeoutError, ReadError, RemoteProtocolError, WriteError) as error:
+            raise ApiError(0, "unreachable", str(error), retryable=True) from error
+        headers = {name: value for name, value in answer.headers.items()}
+        note(self.core.logger, RawResponse(f"GET {path}", answer.status, headers), time.monotonic() - began)
+        return answer.status, headers, answer.content
+
+    async def _follow(self, follow: Follow) -> AsyncIterator[WatchOrderResponse]:
+        headers = {"authorization": await self._authorize(None)}
+        answers: AsyncIterator[WatchOrderResponse] = self._clients["orders"].watch_order(
+            follow.request, headers=headers, timeout_ms=follow.limit_ms
+        )
+        return answers
+
+    async def _authorize(self, stale: str | None) -> str:
+        async with self._signing_in:
+            session = self._session
+            if session is None or session.header == stale or session.until < now():
+                self._session = session = await self.run(self.core.sign_in())
+            return session.header
+
+
+async def _next(stream: AsyncIterator[WatchOrderResponse] | None) -> WatchOrderResponse | None:
+    try:
+        return await anext(stream, None) if stream is not None else None
+    except ConnectError as error:
+        raise_if_cancelled(error)
+        raise api_error_of(error) from error
+
+
+def raise_if_cancelled(error: ConnectError) -> None:
+    """Lets a cancelled task end: the generated clients make a failed call of its cancellation."""
+    if isinstance(error.__cause__, asyncio.CancelledError):
+        raise asyncio.CancelledError from error
+
+
+async def _end(stream: Any) -> None:
+    if hasattr(stream, "aclose"):
+        await stream.aclose()

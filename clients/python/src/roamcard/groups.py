@@ -1,0 +1,236 @@
+"""The words of the client that blocks, by what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+from ._gen.roamcard.v1.auth_pb import GetSessionResponse
+from ._gen.roamcard.v1.card_pb import (
+    Card,
+    GetCardBalanceResponse,
+    GetCardDiscoveryRequest,
+    GetCardDiscoveryResponse,
+    GetTopupDiscoveryRequest,
+    GetTopupDiscoveryResponse,
+)
+from ._gen.roamcard.v1.esim_pb import EsimPlan, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse
+from ._gen.roamcard.v1.order_pb import Order
+from ._gen.roamcard.v1.service_pb import GetConfigResponse
+from .calls import called
+from .core import Core
+from .engine import Engine
+from .policy import Quoted
+from .presenters import EsimPresenter, Presented, Presenter, Where, presenter_of
+from .programs import Authorize, Program
+from .results import EsimOrder, PaidOrder, id_of, no_card, no_esim
+from .secret import Secret
+
+
+@dataclass(frozen=True)
+class CardOrder(PaidOrder):
+    """A paid card."""
+
+    _cards: Cards = field(repr=False, compare=False)
+
+    def wait_until_active(self, *, timeout: float = 120, interval: float = 2, on_update: Callable[[Order], None] | None = None) -> Card:
+        """Waits until the card is ACTIVE, see cards.wait_until_active."""
+        return self._cards.wait_until_active(self, timeout=timeout, interval=interval, on_update=on_update)
+
+
+class _Group:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def _core(self) -> Core:
+        return self._engine.core
+
+
+class Discovery(_Group):
+    """What the service publishes about itself."""
+
+    def agent(self) -> dict[str, Any]:
+        """Reads the contract for agents."""
+        return self._engine.run(self._core.document("/api/agent"))
+
+    def config(self) -> GetConfigResponse:
+        """Reads the public settings: network, asset, payee, fees and limits."""
+        return self._engine.run(self._core.config())
+
+    def card(self) -> GetCardDiscoveryResponse:
+        """Reads how a card is bought, owned and issued."""
+        answer = self._engine.run(called("cards", "get_card_discovery", GetCardDiscoveryRequest()))
+        return cast(GetCardDiscoveryResponse, answer.message)
+
+    def topup(self) -> GetTopupDiscoveryResponse:
+        """Reads what a top-up may be, what it costs and how the credit arrives."""
+        answer = self._engine.run(called("cards", "get_topup_discovery", GetTopupDiscoveryRequest()))
+        return cast(GetTopupDiscoveryResponse, answer.message)
+
+    def esim(self) -> GetEsimDiscoveryResponse:
+        """Reads how an eSIM is paid for, owned and delivered."""
+        answer = self._engine.run(called("esims", "get_esim_discovery", GetEsimDiscoveryRequest()))
+        return cast(GetEsimDiscoveryResponse, answer.message)
+
+
+class Quotes(_Group):
+    """What things cost now, and what the policy says of it. Nothing is signed."""
+
+    def card(self) -> Quoted:
+        """Asks what a card costs, and checks the terms."""
+        return self._engine.run(self._core.quote_card())
+
+    def topup(self, amount_usd_cents: int) -> Quoted:
+        """Asks what a top-up costs, and checks the terms."""
+        return self._engine.run(self._core.quote_top_up(amount_usd_cents))
+
+    def esim(self, plan_id: str | None = None) -> Quoted:
+        """Asks what an eSIM costs, and checks the terms."""
+        return self._engine.run(self._core.quote_esim(plan_id))
+
+
+class Plans(_Group):
+    """The eSIM plans."""
+
+    def list(self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None) -> Iterator[EsimPlan]:
+        """Lists the plans that are sold, the cheapest first. Prices and ids change: list again before each purchase."""
+        return self._engine.each(self._core.plans(country_code, type))
+
+
+class Cards(_Group):
+    """The wallet's card."""
+
+    def purchase(self, *, idempotency_key: str | None = None) -> CardOrder:
+        """Buys a card for 25.00. It is issued meanwhile: see wait_until_active.
+
+        Without a key one is made; keep the one that comes back. After an AmbiguousPaymentError call again with the same key.
+        """
+        paid = self._engine.once(*self._core.buy_card(idempotency_key))
+        return CardOrder(**vars(paid), _cards=self)
+
+    def top_up(self, amount_usd_cents: int, *, idempotency_key: str | None = None) -> PaidOrder:
+        """Tops the wallet's card up by 25.00 to 250.00, of which a fee of 2 % is kept. Otherwise like purchase."""
+        return self._engine.once(*self._core.top_up(amount_usd_cents, idempotency_key))
+
+    def open_order(self, *, idempotency_key: str | None = None) -> Order:
+        """Opens an order for a card that is paid later, see orders.pay. Without a key the wallet's open order comes back."""
+        return self._engine.run(self._core.open_card_order(idempotency_key))
+
+    def wait_until_active(
+        self, order: Order | PaidOrder | str, *, timeout: float = 120, interval: float = 2, on_update: Callable[[Order], None] | None = None
+    ) -> Card:
+        """Waits until the card of an order is ACTIVE, and returns it.
+
+        It raises when no card comes of the order by itself, or not in time; the order goes on all the same.
+        """
+        for update in self._engine.each(self._core.watch(order, interval, timeout)):
+            if on_update:
+                on_update(update)
+            if (card := self._engine.run(self._core.active_card(update))) is not None:
+                return card
+        raise no_card(id_of(order))
+
+    def balance(self, card_id: str) -> GetCardBalanceResponse:
+        """Reads what is on a card, from its issuer."""
+        return self._engine.run(self._core.balance(card_id))
+
+    def reveal(self, card_id: str, present: Presenter | Where = "browser") -> Presented:
+        """Shows a card's number and code to a person.
+
+        The service seals them to a key that the presenter makes for this once; the caller learns whether they were seen, and
+        nothing else.
+        """
+        return self._engine.run(self._core.reveal(card_id, presenter_of(present)))
+
+    def list(self) -> Sequence[Card]:
+        """Lists the wallet's cards."""
+        return self._engine.run(self._core.cards())
+
+
+class Esim(_Group):
+    """Travel eSIMs."""
+
+    def purchase(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> EsimOrder:
+        """Buys an eSIM: a plan at its published price, or the cheapest that can be had, at any price within the caps.
+
+        It is often there with the answer; otherwise see wait_until_delivered. Otherwise like cards.purchase.
+        """
+        return cast(EsimOrder, self._engine.once(*self._core.buy_esim(plan_id, idempotency_key)))
+
+    def open_order(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> Order:
+        """Opens an order for an eSIM that is paid later, see orders.pay. Its price stays."""
+        return self._engine.run(self._core.open_esim_order(plan_id, idempotency_key))
+
+    def wait_until_delivered(
+        self, order: Order | PaidOrder | str, *, timeout: float = 300, interval: float = 2, on_update: Callable[[Order], None] | None = None
+    ) -> Order:
+        """Waits until the eSIM of an order can be installed, and returns the order.
+
+        It raises when no eSIM comes of the order by itself, or not in time; the order goes on all the same.
+        """
+        for update in self._engine.each(self._core.watch(order, interval, timeout)):
+            if on_update:
+                on_update(update)
+            if update.delivery is not None and update.delivery.status == "fulfilled":
+                return cast(Order, update)
+        raise no_esim(id_of(order))
+
+    def status(self, order: Order | PaidOrder | str, *, delivery_token: Secret[str] | None = None) -> Order:
+        """Reads an eSIM order, without its secrets, by the delivery token or the wallet's session."""
+        return self._engine.run(self._core.esim_status(order, delivery_token))
+
+    def install(
+        self, order: Order | PaidOrder | str, present: EsimPresenter | Where = "browser", *, delivery_token: Secret[str] | None = None
+    ) -> Presented:
+        """Shows the eSIM of a fulfilled order to a person. The caller learns whether it was seen, and nothing else."""
+        return self._engine.run(self._core.install_esim(order, presenter_of(present), delivery_token))
+
+
+class Orders(_Group):
+    """The wallet's orders."""
+
+    def create(self, amount_usd_cents: int | None = None, *, resource: str | None = None, idempotency_key: str | None = None) -> Order:
+        """Opens an order that funds the wallet's card and is paid later, see pay; of 25.00 when no amount is named."""
+        return self._engine.run(self._core.open_order(amount_usd_cents, resource, idempotency_key))
+
+    def pay(self, order: Order | str) -> PaidOrder:
+        """Pays an order that was made first, named by itself, its id or its payable_url. It is safe to repeat."""
+        return self._engine.once(*self._core.pay_order(order))
+
+    def get(self, order_id: str) -> Order:
+        """Reads one order of this wallet."""
+        return self._engine.run(self._core.order(order_id))
+
+    def watch(self, order: Order | PaidOrder | str, *, interval: float = 2, timeout: float | None = None) -> Iterator[Order]:
+        """Yields an order now and whenever it changed, until it moves no more by itself or the time is over.
+
+        It follows the service's stream, and asks again every `interval` seconds where streams do not get through; while asking
+        fails by something that may pass, less and less often.
+        """
+        return self._engine.each(self._core.watch(order, interval, timeout))
+
+    def list(self, *, active: bool = False) -> Iterator[Order]:
+        """Reads the wallet's orders, newest first, page by page as they are taken."""
+        return self._engine.each(self._core.orders(active))
+
+
+class Auth(_Group):
+    """The wallet's session. It is made by itself when something needs it."""
+
+    def sign_in(self) -> None:
+        """Signs in, unless there is a session."""
+        self._engine.run(_authorized())
+
+    def session(self) -> GetSessionResponse:
+        """Reads the session: the wallet, its scopes and its end."""
+        return self._engine.run(self._core.session())
+
+    def sign_out(self) -> None:
+        """Ends the session at the service."""
+        self._engine.run(self._core.sign_out())
+
+
+def _authorized() -> Program[None]:
+    yield Authorize()

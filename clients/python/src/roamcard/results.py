@@ -1,0 +1,98 @@
+"""What purchases come to."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+from ._gen.roamcard.v1.order_pb import EsimCredentials, Order
+from .errors import RoamcardError
+from .programs import Program
+from .secret import Secret
+from .x402 import Receipt
+
+
+@dataclass(frozen=True)
+class PaidOrder:
+    """A paid purchase. Keep the key: the same call with it returns the same order."""
+
+    order: Order
+    idempotency_key: str
+    replayed: bool
+    """Whether the order was paid by an earlier request."""
+    receipt: Receipt | None
+    request_id: str
+    """What the service's operators ask for."""
+
+    @property
+    def order_id(self) -> str:
+        """The order's id."""
+        return self.order.order_id
+
+    @property
+    def operation_id(self) -> str:
+        """The asynchronous operation behind the order, a uuid."""
+        return self.order.operation_id
+
+    @property
+    def status(self) -> str:
+        """How far the order was when it was answered."""
+        return self.order.status
+
+
+@dataclass(frozen=True)
+class EsimOrder(PaidOrder):
+    """A paid eSIM. Its secrets are not in the order."""
+
+    delivery_token: Secret[str] | None
+    """Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as well."""
+    credentials: Secret[EsimCredentials] | None
+    """The eSIM itself, when it was ready in time: otherwise see esim.wait_until_delivered and esim.install."""
+
+
+@dataclass(frozen=True)
+class Pending:
+    """A purchase whose outcome is not known: call again with its key."""
+
+    operation: str
+    idempotency_key: str
+    """The id of the order, where an order was paid that was made first."""
+    amount: int
+    """In USDC's smallest unit."""
+
+
+def id_of(order: Order | PaidOrder | str) -> str:
+    """The id of an order."""
+    return order if isinstance(order, str) else order.order_id
+
+
+def no_card(order_id: str) -> RoamcardError:
+    """The error of waiting for a card that does not come."""
+    return RoamcardError(f"no card comes of order {order_id} by itself, or not in time; look at its status")
+
+
+def no_esim(order_id: str) -> RoamcardError:
+    """The error of waiting for an eSIM that does not come."""
+    return RoamcardError(f"no eSIM comes of order {order_id} by itself, or not in time; look at its status")
+
+
+def token_of(order: Order | PaidOrder | str) -> Secret[str] | None:
+    """The delivery token that came with an order."""
+    return order.delivery_token if isinstance(order, EsimOrder) else None
+
+
+def parted(program: Program[PaidOrder]) -> Program[PaidOrder]:
+    """Takes the secrets out of an order that was paid, when it is of an eSIM."""
+    paid = yield from program
+    if paid.order.kind != "esim":
+        return paid
+    # What a call of the same purchase at the same time is given stays whole.
+    order = copy.deepcopy(paid.order)
+    credentials, token = order.credentials, order.delivery.token if order.delivery else None
+    order.credentials = None
+    if order.delivery:
+        order.delivery.clear_field("token")
+    return EsimOrder(
+        order, paid.idempotency_key, paid.replayed, paid.receipt, paid.request_id,
+        Secret(token) if token else None, Secret(credentials) if credentials else None,
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Everything that is neither bought nor paid, and that both clients have the same words."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import re
+from typing import Any
+
+import pytest
+from conftest import CountingSigner, Dev, Side
+
+import roamcard
+from roamcard import EthAccountSigner, NotFoundError, RoamcardError, Secret, UnauthorizedError
+from roamcard.aio import AsyncRoamcard
+from roamcard.client import Roamcard
+
+GROUPS = ("discovery", "quote", "plans", "cards", "esim", "orders", "auth", "admin")
+
+
+def words_of(thing: Any) -> dict[str, tuple[str, str | None]]:
+    """The public members with their parameters and documentation."""
+    members = {name: m for name, m in inspect.getmembers(type(thing)) if not name.startswith("_") and callable(m)}
+    return {name: (re.sub(r"\) -> .*", ")", str(inspect.signature(m))), m.__doc__) for name, m in members.items()}
+
+
+def test_both_clients_have_the_same_words() -> None:
+    signer = roamcard.OutsideWallet("0x" + "1" * 40)
+    policy = roamcard.Policy("human_approval")
+    one, other = Roamcard("http://127.0.0.1:9", signer, policy), AsyncRoamcard("http://127.0.0.1:9", signer, policy)
+    for group in GROUPS:
+        words = words_of(getattr(one, group))
+        assert words == words_of(getattr(other, group)) and words
+    assert set(words_of(one)) == set(words_of(other))
+    assert str(inspect.signature(Roamcard)).replace("SyncClient", "Client") == str(inspect.signature(AsyncRoamcard))
+    assert set(roamcard.__all__) <= set(dir(roamcard))
+
+
+def test_what_the_service_publishes_is_read(dev: Dev, side: Side) -> None:
+    client = side.client(CountingSigner(dev.wallet()))
+    assert client.discovery.agent()["contractVersion"] == 1
+    assert client.discovery.config().network.pay_to == dev.pay_to
+    assert [type(getattr(client.discovery, name)()).__name__ for name in ("card", "topup", "esim")] == [
+        "GetCardDiscoveryResponse", "GetTopupDiscoveryResponse", "GetEsimDiscoveryResponse",
+    ]  # fmt: skip
+    prices = [int(plan.amount) for plan in client.plans.list(country_code="JP")]
+    assert len(prices) > 1 and prices == sorted(prices)
+    assert [q.quote.amount for q in (client.quote.card(), client.quote.topup(3000))] == [25_000_000, 30_000_000]
+    assert client.quote.esim().quote.operation == "/api/esim/purchase"
+
+
+def test_orders_that_are_paid_later_are_listed_page_by_page(dev: Dev, side: Side) -> None:
+    client = side.client(CountingSigner(dev.wallet()))
+    plans = list(client.plans.list())
+    # One more than a page holds.
+    opened = [client.esim.open_order(plan.plan_id).order_id for plan in (plans * 51)[:51]]
+    listed = [order.order_id for order in client.orders.list(active=True)]
+    assert listed == opened[::-1]
+    assert client.orders.get(opened[0]).amount_usd_cents == plans[0].price_usd_cents
+    with pytest.raises(NotFoundError):
+        client.orders.get("ord_none")
+
+
+def test_the_raw_answers_and_the_log_name_the_request(dev: Dev, side: Side, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "roamcard.test")
+    client = side.client(CountingSigner(dev.wallet()), logger=logging.getLogger("roamcard.test"))
+    with client.with_raw_response() as raw:
+        cards = client.cards.list()
+    assert (cards, raw.last.method, raw.last.status) == ([], "cards.list_cards", 200)
+    assert "no-store" in raw.last.headers["cache-control"]
+    assert [r.method for r in raw] == ["auth.create_challenge", "auth.verify_challenge", "cards.list_cards"]
+    assert len({r.request_id for r in raw}) == 3
+    # The token of a session is in none of them.
+    assert raw[1].message is None
+    with client.with_raw_response() as raw, pytest.raises(NotFoundError) as failure:
+        client.cards.balance("00000000-0000-4000-8000-000000000000")
+    assert (raw.last.status, raw.last.request_id) == (404, failure.value.request_id)
+    with client.with_raw_response() as raw:
+        client.discovery.agent()
+    assert (raw.last.method, raw.last.status) == ("GET /api/agent", 200)
+    client.discovery.config()
+    assert len(raw) == 1
+    assert "cards.get_card_balance answered 404 in" in caplog.text and failure.value.request_id in caplog.text
+    assert "Bearer" not in caplog.text
+
+
+def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
+    buyer = side.client(CountingSigner(dev.wallet()))
+    order = buyer.cards.purchase()
+    buyer.cards.wait_until_active(order, interval=0.2)
+
+    client = side.client(EthAccountSigner(dev.operator_wallet), operator_token=Secret(dev.operator_token))
+    jobs = list(client.admin.fee_jobs())
+    job = next(j for j in jobs if j.order_id == order.order_id)
+    assert client.admin.reconcile_fee_job(job.id).id == job.id
+    assert all(j.status == "succeeded" for j in client.admin.fee_jobs(status="succeeded"))
+    with pytest.raises(roamcard.ConflictError, match="provider_failure_unconfirmed"):
+        client.admin.retry_fee_job(job.id, "it did not fail")
+    with pytest.raises(NotFoundError):
+        client.admin.reconcile_fee_job("00000000-0000-4000-8000-000000000000")
+    assert client.admin.reconcile().at == client.admin.reconciliation().at or client.admin.reconciliation().at is not None
+    assert client.admin.inspect_order(order.order_id).order.order_id == order.order_id
+    assert order.order_id in [o.order_id for o in client.admin.orders(status="fulfilled")]
+    with pytest.raises(roamcard.ConflictError, match="order_not_in_review"):
+        client.admin.decide_order(order.order_id, "refund", "a test")
+    assert {s.product for s in client.admin.switches()} == {"card_issue", "card_topup", "esim"}
+    assert client.admin.set_switch("card_topup", False, "it was open").paused is False
+    assert client.admin.challenge_retention().retention_seconds > 0
+    assert client.admin.prune_challenges().remaining is not None
+    assert client.admin.activity(days=1).days == 1
+    assert client.admin.prune_activity().deleted is not None
+
+    with pytest.raises(RoamcardError, match="operator_token"):
+        list(buyer.admin.fee_jobs())
+    with pytest.raises(UnauthorizedError):
+        list(side.client(CountingSigner(dev.wallet()), operator_token="wrong").admin.fee_jobs())
