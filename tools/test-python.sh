@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Checks and tests the Python client: types, the package it becomes, and every test against one development server.
+# Checks and tests the Python client: lint, types, the package it becomes, and every test against one development server, which
+# ROAMCARD_READY names when it runs already.
 set -euo pipefail
 cd "$(dirname "$0")/../clients/python"
 ./setup.sh
+.venv/bin/ruff check --quiet src examples tests
 .venv/bin/mypy
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT
 .venv/bin/hatchling build --target wheel --directory "$wheel" >/dev/null
 .venv/bin/python -m zipfile -l "$wheel"/roamcard-*.whl | grep roamcard/_gen/roamcard/v1/card_pb.py >/dev/null
 # Most of a test is waiting for the server: two at a time share it.
-.venv/bin/pytest -q -n 2
+.venv/bin/pytest -q -n 2 --dist worksteal
