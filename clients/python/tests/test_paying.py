@@ -182,7 +182,7 @@ def test_a_cancelled_purchase_goes_on_to_its_end_and_is_paid_once(dev: Dev, prox
 def test_a_watch_that_is_cancelled_leaves_nothing_behind(dev: Dev, proxy: Proxy) -> None:
     async def watched() -> set[asyncio.Task[Any]]:
         async with AsyncRoamcard(proxy.base_url, CountingSigner(dev.wallet()), AUTONOMOUS, origin=dev.base_url) as client:
-            order = await client.cards.open_order()
+            order = await client.orders.open_card()
 
             async def follow() -> None:
                 async for update in client.orders.watch(order):
@@ -219,7 +219,7 @@ def test_the_interceptors_pay_once(dev: Dev, proxy: Proxy) -> None:
 
     other = dev.wallet()
     payer = Roamcard(proxy.base_url, CountingSigner(other), AUTONOMOUS, origin=dev.base_url)
-    order = payer.cards.open_order()
+    order = payer.orders.open_card()
     orders = OrderServiceClientSync(proxy.base_url, interceptors=[payer.interceptor()])
     paid = orders.pay_order(PayOrderRequest(order_id=order.order_id)).order
     assert paid is not None and paid.order_id == order.order_id

@@ -129,7 +129,7 @@ def test_esim_late(dev: Dev, side: Side, moved: Moved) -> None:
     assert bought.credentials is None and bought.delivery_token is not None and bought.status != "fulfilled"
     with pytest.raises(Exception, match="order_not_fulfilled"):
         client.esim.install(bought, PagePresenter(open_page))
-    assert client.esim.wait_until_delivered(bought, interval=0.5, timeout=60).status == "fulfilled"
+    assert client.orders.wait_until_fulfilled(bought, interval=0.5, timeout=60).status == "fulfilled"
     assert client.esim.status(bought).delivery.status == "fulfilled"
     assert client.esim.install(bought, PagePresenter(open_page)).presented
     paid_once(dev, account, moved, int(plan.amount))
@@ -139,7 +139,7 @@ def test_pay_order(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     account = dev.wallet()
     signer = CountingSigner(account)
     client = side.client(signer)
-    order = client.cards.open_order(idempotency_key=new_key())
+    order = client.orders.open_card(idempotency_key=new_key())
     assert (order.status, order.payable_url) == ("payment_required", f"{dev.base_url}/pay/{order.order_id}")
     with pytest.raises(TermsMismatchError):
         client.orders.pay(f"https://elsewhere.example/pay/{order.order_id}")
@@ -291,7 +291,7 @@ def test_wrong_terms(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     proxy.inject({"on": "unpaid", "terms": {"amount": str(int(cheapest.amount) + 10_000)}})
     with pytest.raises(TermsMismatchError):
         client.esim.purchase(cheapest.plan_id)
-    order = client.cards.open_order()
+    order = client.orders.open_card()
     for terms in ({"amount": "25000001"}, {"resource": "https://elsewhere.example/pay/1"}):
         proxy.inject({"on": "/roamcard.v1.OrderService/PayOrder", "terms": terms})
         with pytest.raises(TermsMismatchError):
@@ -437,7 +437,7 @@ def test_sign_in(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     urllib.request.urlopen(logout, timeout=10).close()
     assert side.at_once(*[client.cards.list] * 3) == [[], [], []]
     assert sign_ins() == 2
-    assert client.auth.session().wallet.lower() == account.address.lower()
+    assert client.auth.sign_in().wallet.lower() == account.address.lower()
     client.auth.sign_out()
     client.auth.sign_in()
     assert sign_ins() == 3

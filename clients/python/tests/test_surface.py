@@ -53,7 +53,7 @@ def test_orders_that_are_paid_later_are_listed_page_by_page(dev: Dev, side: Side
     client = side.client(CountingSigner(dev.wallet()))
     plans = list(client.plans.list())
     # One more than a page holds.
-    opened = [client.esim.open_order(plan.plan_id).order_id for plan in (plans * 51)[:51]]
+    opened = [client.orders.open_esim(plan.plan_id).order_id for plan in (plans * 51)[:51]]
     listed = [order.order_id for order in client.orders.list(active=True)]
     assert listed == opened[::-1]
     assert client.orders.get(opened[0]).amount_usd_cents == plans[0].price_usd_cents
@@ -99,6 +99,9 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
     with pytest.raises(NotFoundError):
         client.admin.reconcile_fee_job("00000000-0000-4000-8000-000000000000")
     assert client.admin.reconcile().at == client.admin.reconciliation().at or client.admin.reconciliation().at is not None
+    assert all(t.status == "open" for t in client.admin.transfers(status="open"))
+    with pytest.raises(NotFoundError, match="transfer_not_found"):
+        client.admin.resolve_transfer("0x" + "0" * 64, 0, "known", "a test")
     assert client.admin.inspect_order(order.order_id).order.order_id == order.order_id
     assert order.order_id in [o.order_id for o in client.admin.orders(status="fulfilled")]
     with pytest.raises(roamcard.ConflictError, match="order_not_in_review"):

@@ -17,14 +17,17 @@ from ._gen.roamcard.v1.operator_pb import (
     ListFeeJobsRequest,
     ListOrderQueueRequest,
     ListSwitchesRequest,
+    ListTransfersRequest,
     PruneChallengesRequest,
     PruneChallengesResponse,
     QueuedOrder,
     ReconcileFeeJobRequest,
     ReconcileRequest,
     Reconciliation,
+    ResolveTransferRequest,
     RetryFeeJobRequest,
     SetSwitchRequest,
+    StrayTransfer,
     Switch,
 )
 from .calls import owned, present
@@ -55,6 +58,24 @@ class Admin(_Group):
     def reconciliation(self) -> Reconciliation:
         """Reads what the last comparison of the books found."""
         return present(Reconciliation, self._engine.run(self._core.operated("get_reconciliation", GetReconciliationRequest())).report)
+
+    def transfers(self, *, status: Literal["open", "resolved"] | None = None) -> Iterator[StrayTransfer]:
+        """Lists the transfers to the payee that belong to no order, newest first: open ones, or those in another status."""
+        return self._engine.each(self._core.pages("list_transfers", "transfers", ListTransfersRequest(status=status)))
+
+    def resolve_transfer(
+        self,
+        transaction: str,
+        log_index: int,
+        resolution: Literal["refunded_by_hand", "donation", "known"],
+        reason: str,
+        *,
+        idempotency_key: str | None = None,
+    ) -> StrayTransfer:
+        """Says what has become of such a transfer, for good. No money moves. The same key resolves it once."""
+        request = ResolveTransferRequest(transaction=transaction, log_index=log_index, resolution=resolution, reason=reason)
+        answer = self._engine.run(self._core.operated("resolve_transfer", request, idempotency_key or new_key()))
+        return present(StrayTransfer, answer.transfer)
 
     def orders(self, *, status: str | None = None) -> Iterator[QueuedOrder]:
         """Lists orders, newest first: those that wait for an operator, or those in another status."""

@@ -23,8 +23,7 @@ from .core import Core
 from .engine import Engine
 from .policy import Quoted
 from .presenters import EsimPresenter, Presented, Presenter, Where, presenter_of
-from .programs import Authorize, Program
-from .results import EsimOrder, PaidOrder, id_of, no_card, no_esim
+from .results import EsimOrder, PaidOrder, id_of, no_card, unfulfilled
 from .secret import Secret
 
 
@@ -114,10 +113,6 @@ class Cards(_Group):
         """Tops the wallet's card up by 25.00 to 250.00, of which a fee of 2 % is kept. Otherwise like purchase."""
         return self._engine.once(*self._core.top_up(amount_usd_cents, idempotency_key))
 
-    def open_order(self, *, idempotency_key: str | None = None) -> Order:
-        """Opens an order for a card that is paid later, see orders.pay. Without a key the wallet's open order comes back."""
-        return self._engine.run(self._core.open_card_order(idempotency_key))
-
     def wait_until_active(
         self, order: Order | PaidOrder | str, *, timeout: float = 120, interval: float = 2, on_update: Callable[[Order], None] | None = None
     ) -> Card:
@@ -155,27 +150,9 @@ class Esim(_Group):
     def purchase(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> EsimOrder:
         """Buys an eSIM: a plan at its published price, or the cheapest that can be had, at any price within the caps.
 
-        It is often there with the answer; otherwise see wait_until_delivered. Otherwise like cards.purchase.
+        It is often there with the answer; otherwise see orders.wait_until_fulfilled. Otherwise like cards.purchase.
         """
         return cast(EsimOrder, self._engine.once(*self._core.buy_esim(plan_id, idempotency_key)))
-
-    def open_order(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> Order:
-        """Opens an order for an eSIM that is paid later, see orders.pay. Its price stays."""
-        return self._engine.run(self._core.open_esim_order(plan_id, idempotency_key))
-
-    def wait_until_delivered(
-        self, order: Order | PaidOrder | str, *, timeout: float = 300, interval: float = 2, on_update: Callable[[Order], None] | None = None
-    ) -> Order:
-        """Waits until the eSIM of an order can be installed, and returns the order.
-
-        It raises when no eSIM comes of the order by itself, or not in time; the order goes on all the same.
-        """
-        for update in self._engine.each(self._core.watch(order, interval, timeout)):
-            if on_update:
-                on_update(update)
-            if update.delivery is not None and update.delivery.status == "fulfilled":
-                return cast(Order, update)
-        raise no_esim(id_of(order))
 
     def status(self, order: Order | PaidOrder | str, *, delivery_token: Secret[str] | None = None) -> Order:
         """Reads an eSIM order, without its secrets, by the delivery token or the wallet's session."""
@@ -191,9 +168,17 @@ class Esim(_Group):
 class Orders(_Group):
     """The wallet's orders."""
 
-    def create(self, amount_usd_cents: int | None = None, *, resource: str | None = None, idempotency_key: str | None = None) -> Order:
+    def open_card(self, *, idempotency_key: str | None = None) -> Order:
+        """Opens an order for a card that is paid later, see pay. Without a key the wallet's open order comes back."""
+        return self._engine.run(self._core.open_card_order(idempotency_key))
+
+    def open_top_up(self, amount_usd_cents: int | None = None, *, resource: str | None = None, idempotency_key: str | None = None) -> Order:
         """Opens an order that funds the wallet's card and is paid later, see pay; of 25.00 when no amount is named."""
         return self._engine.run(self._core.open_order(amount_usd_cents, resource, idempotency_key))
+
+    def open_esim(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> Order:
+        """Opens an order for an eSIM that is paid later, see pay. Its price stays."""
+        return self._engine.run(self._core.open_esim_order(plan_id, idempotency_key))
 
     def pay(self, order: Order | str) -> PaidOrder:
         """Pays an order that was made first, named by itself, its id or its payable_url. It is safe to repeat."""
@@ -211,6 +196,20 @@ class Orders(_Group):
         """
         return self._engine.each(self._core.watch(order, interval, timeout))
 
+    def wait_until_fulfilled(
+        self, order: Order | PaidOrder | str, *, timeout: float = 300, interval: float = 2, on_update: Callable[[Order], None] | None = None
+    ) -> Order:
+        """Waits until what was ordered is there, and returns the order.
+
+        It raises when it does not come by itself, or not in time; the order goes on all the same.
+        """
+        for update in self._engine.each(self._core.watch(order, interval, timeout)):
+            if on_update:
+                on_update(update)
+            if update.status == "fulfilled":
+                return cast(Order, update)
+        raise unfulfilled(id_of(order))
+
     def list(self, *, active: bool = False) -> Iterator[Order]:
         """Reads the wallet's orders, newest first, page by page as they are taken."""
         return self._engine.each(self._core.orders(active))
@@ -219,18 +218,10 @@ class Orders(_Group):
 class Auth(_Group):
     """The wallet's session. It is made by itself when something needs it."""
 
-    def sign_in(self) -> None:
-        """Signs in, unless there is a session."""
-        self._engine.run(_authorized())
-
-    def session(self) -> GetSessionResponse:
-        """Reads the session: the wallet, its scopes and its end."""
+    def sign_in(self) -> GetSessionResponse:
+        """Signs in, unless there is a session, and says whose it is, what it may do and until when."""
         return self._engine.run(self._core.session())
 
     def sign_out(self) -> None:
         """Ends the session at the service."""
         self._engine.run(self._core.sign_out())
-
-
-def _authorized() -> Program[None]:
-    yield Authorize()

@@ -47,7 +47,7 @@ class EsimOrder(PaidOrder):
     delivery_token: Secret[str] | None
     """Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as well."""
     credentials: Secret[EsimCredentials] | None
-    """The eSIM itself, when it was ready in time: otherwise see esim.wait_until_delivered and esim.install."""
+    """The eSIM itself, when it was ready in time: otherwise see orders.wait_until_fulfilled and esim.install."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ def no_card(order_id: str) -> RoamcardError:
     return RoamcardError(f"no card comes of order {order_id} by itself, or not in time; look at its status")
 
 
-def no_esim(order_id: str) -> RoamcardError:
-    """The error of waiting for an eSIM that does not come."""
-    return RoamcardError(f"no eSIM comes of order {order_id} by itself, or not in time; look at its status")
+def unfulfilled(order_id: str) -> RoamcardError:
+    """The error of waiting for what does not come."""
+    return RoamcardError(f"order {order_id} is not fulfilled by itself, or not in time; look at its status")
 
 
 def token_of(order: Order | PaidOrder | str) -> Secret[str] | None:
