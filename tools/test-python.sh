@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../clients/python"
 ./setup.sh
 .venv/bin/ruff check --quiet src examples tests
+.venv/bin/ruff format --quiet --check src examples tests
 .venv/bin/mypy
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT

@@ -32,10 +32,10 @@ from ._gen.roamcard.v1.operator_pb import (
 )
 from .calls import owned, present
 from .core import new_key
-from .groups import _Group
+from .groups import Group
 
 
-class Admin(_Group):
+class Admin(Group):
     """What operators do. It needs an operator_token; activity needs a wallet whose sessions have that scope instead."""
 
     def fee_jobs(self, *, status: Literal["queued", "processing", "succeeded", "failed", "operator_review"] | None = None) -> Iterator[FeeJob]:

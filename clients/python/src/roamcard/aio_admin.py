@@ -30,12 +30,12 @@ from ._gen.roamcard.v1.operator_pb import (
     StrayTransfer,
     Switch,
 )
-from .aio_groups import _Group
+from .aio_groups import Group
 from .calls import owned, present
 from .core import new_key
 
 
-class AsyncAdmin(_Group):
+class AsyncAdmin(Group):
     """What operators do. It needs an operator_token; activity needs a wallet whose sessions have that scope instead."""
 
     def fee_jobs(self, *, status: Literal["queued", "processing", "succeeded", "failed", "operator_review"] | None = None) -> AsyncIterator[FeeJob]:

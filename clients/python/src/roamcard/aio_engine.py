@@ -165,9 +165,7 @@ class AsyncEngine:
 
     async def _follow(self, follow: Follow) -> AsyncIterator[WatchOrderResponse]:
         headers = {"authorization": await self._authorize(None)}
-        answers: AsyncIterator[WatchOrderResponse] = self._clients["orders"].watch_order(
-            follow.request, headers=headers, timeout_ms=follow.limit_ms
-        )
+        answers: AsyncIterator[WatchOrderResponse] = self._clients["orders"].watch_order(follow.request, headers=headers, timeout_ms=follow.limit_ms)
         return answers
 
     async def _authorize(self, stale: str | None) -> str:

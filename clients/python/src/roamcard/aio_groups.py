@@ -38,7 +38,9 @@ class AsyncCardOrder(PaidOrder):
         return await self._cards.wait_until_active(self, timeout=timeout, interval=interval, on_update=on_update)
 
 
-class _Group:
+class Group:
+    """Words about one thing, and what carries them out."""
+
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
@@ -47,7 +49,7 @@ class _Group:
         return self._engine.core
 
 
-class AsyncDiscovery(_Group):
+class AsyncDiscovery(Group):
     """What the service publishes about itself."""
 
     async def agent(self) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class AsyncDiscovery(_Group):
         return cast(GetEsimDiscoveryResponse, answer.message)
 
 
-class AsyncQuotes(_Group):
+class AsyncQuotes(Group):
     """What things cost now, and what the policy says of it. Nothing is signed."""
 
     async def card(self) -> Quoted:
@@ -90,7 +92,7 @@ class AsyncQuotes(_Group):
         return await self._engine.run(self._core.quote_esim(plan_id))
 
 
-class AsyncPlans(_Group):
+class AsyncPlans(Group):
     """The eSIM plans."""
 
     def list(self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None) -> AsyncIterator[EsimPlan]:
@@ -98,7 +100,7 @@ class AsyncPlans(_Group):
         return self._engine.each(self._core.plans(country_code, type))
 
 
-class AsyncCards(_Group):
+class AsyncCards(Group):
     """The wallet's card."""
 
     async def purchase(self, *, idempotency_key: str | None = None) -> AsyncCardOrder:
@@ -144,7 +146,7 @@ class AsyncCards(_Group):
         return await self._engine.run(self._core.cards())
 
 
-class AsyncEsim(_Group):
+class AsyncEsim(Group):
     """Travel eSIMs."""
 
     async def purchase(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> EsimOrder:
@@ -165,7 +167,7 @@ class AsyncEsim(_Group):
         return await self._engine.run(self._core.install_esim(order, presenter_of(present), delivery_token))
 
 
-class AsyncOrders(_Group):
+class AsyncOrders(Group):
     """The wallet's orders."""
 
     async def open_card(self, *, idempotency_key: str | None = None) -> Order:
@@ -215,7 +217,7 @@ class AsyncOrders(_Group):
         return self._engine.each(self._core.orders(active))
 
 
-class AsyncAuth(_Group):
+class AsyncAuth(Group):
     """The wallet's session. It is made by itself when something needs it."""
 
     async def sign_in(self) -> GetSessionResponse:

@@ -21,7 +21,6 @@ _PATIENCE = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The pauses between looks that a wait does not fail with."""
 
 
-
 def called(service: str, method: str, request: Message[Any], headers: Mapping[str, str] | None = None) -> Program[Answer]:
     """Calls a method."""
     try:

@@ -113,9 +113,7 @@ class PayingInterceptor:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def intercept_unary_sync(
-        self, call_next: Callable[[Any, RequestContext[Any, Any]], Any], request: Any, ctx: RequestContext[Any, Any]
-    ) -> Any:
+    def intercept_unary_sync(self, call_next: Callable[[Any, RequestContext[Any, Any]], Any], request: Any, ctx: RequestContext[Any, Any]) -> Any:
         """Implements UnaryInterceptorSync."""
         core, name = self._engine.core, f"{ctx.method.service_name}/{ctx.method.name}"
         if name not in PAID_METHODS or SIGNATURE_HEADER in ctx.request_headers:

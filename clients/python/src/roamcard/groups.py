@@ -38,7 +38,9 @@ class CardOrder(PaidOrder):
         return self._cards.wait_until_active(self, timeout=timeout, interval=interval, on_update=on_update)
 
 
-class _Group:
+class Group:
+    """Words about one thing, and what carries them out."""
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
@@ -47,7 +49,7 @@ class _Group:
         return self._engine.core
 
 
-class Discovery(_Group):
+class Discovery(Group):
     """What the service publishes about itself."""
 
     def agent(self) -> dict[str, Any]:
@@ -74,7 +76,7 @@ class Discovery(_Group):
         return cast(GetEsimDiscoveryResponse, answer.message)
 
 
-class Quotes(_Group):
+class Quotes(Group):
     """What things cost now, and what the policy says of it. Nothing is signed."""
 
     def card(self) -> Quoted:
@@ -90,7 +92,7 @@ class Quotes(_Group):
         return self._engine.run(self._core.quote_esim(plan_id))
 
 
-class Plans(_Group):
+class Plans(Group):
     """The eSIM plans."""
 
     def list(self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None) -> Iterator[EsimPlan]:
@@ -98,7 +100,7 @@ class Plans(_Group):
         return self._engine.each(self._core.plans(country_code, type))
 
 
-class Cards(_Group):
+class Cards(Group):
     """The wallet's card."""
 
     def purchase(self, *, idempotency_key: str | None = None) -> CardOrder:
@@ -144,7 +146,7 @@ class Cards(_Group):
         return self._engine.run(self._core.cards())
 
 
-class Esim(_Group):
+class Esim(Group):
     """Travel eSIMs."""
 
     def purchase(self, plan_id: str | None = None, *, idempotency_key: str | None = None) -> EsimOrder:
@@ -165,7 +167,7 @@ class Esim(_Group):
         return self._engine.run(self._core.install_esim(order, presenter_of(present), delivery_token))
 
 
-class Orders(_Group):
+class Orders(Group):
     """The wallet's orders."""
 
     def open_card(self, *, idempotency_key: str | None = None) -> Order:
@@ -215,7 +217,7 @@ class Orders(_Group):
         return self._engine.each(self._core.orders(active))
 
 
-class Auth(_Group):
+class Auth(Group):
     """The wallet's session. It is made by itself when something needs it."""
 
     def sign_in(self) -> GetSessionResponse:

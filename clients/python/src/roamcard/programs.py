@@ -158,4 +158,3 @@ def serving(program: Program[T], send: Callable[[str | None], Program[Any]]) -> 
     except StopIteration as end:
         result: T = end.value
         return result
-
