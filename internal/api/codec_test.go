@@ -53,11 +53,15 @@ func problemOf(t *testing.T, err error) *roamcardv1.Problem {
 	if !asConnect(err, &connectErr) {
 		t.Fatalf("%v is not a connect error", err)
 	}
-	problem := problemDetail(connectErr)
-	if problem == nil {
-		t.Fatalf("%v has no problem", err)
+	for _, detail := range connectErr.Details() {
+		if value, err := detail.Value(); err == nil {
+			if problem, ok := value.(*roamcardv1.Problem); ok {
+				return problem
+			}
+		}
 	}
-	return problem
+	t.Fatalf("%v has no problem", err)
+	return nil
 }
 
 func asConnect(err error, target **connect.Error) bool {

@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"connectrpc.com/connect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
 type (
 	previewKey  struct{}
 	resourceKey struct{}
-	statusKey   struct{}
+	refusalKey  struct{}
 )
 
 // WithPreview marks a call that came with no body at all and no payment, to see what a paid method
@@ -50,22 +52,31 @@ func Resource(ctx context.Context) string {
 	return resource
 }
 
-// Status holds the HTTP status that a failed call is to have on the Connect protocol, which by
-// itself knows no 402 and no 409 for a failed precondition. It travels beside the error and not in
-// the error's metadata, which would show on gRPC. It belongs to one request.
-type Status struct{ code int }
-
-// Code is the status, or 0 when none was set.
-func (s *Status) Code() int { return s.code }
-
-// WithStatus gives the calls below ctx a place to leave their status.
-func WithStatus(ctx context.Context, status *Status) context.Context {
-	return context.WithValue(ctx, statusKey{}, status)
+// Refusal is where a failed call leaves its problem for the face that answers: the edge takes the HTTP
+// status from it, for Connect by itself knows no 402 and no 409 for a failed precondition, and REST the
+// whole document. It travels beside the error and not in the error's metadata, which would show on gRPC.
+// It belongs to one request.
+type Refusal struct {
+	// Shown says that the face writes the problem itself: the error goes without it.
+	Shown   bool
+	problem *roamcardv1.Problem
 }
 
-// SetStatus leaves the HTTP status of a failed call for the edge; without a place it does nothing.
-func SetStatus(ctx context.Context, code int) {
-	if status, ok := ctx.Value(statusKey{}).(*Status); ok {
-		status.code = code
+// Problem is what the call has left, or nil.
+func (r *Refusal) Problem() *roamcardv1.Problem { return r.problem }
+
+// WithRefusal gives the calls below ctx a place to leave their problem.
+func WithRefusal(ctx context.Context, r *Refusal) context.Context {
+	return context.WithValue(ctx, refusalKey{}, r)
+}
+
+// leave hands the problem of a failed call to the face, and says whether the face shows it; without a
+// place it does nothing.
+func leave(ctx context.Context, problem *roamcardv1.Problem) (shown bool) {
+	r, ok := ctx.Value(refusalKey{}).(*Refusal)
+	if !ok {
+		return false
 	}
+	r.problem = problem
+	return r.Shown
 }

@@ -8,6 +8,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
@@ -37,11 +38,12 @@ func TestTheContextCarriesWhatTheFaceKnows(t *testing.T) {
 	if IsPreview(ctx) || Resource(ctx) != "" {
 		t.Error("an empty context knows something")
 	}
-	SetStatus(ctx, 402) // without a place it is dropped
-	var status Status
-	ctx = WithStatus(WithResource(WithPreview(ctx), "/pay/1?x=2"), &status)
-	SetStatus(ctx, 402)
-	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || status.Code() != 402 {
-		t.Errorf("preview %v, resource %q, status %d", IsPreview(ctx), Resource(ctx), status.Code())
+	if leave(ctx, &roamcardv1.Problem{Status: 402}) {
+		t.Error("a problem is shown by nobody")
+	}
+	refusal := Refusal{Shown: true}
+	ctx = WithRefusal(WithResource(WithPreview(ctx), "/pay/1?x=2"), &refusal)
+	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || !leave(ctx, &roamcardv1.Problem{Status: 402}) || refusal.Problem().GetStatus() != 402 {
+		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), refusal.Problem())
 	}
 }

@@ -40,25 +40,27 @@ func Errors() connect.UnaryInterceptorFunc {
 
 // ToConnect is the one place that knows Connect codes: it turns an error into the *connect.Error
 // that the caller may see, with a Problem detail and the headers that the error carries (any error
-// of the chain with a method Headers() http.Header), and leaves the HTTP status for the edge. What
-// is not a fault is ours and shows as internal; Cause still finds it.
+// of the chain with a method Headers() http.Header), and leaves the problem for the face, see Refusal.
+// What is not a fault is ours and shows as internal; Cause still finds it.
 func ToConnect(ctx context.Context, err error) *connect.Error { return toConnect(ctx, err, nil) }
 
 func toConnect(ctx context.Context, err error, message protoreflect.MessageDescriptor) *connect.Error {
 	if err == nil {
 		return nil
 	}
-	var already *connect.Error
-	if errors.As(err, &already) {
-		if problem := problemDetail(already); problem != nil {
-			SetStatus(ctx, int(problem.GetStatus()))
+	if already, ok := errors.AsType[*connect.Error](err); ok {
+		if problem := problemIn(already); problem != nil {
+			leave(ctx, problem)
 			return already
 		}
 	}
 	f, code := asFault(err, message)
-	shown := connect.NewError(code, &shownError{text: sentence(f), cause: err})
-	if detail, detailErr := connect.NewErrorDetail(ProblemOf(ctx, f)); detailErr == nil {
-		shown.AddDetail(detail)
+	problem := ProblemOf(ctx, f)
+	shown := connect.NewError(code, &shownError{problem: problem, cause: err})
+	if !leave(ctx, problem) {
+		if detail, detailErr := connect.NewErrorDetail(problem); detailErr == nil {
+			shown.AddDetail(detail)
+		}
 	}
 	if f.RetryAfter > 0 {
 		shown.Meta().Set("Retry-After", RetryAfterSeconds(f.RetryAfter))
@@ -73,7 +75,6 @@ func toConnect(ctx context.Context, err error, message protoreflect.MessageDescr
 			}
 		}
 	}
-	SetStatus(ctx, f.Status)
 	return shown
 }
 
@@ -85,13 +86,21 @@ func Cause(err error) error {
 	return err
 }
 
-// shownError shows the caller's sentence and keeps the cause.
-type shownError struct {
-	text  string
-	cause error
+// problemIn is the problem of an error made by ToConnect, or nil.
+func problemIn(err error) *roamcardv1.Problem {
+	if shown, ok := errors.AsType[*shownError](err); ok {
+		return shown.problem
+	}
+	return nil
 }
 
-func (e *shownError) Error() string { return e.text }
+// shownError shows the caller's sentence and keeps the cause.
+type shownError struct {
+	problem *roamcardv1.Problem
+	cause   error
+}
+
+func (e *shownError) Error() string { return e.problem.GetDetail() }
 
 func (e *shownError) Unwrap() error { return e.cause }
 
@@ -273,25 +282,17 @@ func below(name string, message protoreflect.MessageDescriptor) protoreflect.Mes
 	}
 }
 
-func problemDetail(err *connect.Error) *roamcardv1.Problem {
-	return detailOf[*roamcardv1.Problem](err)
-}
-
 func violationsDetail(err *connect.Error) *validate.Violations {
-	return detailOf[*validate.Violations](err)
-}
-
-func detailOf[M proto.Message](err *connect.Error) (none M) {
 	for _, detail := range err.Details() {
 		value, valueErr := detail.Value()
 		if valueErr != nil {
 			continue
 		}
-		if found, ok := value.(M); ok {
+		if found, ok := value.(*validate.Violations); ok {
 			return found
 		}
 	}
-	return none
+	return nil
 }
 
 func wireFields(fields []fault.Field) []*roamcardv1.FieldProblem {

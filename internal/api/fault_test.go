@@ -36,11 +36,11 @@ func TestEveryFaultHasItsConnectCode(t *testing.T) {
 		case kind.Status == 409 && kind.Retryable:
 			code = connect.CodeAborted
 		}
-		var status Status
-		err := ToConnect(WithStatus(context.Background(), &status), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
+		var refusal Refusal
+		err := ToConnect(WithRefusal(context.Background(), &refusal), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
 		problem := problemOf(t, err)
-		if err.Code() != code || status.Code() != kind.Status || problem.GetCode() != string(kind.Code) || err.Message() != "why" {
-			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(), status.Code(), err.Message(), problem, code)
+		if err.Code() != code || refusal.Problem().GetStatus() != uint32(kind.Status) || problem.GetCode() != string(kind.Code) || err.Message() != "why" {
+			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(), refusal.Problem().GetStatus(), err.Message(), problem, code)
 		}
 	}
 }
@@ -114,10 +114,10 @@ func TestAFaultWinsOverTheCancellationItWraps(t *testing.T) {
 
 func TestToConnectIsAppliedOnce(t *testing.T) {
 	first := ToConnect(context.Background(), fault.New(fault.CardNotFound, "gone"))
-	var status Status
-	again := ToConnect(WithStatus(context.Background(), &status), fmt.Errorf("outer: %w", first))
-	if again != first || len(again.Details()) != 1 || status.Code() != 404 {
-		t.Errorf("again = %v with %d details, status %d", again, len(again.Details()), status.Code())
+	var refusal Refusal
+	again := ToConnect(WithRefusal(context.Background(), &refusal), fmt.Errorf("outer: %w", first))
+	if again != first || len(again.Details()) != 1 || refusal.Problem().GetStatus() != 404 {
+		t.Errorf("again = %v with %d details, problem %v", again, len(again.Details()), refusal.Problem())
 	}
 	if ToConnect(context.Background(), nil) != nil {
 		t.Error("no error became one")

@@ -1,13 +1,11 @@
 package api
 
 import (
-	"errors"
 	"math"
 	"strings"
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -91,11 +89,7 @@ func TestTheAnswerWithoutACardRangeIsAConflict(t *testing.T) {
 	d.issuer.SetBINs(card.BIN{Prefix: "400000"})
 	ctx, _ := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders))
 	_, err := d.client.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})
-	ce, ok := errors.AsType[*connect.Error](err)
-	if !ok {
-		t.Fatalf("got %v", err)
-	}
-	if p := problemDetail(ce); p.GetCode() != "card_bin_unavailable" || p.GetStatus() != 409 {
+	if p := problemOf(t, err); p.GetCode() != "card_bin_unavailable" || p.GetStatus() != 409 {
 		t.Errorf("problem %v", p)
 	}
 }

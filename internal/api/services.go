@@ -18,6 +18,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -119,21 +120,15 @@ func Log(log *slog.Logger, now func() time.Time) connect.UnaryInterceptorFunc {
 
 // ours says that a failure is the service's own, or that of something it depends on.
 func ours(err error) bool {
-	ce, ok := errors.AsType[*connect.Error](err)
-	if !ok {
-		return true
-	}
-	p := problemDetail(ce)
+	p := problemIn(err)
 	return p == nil || p.GetStatus() >= http.StatusInternalServerError
 }
 
 func problemCode(err error) string {
-	if ce, ok := errors.AsType[*connect.Error](err); ok {
-		if p := problemDetail(ce); p != nil {
-			return p.GetCode()
-		}
+	if p := problemIn(err); p != nil {
+		return p.GetCode()
 	}
-	return "internal"
+	return string(fault.Internal)
 }
 
 // recovered makes a panic an internal error; its value is logged, never shown.

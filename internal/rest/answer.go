@@ -2,7 +2,8 @@ package rest
 
 import (
 	"bytes"
-	"encoding/base64"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,10 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/api"
@@ -48,14 +46,14 @@ func (a *recorded) Write(p []byte) (int, error) {
 }
 
 // send rewrites a Connect answer to REST.
-func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded) {
+func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded, left *roamcardv1.Problem) {
 	for name, values := range answer.Header() {
 		if !ofConnect(name) {
 			w.Header()[name] = values
 		}
 	}
 	if answer.status != http.StatusOK {
-		problem, err := rt.problem(r, answer)
+		problem, err := refusalOf(r.Context(), left, answer.body.Bytes())
 		if err != nil {
 			rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.status, "error", err)
 		}
@@ -119,55 +117,18 @@ func (rt *route) compact(body []byte) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// problem reads the problem out of a Connect error. It always gives one to show; with it comes an
-// error when the answer was not what Connect sends.
-func (rt *route) problem(r *http.Request, answer *recorded) (*roamcardv1.Problem, error) {
-	f, problem, err := readError(answer.body.Bytes(), rt.input)
-	switch {
-	case err != nil:
-		f = fault.New(fault.Internal, "")
-	case problem != nil:
-		return problem, nil
+// refusalOf is what a failed call is answered with: the problem that it left, or, of an error that Connect
+// made before or beside our handlers, the fault of its code. With what is to be shown comes an error when
+// the answer is none that Connect sends.
+func refusalOf(ctx context.Context, left *roamcardv1.Problem, body []byte) (*roamcardv1.Problem, error) {
+	if left != nil {
+		return left, nil
 	}
-	return api.ProblemOf(r.Context(), f), err
+	var wire struct{ Code connect.Code }
+	if err := json.Unmarshal(body, &wire); err != nil || wire.Code == 0 {
+		return api.ProblemOf(ctx, fault.New(fault.Internal, "")), fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
+	}
+	return api.ProblemOf(ctx, api.FaultOfCode(wire.Code)), nil
 }
 
-// readError finds the most telling thing in a Connect error: our problem, else the rules that were
-// broken, else the code.
-func readError(body []byte, input protoreflect.MessageDescriptor) (*fault.Fault, *roamcardv1.Problem, error) {
-	var wire struct {
-		Code    string
-		Details []struct{ Type, Value string }
-	}
-	if err := json.Unmarshal(body, &wire); err != nil {
-		return nil, nil, fmt.Errorf("read the error: %w", err)
-	}
-	for _, detail := range wire.Details {
-		value, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(detail.Value, "="))
-		if err != nil {
-			return nil, nil, fmt.Errorf("read the detail %s: %w", detail.Type, err)
-		}
-		switch detail.Type {
-		case "roamcard.v1.Problem":
-			var problem roamcardv1.Problem
-			if err := proto.Unmarshal(value, &problem); err != nil {
-				return nil, nil, fmt.Errorf("read the problem: %w", err)
-			}
-			if problem.GetStatus() < 400 || problem.GetStatus() > 599 {
-				return nil, nil, fmt.Errorf("the problem %s has the status %d", problem.GetCode(), problem.GetStatus())
-			}
-			return nil, &problem, nil
-		case "buf.validate.Violations":
-			var violations validate.Violations
-			if err := proto.Unmarshal(value, &violations); err != nil {
-				return nil, nil, fmt.Errorf("read the violations: %w", err)
-			}
-			return api.Malformed(api.ViolationFields(&violations, input)...), nil, nil
-		}
-	}
-	var code connect.Code
-	if err := code.UnmarshalText([]byte(wire.Code)); err != nil {
-		return nil, nil, errors.New("the error has no code")
-	}
-	return api.FaultOfCode(code), nil, nil
-}
+var errNoCode = errors.New("it has no code")

@@ -46,13 +46,14 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Problem(w, r, api.Malformed(fields...))
 		return
 	}
-	ctx := api.WithResource(r.Context(), r.URL.RequestURI())
+	refusal := api.Refusal{Shown: true}
+	ctx := api.WithRefusal(api.WithResource(r.Context(), r.URL.RequestURI()), &refusal)
 	if len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(headerPaymentSignature)) == 0 {
 		ctx = api.WithPreview(ctx)
 	}
 	var answer recorded
 	rt.handler.ServeHTTP(&answer, rt.inner(r.Clone(ctx), document))
-	rt.send(w, r, &answer)
+	rt.send(w, r, &answer, refusal.Problem())
 }
 
 // read takes the body in, within the limits that the method sets.
@@ -103,6 +104,10 @@ func isPlainJSON(h http.Header) bool {
 
 // document joins body, path and query to the JSON form of the method's message.
 func (rt *route) document(r *http.Request, body []byte) ([]byte, []fault.Field) {
+	if rt.body == "*" && len(rt.vars) == 0 && r.URL.RawQuery == "" && len(body) > 0 {
+		// The body is all of it, and the handler's own to check.
+		return body, nil
+	}
 	members, problems := rt.bodyMembers(body)
 	for _, field := range rt.vars {
 		value, problem, ok := api.JSONFromText(field, field.JSONName(), r.PathValue(string(field.Name())))

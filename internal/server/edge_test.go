@@ -268,7 +268,7 @@ func TestOneSpanPerRequestContinuesTheCallersTrace(t *testing.T) {
 
 func TestTheRecorderKeepsWhatWritersCanDo(t *testing.T) {
 	inner := httptest.NewRecorder()
-	w := &statusWriter{ResponseWriter: &recorder{ResponseWriter: inner}, status: nil}
+	w := &statusWriter{ResponseWriter: &recorder{ResponseWriter: inner}}
 	w.Flush()
 	if !inner.Flushed {
 		t.Error("Flush does not reach the connection")

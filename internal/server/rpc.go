@@ -42,12 +42,12 @@ func (s *Server) addService(service Service) error {
 	}))
 }
 
-// withStatus lets a call choose the HTTP status of its failure, see api.Status.
+// withStatus lets a call choose the HTTP status of its failure, see api.Refusal.
 func withStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var status api.Status
-		ctx := api.WithStatus(api.WithResource(r.Context(), r.URL.Path), &status)
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, status: &status}, r.WithContext(ctx))
+		var refusal api.Refusal
+		ctx := api.WithRefusal(api.WithResource(r.Context(), r.URL.Path), &refusal)
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, refusal: &refusal}, r.WithContext(ctx))
 	})
 }
 
@@ -55,12 +55,12 @@ func withStatus(next http.Handler) http.Handler {
 // gRPC-Web answer 200 whatever happened and are left alone.
 type statusWriter struct {
 	http.ResponseWriter
-	status *api.Status
+	refusal *api.Refusal
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(code int) {
-	if chosen := w.status.Code(); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
+	if chosen := int(w.refusal.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
 		code = chosen
 		if code == http.StatusUnauthorized {
 			// Not in the error's metadata, which would make it a trailer on gRPC.
@@ -88,10 +88,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 		rest.Problem(w, r, f)
 		return
 	}
-	var status api.Status
-	err := api.ToConnect(api.WithStatus(r.Context(), &status), f)
+	var refusal api.Refusal
+	err := api.ToConnect(api.WithRefusal(r.Context(), &refusal), f)
 	// A caller that has gone away is no failure of ours.
-	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, status: &status}, r, err)
+	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, refusal: &refusal}, r, err)
 }
 
 func (s *Server) isProcedure(path string) bool {
