@@ -286,6 +286,11 @@ func (g *gate) token() string {
 
 // text reads a string and unescapes it; false when it holds what no text of ours may hold.
 func (g *gate) text(path string) (string, bool) {
+	rest := g.data[g.pos+1:]
+	if end := bytes.IndexAny(rest, "\"\\"); rest[end] == '"' { // nothing to unescape
+		g.pos += end + 2
+		return string(rest[:end]), true
+	}
 	var b strings.Builder
 	sound := true
 	for g.pos++; g.data[g.pos] != '"'; g.pos++ {

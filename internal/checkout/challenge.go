@@ -32,7 +32,13 @@ func (c *Checkout) challenge(p Purchase, o order.Offer, no *payment.Rejection) e
 	if no != nil {
 		return c.demand(p, o, no.Reason, fault.New(fault.PaymentRejected, no.Detail), nil)
 	}
-	return c.demand(p, o, "Payment required", fault.New(fault.PaymentRequired, spendCapNote(o)), nil)
+	unpaid := func() error {
+		return c.demand(p, o, "Payment required", fault.New(fault.PaymentRequired, spendCapNote(o)), nil)
+	}
+	if p.of != nil {
+		return unpaid()
+	}
+	return c.unpaid.remember(c.Now().Unix(), question{p.Kind, p.fingerprint(), p.Resource, o.Price, string(o.Item), o.Description}, unpaid)
 }
 
 // died is the challenge after a claimed payment is proven dead: a new one is safe.

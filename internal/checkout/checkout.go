@@ -171,6 +171,7 @@ type Checkout struct {
 	Config
 	products map[order.Kind]Product
 	quotes   quotes
+	unpaid   challenges
 }
 
 // payableFor is the standard of Config.PayableFor.
@@ -193,7 +194,7 @@ type Purchase struct {
 	Key string
 	// Request is the product's part of the request in canonical JSON: a marshalled struct.
 	Request json.RawMessage
-	// Extensions are what the challenge carries beside the terms.
+	// Extensions are what the challenge carries beside the terms, the same for the same Resource.
 	Extensions map[string]any
 	// Payment is the PAYMENT-SIGNATURE header; empty when the caller has not paid.
 	Payment  string

@@ -11,7 +11,7 @@ import (
 // NewLogger makes the program's logger: one line per record, JSON or text, in UTC. Records made within
 // a request carry its trace, span and request id.
 func NewLogger(w io.Writer, level slog.Level, json bool) *slog.Logger {
-	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: utc}
+	opts := &slog.HandlerOptions{Level: level}
 	var h slog.Handler = slog.NewTextHandler(w, opts)
 	if json {
 		h = slog.NewJSONHandler(w, opts)
@@ -19,18 +19,12 @@ func NewLogger(w io.Writer, level slog.Level, json bool) *slog.Logger {
 	return slog.New(correlated{h})
 }
 
-func utc(groups []string, a slog.Attr) slog.Attr {
-	if len(groups) == 0 && a.Key == slog.TimeKey {
-		a.Value = slog.TimeValue(a.Value.Time().UTC())
-	}
-	return a
-}
-
-// correlated adds to a record what ties it to its request.
+// correlated puts a record's time in UTC and adds what ties it to its request.
 type correlated struct{ slog.Handler }
 
 // Handle implements slog.Handler.
 func (h correlated) Handle(ctx context.Context, r slog.Record) error {
+	r.Time = r.Time.UTC()
 	if id := RequestID(ctx); id != "" {
 		r.AddAttrs(slog.String("request_id", id))
 	}

@@ -1,0 +1,48 @@
+package checkout
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+func TestAChallengeIsMadeOncePerSecondAndQuestion(t *testing.T) {
+	var c challenges
+	ask := func(second int64, q question) error {
+		return c.remember(second, q, func() error { return errors.New("made now") })
+	}
+	card := question{kind: order.CardIssue, price: 2500, resource: x402.Resource{URL: "https://a.example/api/card/purchase"}}
+	first := ask(1, card)
+	if again := ask(1, card); again != first {
+		t.Error("the same question in the same second is answered anew")
+	}
+	for name, q := range map[string]question{
+		"kind":        {kind: order.ESIM, price: card.price, resource: card.resource},
+		"request":     {kind: card.kind, price: card.price, resource: card.resource, request: order.Fingerprint{1}},
+		"price":       {kind: card.kind, price: 2600, resource: card.resource},
+		"resource":    {kind: card.kind, price: card.price, resource: x402.Resource{URL: "https://a.example/other"}},
+		"item":        {kind: card.kind, price: card.price, resource: card.resource, item: "{}"},
+		"description": {kind: card.kind, price: card.price, resource: card.resource, description: "another"},
+	} {
+		if ask(1, q) == first {
+			t.Errorf("another %s gets the same challenge", name)
+		}
+	}
+	if ask(2, card) == first {
+		t.Error("a challenge outlives its second")
+	}
+}
+
+func TestStrangersFillNoMemoryWithQuestions(t *testing.T) {
+	var c challenges
+	for i := range 3 * maxQuestions {
+		q := question{item: fmt.Sprint(i)}
+		made := errors.New("made")
+		if got := c.remember(1, q, func() error { return made }); got != made || len(c.made) > maxQuestions {
+			t.Fatalf("question %d: %v, %d remembered", i, got, len(c.made))
+		}
+	}
+}
