@@ -15,7 +15,6 @@ require (
 	connectrpc.com/cors v0.1.0
 	connectrpc.com/grpchealth v1.5.0
 	connectrpc.com/grpcreflect v1.3.1
-	connectrpc.com/otelconnect v0.10.0
 	connectrpc.com/validate v0.7.0
 	entgo.io/ent v0.14.6
 	github.com/boombuler/barcode v1.1.0

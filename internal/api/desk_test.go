@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -70,7 +71,7 @@ func newDesk(t *testing.T) *desk {
 			Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32), Log: slog.New(slog.DiscardHandler),
 		}),
 		Cards: cards, Issued: d.store, Auth: d.auth, Terms: terms, BaseURL: "https://shop.example", Now: now,
-	}, slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +79,12 @@ func newDesk(t *testing.T) *desk {
 	for _, h := range handlers {
 		mux.Handle(h.Path, h.Handler)
 	}
-	server := httptest.NewServer(mux)
+	log := slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var calls telemetry.Calls
+		mux.ServeHTTP(w, r.WithContext(telemetry.WithCalls(r.Context(), &calls)))
+		log.LogAttrs(r.Context(), calls.Last().Level(), "request", calls.Last().Attrs()...)
+	}))
 	t.Cleanup(server.Close)
 	d.url, d.client = server.URL, roamcardv1connect.NewCardServiceClient(server.Client(), server.URL)
 	return d

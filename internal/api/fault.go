@@ -16,26 +16,45 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Errors answers with faults: every error that leaves a handler becomes a *connect.Error with a
-// Problem detail. Put it inside tracing and logging, which then see the code, and by Cause what was
-// behind it; and outside everything else.
+// Problem detail. It notes the call and its end for the request's line. Put it outside everything else.
 func Errors() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			res, err := next(ctx, req)
+			call := telemetry.Call{Procedure: req.Spec().Procedure, Protocol: req.Peer().Protocol}
+			if mutant.PaymentLogged {
+				call.Procedure += req.Header().Get(x402.HeaderSignature)
+			}
 			if err == nil {
+				telemetry.Called(ctx, call)
 				return res, nil
 			}
 			var message protoreflect.MessageDescriptor
 			if m, ok := req.Any().(proto.Message); ok {
 				message = m.ProtoReflect().Descriptor()
 			}
-			return nil, toConnect(ctx, err, message)
+			return nil, failed(ctx, call, err, message)
 		}
 	}
+}
+
+// failed is what the caller may see of a call's error. What was behind it is noted when it is the
+// service's own, or that of something it depends on.
+func failed(ctx context.Context, call telemetry.Call, err error, message protoreflect.MessageDescriptor) error {
+	shown := toConnect(ctx, err, message)
+	problem := problemIn(shown)
+	call.Problem = problem.GetCode()
+	if problem.GetStatus() >= http.StatusInternalServerError {
+		call.Err = Cause(shown)
+	}
+	telemetry.Called(ctx, call)
+	return shown
 }
 
 // ToConnect is the one place that knows Connect codes: it turns an error into the *connect.Error

@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/http"
-	"time"
 
 	"buf.build/go/protovalidate"
 	"connectrpc.com/connect"
-	"connectrpc.com/otelconnect"
 	"connectrpc.com/validate"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -18,9 +15,6 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
-	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // maxMessage bounds a message on the RPC face. The REST face has a tighter bound for each method.
@@ -36,14 +30,10 @@ type Handler struct {
 	Handler http.Handler
 }
 
-// Handlers makes the services with everything that stands before their methods: trace, log, errors,
-// strict JSON, policy, validation. Every method's rules are compiled here, so that a wrong one fails at
+// Handlers makes the services with everything that stands before their methods: errors, strict
+// JSON, policy, validation. Every method's rules are compiled here, so that a wrong one fails at
 // the start and not on a request.
-func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
-	tracing, err := otelconnect.NewInterceptor(otelconnect.WithMeterProvider(c.Metrics.Provider()))
-	if err != nil {
-		return nil, fmt.Errorf("make the tracing interceptor: %w", err)
-	}
+func Handlers(c Config) ([]Handler, error) {
 	messages, err := requests()
 	if err != nil {
 		return nil, err
@@ -55,10 +45,10 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 	validation := validate.NewInterceptor(validate.WithValidator(rules))
 	// The first is the outermost.
 	opts := []connect.HandlerOption{
-		connect.WithInterceptors(tracing, Log(log, c.Now), Errors()),
+		connect.WithInterceptors(Errors()),
 		JSON(),
 		connect.WithInterceptors(Policies(c.Auth, c.Esims, c.Limits), UnlessPreview(validation)),
-		connect.WithInterceptors(Streams(c, log, validation)),
+		connect.WithInterceptors(Streams(c, validation)),
 		connect.WithReadMaxBytes(maxMessage),
 		connect.WithCompressMinBytes(1024),
 		connect.WithRecover(recovered),
@@ -85,50 +75,6 @@ func Handlers(c Config, log *slog.Logger) ([]Handler, error) {
 		all = append(all, Handler{path, handler})
 	}
 	return all, nil
-}
-
-// Log writes one line for every call, with what was behind a failure of ours.
-func Log(log *slog.Logger, now func() time.Time) connect.UnaryInterceptorFunc {
-	return func(next connect.UnaryFunc) connect.UnaryFunc {
-		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			begin := now()
-			res, err := next(ctx, req)
-			attrs := []slog.Attr{
-				slog.String("procedure", req.Spec().Procedure),
-				slog.String("protocol", req.Peer().Protocol),
-				slog.Duration("took", now().Sub(begin)),
-			}
-			if mutant.PaymentLogged {
-				attrs = append(attrs, slog.String("payment", req.Header().Get(x402.HeaderSignature)))
-			}
-			level := slog.LevelInfo
-			if err != nil {
-				attrs = append(attrs, slog.String("code", problemCode(err)))
-				if ours(err) {
-					// A caller that hung up is no failure; what it began goes on without it.
-					if level = slog.LevelError; errors.Is(Cause(err), context.Canceled) {
-						level = slog.LevelInfo
-					}
-					attrs = append(attrs, slog.Any("error", Cause(err)))
-				}
-			}
-			log.LogAttrs(ctx, level, "call", attrs...)
-			return res, err
-		}
-	}
-}
-
-// ours says that a failure is the service's own, or that of something it depends on.
-func ours(err error) bool {
-	p := problemIn(err)
-	return p == nil || p.GetStatus() >= http.StatusInternalServerError
-}
-
-func problemCode(err error) string {
-	if p := problemIn(err); p != nil {
-		return p.GetCode()
-	}
-	return string(fault.Internal)
 }
 
 // recovered makes a panic an internal error; its value is logged, never shown.

@@ -2,21 +2,20 @@ package api
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// Streams puts before the methods that stream what stands before all others: log, errors, policy, validation.
-func Streams(c Config, log *slog.Logger, validation connect.Interceptor) connect.Interceptor {
-	return streams{c, log, validation}
+// Streams puts before the methods that stream what stands before all others: errors, policy, validation.
+func Streams(c Config, validation connect.Interceptor) connect.Interceptor {
+	return streams{c, validation}
 }
 
 type streams struct {
 	Config
-	log        *slog.Logger
 	validation connect.Interceptor
 }
 
@@ -32,25 +31,12 @@ func (streams) WrapStreamingClient(next connect.StreamingClientFunc) connect.Str
 func (s streams) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
 	validated := s.validation.WrapStreamingHandler(next)
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
-		begin := s.Now()
-		err := s.admitted(ctx, conn, validated)
-		attrs := []slog.Attr{
-			slog.String("procedure", conn.Spec().Procedure), slog.String("protocol", conn.Peer().Protocol),
-			slog.Duration("took", s.Now().Sub(begin)),
+		call := telemetry.Call{Procedure: conn.Spec().Procedure, Protocol: conn.Peer().Protocol}
+		if err := s.admitted(ctx, conn, validated); err != nil {
+			return failed(ctx, call, err, nil)
 		}
-		if err == nil {
-			s.log.LogAttrs(ctx, slog.LevelInfo, "stream", attrs...)
-			return nil
-		}
-		shown := ToConnect(ctx, err)
-		attrs = append(attrs, slog.String("code", problemCode(shown)))
-		level := slog.LevelInfo
-		if ours(shown) && !errors.Is(err, context.Canceled) {
-			level = slog.LevelError
-			attrs = append(attrs, slog.Any("error", Cause(shown)))
-		}
-		s.log.LogAttrs(ctx, level, "stream", attrs...)
-		return shown
+		telemetry.Called(ctx, call)
+		return nil
 	}
 }
 

@@ -159,7 +159,7 @@ func TestNoSecretIsWrittenDown(t *testing.T) {
 	if found := invariants.Leaks(kept, map[string]string{"the payment": secrets["the payment"]}); len(found) == 0 {
 		t.Error("the search does not find what is there")
 	}
-	if !strings.Contains(log.String(), "secret-story") && !strings.Contains(log.String(), `"call"`) {
+	if !strings.Contains(log.String(), "secret-story") && !strings.Contains(log.String(), `"request"`) {
 		t.Error("the log is empty: nothing was looked at")
 	}
 	w.reconcile()

@@ -206,7 +206,7 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 		}
 	}
 	absent()
-	if !strings.Contains(log.String(), o.OrderID) && !strings.Contains(log.String(), `"call"`) {
+	if !strings.Contains(log.String(), o.OrderID) && !strings.Contains(log.String(), `"request"`) {
 		t.Error("the log is empty: nothing was looked at")
 	}
 

@@ -28,7 +28,7 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 		return fmt.Errorf("make the documents: %w", err)
 	}
 	c.Extensions = site.Bazaar
-	handlers, err := api.Handlers(c, a.log)
+	handlers, err := api.Handlers(c)
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -19,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -184,7 +186,7 @@ func TestAPanicIsAProblemThatShowsNothing(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if strings.Contains(e.logs.String(), "4111") {
+	if strings.Contains(e.logs.String(), "4111111111111111") {
 		t.Error("the log shows the panic's value")
 	}
 }
@@ -230,6 +232,24 @@ func TestOneLineTellsARequestAndNoneOfItsSecrets(t *testing.T) {
 	}
 	if line["bytes"].(float64) == 0 {
 		t.Error("no bytes are counted")
+	}
+}
+
+func TestTheLineOfAFailureOfOursHasItsCause(t *testing.T) {
+	for name, c := range map[string]struct {
+		err          error
+		level, error string
+	}{
+		"ours":        {fmt.Errorf("ask the issuer: %w", io.ErrUnexpectedEOF), "ERROR", `"error":"ask the issuer: unexpected EOF"`},
+		"a caller's":  {fault.New(fault.CardNotFound, ""), "INFO", `"code":"card_not_found"`},
+		"hung up":     {fmt.Errorf("wait: %w", context.Canceled), "INFO", `"error":"wait: context canceled"`},
+		"none at all": {nil, "INFO", `"procedure":"/roamcard.v1.CardService/PurchaseCard","rpc":"connect"`},
+	} {
+		e := start(t, &shop{purchase: func(context.Context) error { return c.err }}, nil)
+		e.ask(t, "POST", purchase, key, "Content-Type", "application/json")
+		if line := e.logs.String(); !strings.Contains(line, `"level":"`+c.level+`"`) || !strings.Contains(line, c.error) || strings.Count(line, "\n") != 1 {
+			t.Errorf("%s: %s", name, line)
+		}
 	}
 }
 

@@ -10,10 +10,13 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// observe makes one span and writes one line per request. Both name the route and never the path,
-// the query or a header, which may hold what nobody should keep. The logger adds the request's id.
+// observe makes one span and writes one line per request, with the call that it came to. Both name the
+// route and never the path, the query or a header, which may hold what nobody should keep. The logger adds
+// the request's id.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := s.cfg.Now()
@@ -30,24 +33,31 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				attribute.String("http.route", route),
 				attribute.String("network.protocol.version", protocolOf(r)),
 			))
+		var calls telemetry.Calls
 		answer := &recorder{ResponseWriter: w, pattern: pattern}
 		defer func() {
 			status := answer.status
 			if status == 0 {
 				status = http.StatusOK
 			}
-			span.SetAttributes(attribute.Int("http.response.status_code", status))
+			call, took := calls.Last(), s.cfg.Now().Sub(start)
+			span.SetAttributes(attribute.Int("http.response.status_code", status),
+				attribute.String("rpc.method", call.Method()), attribute.String("error.type", call.Problem))
 			if status >= 500 {
 				span.SetStatus(codes.Error, "")
 			}
 			span.End()
-			took := s.cfg.Now().Sub(start)
-			s.cfg.Metrics.Served(ctx, method, route, status, took)
-			s.cfg.Log.LogAttrs(ctx, slog.LevelInfo, "request",
+			s.cfg.Metrics.Served(ctx, telemetry.Request{Method: method, Route: route, Status: status, Call: call, Took: took})
+			attrs := []slog.Attr{
 				slog.String("method", method), slog.String("route", route), slog.String("protocol", r.Proto),
-				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", took))
+				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", took),
+			}
+			if call.Procedure != "" {
+				attrs = append(attrs, call.Attrs()...)
+			}
+			s.cfg.Log.LogAttrs(ctx, call.Level(), "request", attrs...)
 		}()
-		next.ServeHTTP(answer, r.WithContext(ctx))
+		next.ServeHTTP(answer, r.WithContext(telemetry.WithCalls(ctx, &calls)))
 	})
 }
 

@@ -7,14 +7,12 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/metric/noop"
 )
 
 // Metrics are the program's numbers. A nil Metrics counts nothing. Attributes have few values: never a
 // wallet, an order, an address or a token.
 type Metrics struct {
-	provider metric.MeterProvider
-	meter    metric.Meter
+	meter metric.Meter
 
 	challenges, replays, settlements, transitions metric.Int64Counter
 	attempts, signIns, reveals, events, refusals  metric.Int64Counter
@@ -27,7 +25,7 @@ var seconds = metric.WithExplicitBucketBoundaries(0.001, 0.0025, 0.005, 0.01, 0.
 
 // NewMetrics makes the instruments.
 func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
-	m := &Metrics{provider: provider, meter: provider.Meter("github.com/roamcard/roamcard")}
+	m := &Metrics{meter: provider.Meter("github.com/roamcard/roamcard")}
 	var err error
 	for _, c := range []struct {
 		into       *metric.Int64Counter
@@ -60,14 +58,6 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		}
 	}
 	return m, nil
-}
-
-// Provider is what instruments of libraries are made with.
-func (m *Metrics) Provider() metric.MeterProvider {
-	if m == nil {
-		return noop.NewMeterProvider()
-	}
-	return m.provider
 }
 
 // Challenged counts an answer that asks for payment.
@@ -133,11 +123,20 @@ func (m *Metrics) Limited(ctx context.Context, class string) {
 	}
 }
 
-// Served counts a request. route is a pattern, never a path.
-func (m *Metrics) Served(ctx context.Context, method, route string, status int, took time.Duration) {
+// Request is a request that was served. Route is a pattern, never a path.
+type Request struct {
+	Method, Route string
+	Status        int
+	Call          Call
+	Took          time.Duration
+}
+
+// Served counts a request.
+func (m *Metrics) Served(ctx context.Context, r Request) {
 	if m != nil {
-		m.requests.Record(ctx, took.Seconds(), metric.WithAttributes(
-			attribute.String("http.request.method", method), attribute.String("http.route", route), attribute.Int("http.response.status_code", status)))
+		m.requests.Record(ctx, r.Took.Seconds(), metric.WithAttributes(
+			attribute.String("http.request.method", r.Method), attribute.String("http.route", r.Route), attribute.Int("http.response.status_code", r.Status),
+			attribute.String("rpc.method", r.Call.Method()), attribute.String("error.type", r.Call.Problem)))
 	}
 }
 

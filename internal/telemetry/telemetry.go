@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/contrib/bridges/otelslog"
 	"go.opentelemetry.io/contrib/instrumentation/runtime"
 	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlplog/otlploghttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -92,12 +91,7 @@ func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) er
 	if err != nil {
 		return fmt.Errorf("make the metrics page: %w", err)
 	}
-	opts := []sdkmetric.Option{
-		sdkmetric.WithResource(res), sdkmetric.WithReader(page),
-		// They repeat the Host header and the peer: callers would choose how many series there are.
-		sdkmetric.WithView(sdkmetric.NewView(sdkmetric.Instrument{Name: "rpc.server.*"}, sdkmetric.Stream{AttributeFilter: attribute.NewDenyKeysFilter(
-			"server.address", "server.port", "network.peer.address", "network.peer.port", "client.address", "client.port")})),
-	}
+	opts := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page)}
 	if exported("METRICS") {
 		exporter, err := otlpmetrichttp.New(ctx)
 		if err != nil {
