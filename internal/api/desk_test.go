@@ -83,7 +83,7 @@ func newDesk(t *testing.T) *desk {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var calls telemetry.Calls
 		mux.ServeHTTP(w, r.WithContext(telemetry.WithCalls(r.Context(), &calls)))
-		log.LogAttrs(r.Context(), calls.Last().Level(), "request", calls.Last().Attrs()...)
+		log.LogAttrs(r.Context(), calls.Last().Level(), "request", calls.Last().AppendAttrs(nil)...)
 	}))
 	t.Cleanup(server.Close)
 	d.url, d.client = server.URL, roamcardv1connect.NewCardServiceClient(server.Client(), server.URL)

@@ -26,8 +26,7 @@ func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
 	case !errors.Is(err, ErrNotFound):
 		return Card{}, fmt.Errorf("look for the owner's card: %w", err)
 	}
-	closed := fault.New(fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment.")
-	if err := c.selling(ctx, order.CardIssue, c.Paused, closed); err != nil {
+	if err := c.selling(ctx, order.CardIssue, c.Paused, fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment."); err != nil {
 		return Card{}, err
 	}
 	return Card{}, fault.New(fault.PaidIssueRequired, "This wallet has no card. Buy one at POST /api/card/purchase.")

@@ -14,14 +14,14 @@ func (c *Cards) IssuePaused(ctx context.Context) (bool, error) {
 	return c.paused(ctx, order.CardIssue, c.Paused)
 }
 
-// selling fails with the refusal while the sale of a product is closed.
-func (c *Cards) selling(ctx context.Context, product order.Kind, configured bool, refusal *fault.Fault) error {
+// selling fails with a fault while the sale of a product is closed.
+func (c *Cards) selling(ctx context.Context, product order.Kind, configured bool, code fault.Code, detail string) error {
 	paused, err := c.paused(ctx, product, configured)
 	if err != nil {
 		return err
 	}
 	if paused {
-		return refusal
+		return fault.New(code, detail)
 	}
 	return nil
 }

@@ -56,8 +56,7 @@ const floatResource = "float/card"
 // Offer implements checkout.Product: the fixed price or the one that was promised, while cards can be
 // issued.
 func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	closed := fault.New(fault.IssuePaused, "No cards are sold at the moment.")
-	if err := c.selling(ctx, order.CardIssue, c.Paused, closed); err != nil {
+	if err := c.selling(ctx, order.CardIssue, c.Paused, fault.IssuePaused, "No cards are sold at the moment."); err != nil {
 		return order.Offer{}, err
 	}
 	o := order.Offer{Price: Price, Item: marshal(item{})}

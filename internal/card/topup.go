@@ -60,8 +60,7 @@ func (t Topups) Kind() order.Kind { return order.CardTopup }
 // Offer implements checkout.Product: the amount asked for, while the issuer can be funded. A promised
 // top-up is honoured as it was split.
 func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	closed := fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
-	if err := t.selling(ctx, order.CardTopup, t.TopupPaused, closed); err != nil {
+	if err := t.selling(ctx, order.CardTopup, t.TopupPaused, fault.TopupPaused, "No top-ups are sold at the moment."); err != nil {
 		return order.Offer{}, err
 	}
 	if t.Reconciled != nil {

@@ -21,12 +21,12 @@ import (
 // Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
 // repeat of a paid purchase gets the same order again and is never charged again.
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
-	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
-	defer span.End()
 	pay, err := c.presented(ctx, p)
 	if err != nil {
 		return Sold{}, err
 	}
+	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
+	defer span.End()
 	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
 	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)

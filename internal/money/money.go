@@ -36,7 +36,7 @@ func (c Cents) String() string {
 	if c < 0 {
 		sign, n = "-", -n
 	}
-	return fmt.Sprintf("%s%d.%02d", sign, n/100, n%100)
+	return sign + strconv.FormatUint(n/100, 10) + "." + strconv.FormatUint(100+n%100, 10)[1:]
 }
 
 // BasisPoints is the share of c in hundredths of a percent, rounded down: the remainder favours the

@@ -95,9 +95,7 @@ func NewID(at time.Time) ID {
 
 // FingerprintOf digests an operation and its item. Items are structs, whose JSON has a fixed order.
 func FingerprintOf(kind Kind, item json.RawMessage) Fingerprint {
-	h := sha256.New()
-	fmt.Fprintf(h, "%s\n%d\n%s", kind, len(item), item)
-	return Fingerprint(h.Sum(nil))
+	return sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%s", kind, len(item), item))
 }
 
 // Move is one step of an order from a status to another, with who took it and why.

@@ -52,7 +52,7 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx = api.WithPreview(ctx)
 	}
 	var answer recorded
-	rt.handler.ServeHTTP(&answer, rt.inner(r.Clone(ctx), document))
+	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(ctx), document))
 	rt.send(w, r, &answer, refusal.Problem())
 }
 
@@ -62,13 +62,12 @@ func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fa
 	if own := rt.policy.GetMaxBodyBytes(); own > 0 {
 		limit = int64(own)
 	}
-	tooLarge := fault.Newf(fault.BodyTooLarge, "The body may have %d bytes.", limit)
 	if r.ContentLength > limit {
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return nil, tooLarge
+		return nil, tooLarge(limit)
 	}
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "The body cannot be read to its end.")
@@ -77,6 +76,10 @@ func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fa
 		return nil, fault.New(fault.MediaTypeUnsupported, "")
 	}
 	return body, nil
+}
+
+func tooLarge(limit int64) *fault.Fault {
+	return fault.Newf(fault.BodyTooLarge, "The body may have %d bytes.", limit)
 }
 
 // isPlainJSON says whether the headers announce JSON in UTF-8 without a content encoding.
@@ -201,7 +204,7 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	return members, problems
 }
 
-// inner turns a copy of the REST request into the Connect request that stands for it.
+// inner turns a shallow copy of the REST request into the Connect request that stands for it.
 func (rt *route) inner(r *http.Request, document []byte) *http.Request {
 	r.Method = http.MethodPost
 	r.URL = &url.URL{Path: rt.procedure}
@@ -209,6 +212,7 @@ func (rt *route) inner(r *http.Request, document []byte) *http.Request {
 	r.Body = io.NopCloser(bytes.NewReader(document))
 	r.ContentLength = int64(len(document))
 	r.TransferEncoding = nil
+	r.Header = maps.Clone(r.Header)
 	for _, name := range []string{
 		"Accept-Encoding", "Connect-Protocol-Version", "Connect-Timeout-Ms", "Content-Encoding", "Content-Length",
 	} {

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/cors"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -60,12 +61,14 @@ func (s *Server) commit(next http.Handler) http.Handler {
 	})
 }
 
-// identify gives the request an id, the caller's own when it is acceptable, and shows it.
+// identify gives the request an id, the caller's own when it is acceptable, and shows it; and remembers
+// where it comes from.
 func (s *Server) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := telemetry.RequestIDFrom(r.Header.Get(headerRequestID))
 		w.Header().Set(headerRequestID, id)
-		next.ServeHTTP(w, r.WithContext(telemetry.WithRequestID(r.Context(), id)))
+		ctx := limit.WithAddress(telemetry.WithRequestID(r.Context(), id), limit.AddressOf(r, s.cfg.TrustedProxies))
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

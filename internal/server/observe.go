@@ -48,14 +48,10 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			}
 			span.End()
 			s.cfg.Metrics.Served(ctx, telemetry.Request{Method: method, Route: route, Status: status, Call: call, Took: took})
-			attrs := []slog.Attr{
+			var room [10]slog.Attr
+			s.cfg.Log.LogAttrs(ctx, call.Level(), "request", call.AppendAttrs(append(room[:0],
 				slog.String("method", method), slog.String("route", route), slog.String("protocol", r.Proto),
-				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", took),
-			}
-			if call.Procedure != "" {
-				attrs = append(attrs, call.Attrs()...)
-			}
-			s.cfg.Log.LogAttrs(ctx, call.Level(), "request", attrs...)
+				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", took)))...)
 		}()
 		next.ServeHTTP(answer, r.WithContext(telemetry.WithCalls(ctx, &calls)))
 	})

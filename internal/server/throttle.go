@@ -13,14 +13,12 @@ import (
 // records can say, so new payments are counted there.
 func (s *Server) throttle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		address := limit.AddressOf(r, s.cfg.TrustedProxies)
-		r = r.WithContext(limit.WithAddress(r.Context(), address))
 		class := s.rate(patternOf(w))
 		if class == "" || (class == limit.Unpaid && r.Header.Get(headerPaymentSignature) != "") {
 			next.ServeHTTP(w, r)
 			return
 		}
-		state, limited, err := s.cfg.Limits.Take(class, address)
+		state, limited, err := s.cfg.Limits.Take(class, limit.Address(r.Context()))
 		if limited {
 			maps.Copy(w.Header(), state.Headers())
 		}

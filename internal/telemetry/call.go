@@ -21,9 +21,12 @@ type Call struct {
 // Method is the procedure as spans and metrics name it.
 func (c Call) Method() string { return strings.TrimPrefix(c.Procedure, "/") }
 
-// Attrs are the call in a line.
-func (c Call) Attrs() []slog.Attr {
-	attrs := []slog.Attr{slog.String("procedure", c.Procedure), slog.String("rpc", c.Protocol)}
+// AppendAttrs adds the call to the attributes of a line; nothing when there was none.
+func (c Call) AppendAttrs(attrs []slog.Attr) []slog.Attr {
+	if c.Procedure == "" {
+		return attrs
+	}
+	attrs = append(attrs, slog.String("procedure", c.Procedure), slog.String("rpc", c.Protocol))
 	if c.Problem != "" {
 		attrs = append(attrs, slog.String("code", c.Problem))
 	}
