@@ -66,7 +66,7 @@ func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offe
 	if err := c.available(ctx, o.Price); err != nil {
 		return order.Offer{}, err
 	}
-	o.Description = fmt.Sprintf("Virtual card, %s USD: %s to spend after the %s issue fee", o.Price, o.Price-Fee, Fee)
+	o.Description = "Virtual card, " + o.Price.String() + " USD: " + (o.Price - Fee).String() + " to spend after the " + Fee.String() + " issue fee"
 	return o, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -95,7 +96,8 @@ func NewID(at time.Time) ID {
 
 // FingerprintOf digests an operation and its item. Items are structs, whose JSON has a fixed order.
 func FingerprintOf(kind Kind, item json.RawMessage) Fingerprint {
-	return sha256.Sum256(fmt.Appendf(nil, "%s\n%d\n%s", kind, len(item), item))
+	text := strconv.AppendInt(append([]byte(kind), '\n'), int64(len(item)), 10)
+	return sha256.Sum256(append(append(text, '\n'), item...))
 }
 
 // Move is one step of an order from a status to another, with who took it and why.

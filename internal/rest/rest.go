@@ -115,13 +115,14 @@ func (rt *Router) Pattern(r *http.Request) string {
 
 // ServeHTTP implements http.Handler.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !isClean(r.URL.EscapedPath()) {
+	pattern := r.Pattern // known when the edge has asked already
+	if pattern == "" {
+		pattern = rt.Pattern(r)
+	}
+	switch {
+	case pattern == "" && !isClean(r.URL.EscapedPath()):
 		// The mux would redirect; a client that follows would repeat its payment elsewhere.
 		notFound(w, r)
-		return
-	}
-	_, pattern := rt.mux.Handler(r)
-	switch {
 	case pattern == "":
 		if allowed := rt.allowed(r); len(allowed) > 0 {
 			methodNotAllowed(w, r, allowed)

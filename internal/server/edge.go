@@ -119,7 +119,7 @@ func (s *Server) recover(next http.Handler) http.Handler {
 				panic(v)
 			}
 			s.cfg.Log.ErrorContext(r.Context(), "panic",
-				"route", routeOf(s.router.Pattern(r)), "panic", panicText(v), "stack", string(debug.Stack()))
+				"route", routeOf(r.Pattern), "panic", panicText(v), "stack", string(debug.Stack()))
 			if answer, ok := w.(*recorder); ok && answer.status != 0 {
 				panic(http.ErrAbortHandler)
 			}

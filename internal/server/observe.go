@@ -34,7 +34,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				attribute.String("network.protocol.version", protocolOf(r)),
 			))
 		var calls telemetry.Calls
-		answer := &recorder{ResponseWriter: w, pattern: pattern}
+		answer := &recorder{ResponseWriter: w}
 		defer func() {
 			status := answer.status
 			if status == 0 {
@@ -53,7 +53,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				slog.String("method", method), slog.String("route", route), slog.String("protocol", r.Proto),
 				slog.Int("status", status), slog.Int64("bytes", answer.bytes), slog.Duration("duration", took)))...)
 		}()
-		next.ServeHTTP(answer, r.WithContext(telemetry.WithCalls(ctx, &calls)))
+		r = r.WithContext(telemetry.WithCalls(ctx, &calls))
+		r.Pattern = pattern
+		next.ServeHTTP(answer, r)
 	})
 }
 
@@ -81,8 +83,6 @@ func protocolOf(r *http.Request) string { return strings.TrimPrefix(r.Proto, "HT
 // recorder counts what an answer comes to.
 type recorder struct {
 	http.ResponseWriter
-	// pattern is the route's; empty when nothing serves the request.
-	pattern string
 	// status is 0 until the answer begins.
 	status int
 	bytes  int64

@@ -13,7 +13,7 @@ import (
 // records can say, so new payments are counted there.
 func (s *Server) throttle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		class := s.rate(patternOf(w))
+		class := s.rate(r.Pattern)
 		if class == "" || (class == limit.Unpaid && r.Header.Get(headerPaymentSignature) != "") {
 			next.ServeHTTP(w, r)
 			return
@@ -37,12 +37,4 @@ func (s *Server) rate(pattern string) limit.Class {
 		return class
 	}
 	return s.rates[pattern]
-}
-
-// patternOf is the pattern that observe has found.
-func patternOf(w http.ResponseWriter) string {
-	if answer, ok := w.(*recorder); ok {
-		return answer.pattern
-	}
-	return ""
 }
