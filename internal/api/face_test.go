@@ -8,7 +8,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
@@ -38,12 +37,12 @@ func TestTheContextCarriesWhatTheFaceKnows(t *testing.T) {
 	if IsPreview(ctx) || Resource(ctx) != "" {
 		t.Error("an empty context knows something")
 	}
-	if leave(ctx, &roamcardv1.Problem{Status: 402}) {
-		t.Error("a problem is shown by nobody")
+	face := Face{Preview: true, Resource: "/pay/1?x=2", Shows: true}
+	ctx = WithFace(ctx, &face)
+	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || face.Problem() != nil {
+		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), face.Problem())
 	}
-	refusal := Refusal{Shown: true}
-	ctx = WithRefusal(WithResource(WithPreview(ctx), "/pay/1?x=2"), &refusal)
-	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || !leave(ctx, &roamcardv1.Problem{Status: 402}) || refusal.Problem().GetStatus() != 402 {
-		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), refusal.Problem())
+	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 || face.Problem().GetStatus() != 402 {
+		t.Errorf("a face that shows the problem gets %d details and the problem %v", len(err.Details()), face.Problem())
 	}
 }

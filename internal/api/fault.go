@@ -59,7 +59,7 @@ func failed(ctx context.Context, call telemetry.Call, err error, message protore
 
 // ToConnect is the one place that knows Connect codes: it turns an error into the *connect.Error
 // that the caller may see, with a Problem detail and the headers that the error carries (any error
-// of the chain with a method Headers() http.Header), and leaves the problem for the face, see Refusal.
+// of the chain with a method Headers() http.Header), and leaves the problem for the face, see Face.
 // What is not a fault is ours and shows as internal; Cause still finds it.
 func ToConnect(ctx context.Context, err error) *connect.Error { return toConnect(ctx, err, nil) }
 
@@ -69,14 +69,15 @@ func toConnect(ctx context.Context, err error, message protoreflect.MessageDescr
 	}
 	if already, ok := errors.AsType[*connect.Error](err); ok {
 		if problem := problemIn(already); problem != nil {
-			leave(ctx, problem)
+			faceOf(ctx).problem = problem
 			return already
 		}
 	}
 	f, code := asFault(err, message)
 	problem := ProblemOf(ctx, f)
 	shown := connect.NewError(code, &shownError{problem: problem, cause: err})
-	if !leave(ctx, problem) {
+	face := faceOf(ctx)
+	if face.problem = problem; !face.Shows {
 		if detail, detailErr := connect.NewErrorDetail(problem); detailErr == nil {
 			shown.AddDetail(detail)
 		}

@@ -46,14 +46,13 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Problem(w, r, api.Malformed(fields...))
 		return
 	}
-	refusal := api.Refusal{Shown: true}
-	ctx := api.WithRefusal(api.WithResource(r.Context(), r.URL.RequestURI()), &refusal)
-	if len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(headerPaymentSignature)) == 0 {
-		ctx = api.WithPreview(ctx)
+	face := api.Face{
+		Resource: r.URL.RequestURI(), Shows: true,
+		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(headerPaymentSignature)) == 0,
 	}
 	var answer recorded
-	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(ctx), document))
-	rt.send(w, r, &answer, refusal.Problem())
+	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(api.WithFace(r.Context(), &face)), document))
+	rt.send(w, r, &answer, face.Problem())
 }
 
 // read takes the body in, within the limits that the method sets.

@@ -157,18 +157,24 @@ func (s *Server) harden(next http.Handler) http.Handler {
 	})
 }
 
-func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
+// safeHeaders are what secure sets on every answer of a service at the address.
+func safeHeaders(baseURL string) http.Header {
+	h := http.Header{}
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
-	if s.isProcedure(r.URL.Path) {
-		h.Set("Cache-Control", "private, no-store")
-	}
-	if strings.HasPrefix(s.cfg.BaseURL, "https://") {
+	if strings.HasPrefix(baseURL, "https://") {
 		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	return h
+}
+
+func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
+	maps.Copy(w.Header(), s.safe)
+	if s.isProcedure(r.URL.Path) {
+		w.Header().Set("Cache-Control", "private, no-store")
 	}
 }
 

@@ -42,12 +42,11 @@ func (s *Server) addService(service Service) error {
 	}))
 }
 
-// withStatus lets a call choose the HTTP status of its failure, see api.Refusal.
+// withStatus lets a call choose the HTTP status of its failure, see api.Face.
 func withStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var refusal api.Refusal
-		ctx := api.WithRefusal(api.WithResource(r.Context(), r.URL.Path), &refusal)
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, refusal: &refusal}, r.WithContext(ctx))
+		face := api.Face{Resource: r.URL.Path}
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, face: &face}, r.WithContext(api.WithFace(r.Context(), &face)))
 	})
 }
 
@@ -55,12 +54,12 @@ func withStatus(next http.Handler) http.Handler {
 // gRPC-Web answer 200 whatever happened and are left alone.
 type statusWriter struct {
 	http.ResponseWriter
-	refusal *api.Refusal
+	face *api.Face
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(code int) {
-	if chosen := int(w.refusal.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
+	if chosen := int(w.face.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
 		code = chosen
 		if code == http.StatusUnauthorized {
 			// Not in the error's metadata, which would make it a trailer on gRPC.
@@ -88,10 +87,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 		rest.Problem(w, r, f)
 		return
 	}
-	var refusal api.Refusal
-	err := api.ToConnect(api.WithRefusal(r.Context(), &refusal), f)
+	var face api.Face
+	err := api.ToConnect(api.WithFace(r.Context(), &face), f)
 	// A caller that has gone away is no failure of ours.
-	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, refusal: &refusal}, r, err)
+	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, face: &face}, r, err)
 }
 
 func (s *Server) isProcedure(path string) bool {

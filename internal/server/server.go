@@ -82,6 +82,7 @@ type Server struct {
 	cfg     Config
 	router  *rest.Router
 	rates   map[string]limit.Class
+	safe    http.Header
 	tracer  trace.Tracer
 	refusal *connect.ErrorWriter
 	health  *grpchealth.StaticChecker
@@ -101,6 +102,7 @@ func New(cfg Config) (*Server, error) {
 		cfg:     cfg,
 		router:  cfg.REST,
 		rates:   map[string]limit.Class{},
+		safe:    safeHeaders(cfg.BaseURL),
 		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/server"),
 		refusal: connect.NewErrorWriter(api.JSON()),
 	}
