@@ -49,7 +49,7 @@ func Errors() connect.UnaryInterceptorFunc {
 func failed(ctx context.Context, call telemetry.Call, err error, message protoreflect.MessageDescriptor) error {
 	shown := toConnect(ctx, err, message)
 	problem := problemIn(shown)
-	call.Problem = problem.GetCode()
+	call.Code, call.Problem = shown.Code().String(), problem.GetCode()
 	if problem.GetStatus() >= http.StatusInternalServerError {
 		call.Err = Cause(shown)
 	}

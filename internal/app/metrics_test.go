@@ -94,7 +94,7 @@ func TestCallersDoNotChooseTheSeries(t *testing.T) {
 	series := func() int {
 		n := 0
 		for line := range strings.Lines(scrape(t, w.instances[0].metrics)) {
-			if strings.HasPrefix(line, "http_server_") {
+			if strings.HasPrefix(line, "http_server_") || strings.HasPrefix(line, "rpc_server_") {
 				n++
 			}
 		}

@@ -41,8 +41,10 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				status = http.StatusOK
 			}
 			call, took := calls.Last(), s.cfg.Now().Sub(start)
-			span.SetAttributes(attribute.Int("http.response.status_code", status),
-				attribute.String("rpc.method", call.Method()), attribute.String("error.type", call.Problem))
+			span.SetAttributes(attribute.Int("http.response.status_code", status))
+			if call.Procedure != "" {
+				span.SetAttributes(attribute.String("rpc.method", call.Method()), attribute.String("error.type", call.Problem))
+			}
 			if status >= 500 {
 				span.SetStatus(codes.Error, "")
 			}

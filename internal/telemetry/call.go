@@ -12,6 +12,8 @@ import (
 type Call struct {
 	// Procedure is the full name with its slashes, Protocol the one it was called in.
 	Procedure, Protocol string
+	// Code is how the call ended in the words of Connect; empty when it went well.
+	Code string
 	// Problem is the code of the fault that the caller is shown; empty when the call went well.
 	Problem string
 	// Err is what was behind a failure of ours, for the log only.

@@ -17,7 +17,7 @@ type Metrics struct {
 	challenges, replays, settlements, transitions metric.Int64Counter
 	attempts, signIns, reveals, events, refusals  metric.Int64Counter
 
-	requests, calls, waits metric.Float64Histogram
+	requests, procedures, calls, waits metric.Float64Histogram
 }
 
 // seconds are the boundaries of what takes from a millisecond to the longest wait.
@@ -50,6 +50,7 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		name, help string
 	}{
 		{&m.requests, "http.server.request.duration", "requests by route"},
+		{&m.procedures, "rpc.server.call.duration", "calls by procedure, whichever way they came in"},
 		{&m.calls, "provider.request.duration", "calls of providers"},
 		{&m.waits, "esim.inline_wait.duration", "paid requests that waited for their eSIM"},
 	} {
@@ -131,13 +132,23 @@ type Request struct {
 	Took          time.Duration
 }
 
-// Served counts a request.
+// Served counts a request, and the call that it came to.
 func (m *Metrics) Served(ctx context.Context, r Request) {
-	if m != nil {
-		m.requests.Record(ctx, r.Took.Seconds(), metric.WithAttributes(
-			attribute.String("http.request.method", r.Method), attribute.String("http.route", r.Route), attribute.Int("http.response.status_code", r.Status),
-			attribute.String("rpc.method", r.Call.Method()), attribute.String("error.type", r.Call.Problem)))
+	if m == nil {
+		return
 	}
+	took := r.Took.Seconds()
+	m.requests.Record(ctx, took, metric.WithAttributes(attribute.String("http.request.method", r.Method),
+		attribute.String("http.route", r.Route), attribute.Int("http.response.status_code", r.Status)))
+	if r.Call.Procedure == "" {
+		return
+	}
+	code := r.Call.Code
+	if code == "" {
+		code = "ok"
+	}
+	m.procedures.Record(ctx, took, metric.WithAttributes(attribute.String("rpc.system.name", "connectrpc"),
+		attribute.String("rpc.method", r.Call.Method()), attribute.String("rpc.response.status_code", code), attribute.String("error.type", r.Call.Problem)))
 }
 
 // Asked counts a call of a provider: ok, refused, or unknown when no clear answer came.
