@@ -16,7 +16,7 @@ func admin() *cobra.Command {
 		Use: "admin", GroupID: "operate", Args: noArgs, Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.feeJobs(), b.adminOrders(), b.transfers(), b.switches(), b.challenges(), activity())
+	cmd.AddCommand(b.feeJobs(), b.adminOrders(), b.transfers(), b.switches(), b.challenges(), b.books(), activity())
 	return cmd
 }
 
@@ -31,25 +31,13 @@ func (b *buyer) feeJobsList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List fee jobs, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			req := &roamcardv1.ListFeeJobsRequest{}
-			if status != "" {
-				req.Status = &status
+			jobs, err := roamcard.Collect(client.Admin.FeeJobs(cmd.Context(), status))
+			if err != nil {
+				return err
 			}
-			all := &roamcardv1.ListFeeJobsResponse{}
-			for {
-				page, err := client.Operator.ListFeeJobs(cmd.Context(), req)
-				if err != nil {
-					return err
-				}
-				all.Jobs = append(all.Jobs, page.GetJobs()...)
-				if page.NextPageToken == nil {
-					break
-				}
-				req.PageToken = page.NextPageToken
-			}
-			return b.show(cmd, all, func(w io.Writer) {
+			return b.show(cmd, &roamcardv1.ListFeeJobsResponse{Jobs: jobs}, func(w io.Writer) {
 				fmt.Fprintln(w, "JOB\tORDER\tSTATUS\tVERSION\tREASON")
-				for _, j := range all.GetJobs() {
+				for _, j := range jobs {
 					feeJobText(w, j)
 				}
 			})
@@ -63,7 +51,7 @@ func (b *buyer) feeJobsReconcile() *cobra.Command {
 	return &cobra.Command{
 		Use: "reconcile JOB", Args: oneArg, Short: "Read what became of a withdrawal at the issuer; nothing is sent again",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			res, err := client.Operator.ReconcileFeeJob(cmd.Context(), &roamcardv1.ReconcileFeeJobRequest{Id: args[0]})
+			res, err := client.Admin.ReconcileFeeJob(cmd.Context(), &roamcardv1.ReconcileFeeJobRequest{Id: args[0]})
 			if err != nil {
 				return err
 			}
@@ -78,7 +66,7 @@ func (b *buyer) feeJobsRetry() *cobra.Command {
 		Use: "retry JOB", Args: oneArg, Short: "Queue the next version of a withdrawal that the issuer confirmed as failed",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Operator.RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: args[0], Reason: reason})
+			res, err := client.Admin.RetryFeeJob(ctx, &roamcardv1.RetryFeeJobRequest{Id: args[0], Reason: reason})
 			if err != nil {
 				return err
 			}

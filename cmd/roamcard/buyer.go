@@ -66,16 +66,16 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	journal, err := roamcard.NewFileJournal(path)
+	store, err := roamcard.NewFileStore(path)
 	if err != nil {
 		return nil, err
 	}
-	token, err := secretEnv("ROAMCARD_OPERATOR_TOKEN")
+	token, err := app.Env("ROAMCARD_OPERATOR_TOKEN")
 	if err != nil {
 		return nil, err
 	}
 	return roamcard.New(roamcard.Config{
-		BaseURL: first(b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), Signer: signer, Policy: policy, Journal: journal,
+		BaseURL: first(b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), Signer: signer, Policy: policy, Store: store,
 		OperatorToken: roamcard.NewSecret(first(token, r.OperatorToken)), Poll: time.Second, Events: b.events(cmd.ErrOrStderr()),
 	})
 }
@@ -110,7 +110,7 @@ func (b *buyer) signer(r app.Ready) (roamcard.Signer, error) {
 		}
 		return roamcard.CommandSigner{Account: address, Command: strings.Fields(command)}, nil
 	}
-	key, err := secretEnv("ROAMCARD_WALLET_KEY")
+	key, err := app.Env("ROAMCARD_WALLET_KEY")
 	if err != nil {
 		return nil, err
 	}
@@ -182,10 +182,10 @@ func (b *buyer) events(w io.Writer) *roamcard.Events {
 		return nil
 	}
 	return &roamcard.Events{
-		Signed: func(q roamcard.Quote, key string) {
-			fmt.Fprintf(w, "Signed %s USDC under the key %s; sending.\n", q.Amount, key)
+		Signed: func(q roamcard.Quote) {
+			fmt.Fprintf(w, "Signed %s USDC under the key %s; sending.\n", q.Amount, q.IdempotencyKey)
 		},
-		Replay: func(_ string, _ int, after time.Duration) {
+		Replay: func(_ string, _ int, after time.Duration, _ error) {
 			fmt.Fprintf(w, "No clear answer; the same bytes again in %s.\n", after)
 		},
 		Settled: func(_, transaction string) { fmt.Fprintf(w, "Settled in %s.\n", transaction) },
@@ -204,22 +204,6 @@ func parseUSD(text string) (roamcard.Cents, error) {
 		return 0, fmt.Errorf("%q is not an amount of dollars like 25.00", text)
 	}
 	return roamcard.Cents(cents), nil
-}
-
-// secretEnv reads a secret from the environment, or from the file that its name with _FILE names.
-func secretEnv(name string) (string, error) {
-	if v := os.Getenv(name); v != "" {
-		return v, nil
-	}
-	path := os.Getenv(name + "_FILE")
-	if path == "" {
-		return "", nil
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return "", fmt.Errorf("read %s_FILE: %w", name, err)
-	}
-	return strings.TrimSpace(string(data)), nil
 }
 
 // stateFile is where something is kept between two calls: what the environment names, or a file of the user.

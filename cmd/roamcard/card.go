@@ -26,10 +26,11 @@ func (b *buyer) cardBuy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "buy", Args: noArgs, Short: "Buy a card for 25.00 USDC",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			order, err := client.BuyCard(cmd.Context(), key)
+			bought, err := client.BuyCard(cmd.Context(), key)
 			if err != nil {
 				return err
 			}
+			order := bought.Order
 			if wait {
 				if _, err := client.WaitUntilActive(cmd.Context(), order.GetOrderId()); err != nil {
 					return err
@@ -59,11 +60,11 @@ func (b *buyer) cardTopup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			order, err := client.TopUp(cmd.Context(), amount, key)
+			bought, err := client.TopUp(cmd.Context(), amount, key)
 			if err != nil {
 				return err
 			}
-			return b.showOrder(cmd, order)
+			return b.showOrder(cmd, bought.Order)
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")

@@ -20,24 +20,15 @@ func (b *buyer) adminOrders() *cobra.Command {
 func (b *buyer) ordersQueue() *cobra.Command {
 	var status string
 	cmd := &cobra.Command{
-		Use: "queue", Args: noArgs, Short: "List orders in a status, those that wait for an operator unless another is named",
+		Use: "queue", Aliases: []string{"stuck"}, Args: noArgs, Short: "List orders in a status, those that wait for an operator unless another is named",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			req := &roamcardv1.ListOrderQueueRequest{Status: &status}
-			all := &roamcardv1.ListOrderQueueResponse{}
-			for {
-				page, err := client.Operator.ListOrderQueue(cmd.Context(), req)
-				if err != nil {
-					return err
-				}
-				all.Orders = append(all.Orders, page.GetOrders()...)
-				if page.NextPageToken == nil {
-					break
-				}
-				req.PageToken = page.NextPageToken
+			queue, err := roamcard.Collect(client.Admin.OrderQueue(cmd.Context(), status))
+			if err != nil {
+				return err
 			}
-			return b.show(cmd, all, func(w io.Writer) {
+			return b.show(cmd, &roamcardv1.ListOrderQueueResponse{Orders: queue}, func(w io.Writer) {
 				fmt.Fprintln(w, "ORDER\tKIND\tSTATUS\tUSD\tSINCE\tREASON")
-				for _, o := range all.GetOrders() {
+				for _, o := range queue {
 					queuedText(w, o)
 				}
 			})
@@ -51,7 +42,7 @@ func (b *buyer) ordersInspect() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ORDER", Args: oneArg, Short: "Show payments, refund, jobs, provider references and every move of an order",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			life, err := client.Operator.InspectOrder(cmd.Context(), &roamcardv1.InspectOrderRequest{OrderId: args[0]})
+			life, err := client.Admin.InspectOrder(cmd.Context(), &roamcardv1.InspectOrderRequest{OrderId: args[0]})
 			if err != nil {
 				return err
 			}
@@ -72,7 +63,7 @@ func (b *buyer) ordersDecide() *cobra.Command {
 		},
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Operator.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{OrderId: args[0], Action: args[1], Reason: reason})
+			res, err := client.Admin.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{OrderId: args[0], Action: args[1], Reason: reason})
 			if err != nil {
 				return err
 			}
@@ -88,7 +79,7 @@ func (b *buyer) switches() *cobra.Command {
 	cmd.AddCommand(&cobra.Command{
 		Use: "list", Args: noArgs, Short: "Show which products are closed, since when and why",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			res, err := client.Operator.ListSwitches(cmd.Context(), &roamcardv1.ListSwitchesRequest{})
+			res, err := client.Admin.ListSwitches(cmd.Context(), &roamcardv1.ListSwitchesRequest{})
 			if err != nil {
 				return err
 			}
@@ -110,7 +101,7 @@ func (b *buyer) setSwitch(name, short string, paused bool) *cobra.Command {
 		Use: name + " PRODUCT", Args: oneArg, Short: short,
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Operator.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{Product: args[0], Paused: &paused, Reason: reason})
+			res, err := client.Admin.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{Product: args[0], Paused: &paused, Reason: reason})
 			if err != nil {
 				return err
 			}

@@ -4,9 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
-	"github.com/boombuler/barcode/qr"
 	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
@@ -27,20 +25,13 @@ func (b *buyer) esimPlans() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plans", Args: noArgs, Short: "List plans, cheapest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			req := &roamcardv1.ListEsimPlansRequest{}
-			if country != "" {
-				req.CountryCode = &country
-			}
-			if kind != "" {
-				req.Type = &kind
-			}
-			res, err := client.Esim.ListEsimPlans(cmd.Context(), req)
+			plans, err := roamcard.Collect(client.Plans(cmd.Context(), country, kind))
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res, func(w io.Writer) {
+			return b.show(cmd, &roamcardv1.ListEsimPlansResponse{Plans: plans}, func(w io.Writer) {
 				fmt.Fprintln(w, "PLAN\tUSD\tDATA\tDAYS\tNAME")
-				for _, p := range res.GetPlans() {
+				for _, p := range plans {
 					fmt.Fprintf(w, "%s\t%s\t%d MB\t%d\t%s\n", p.GetPlanId(), dollars(p.GetPriceUsdCents()), p.GetDataMb(), p.GetValidityDays(), p.GetName())
 				}
 			})
@@ -80,11 +71,11 @@ func (b *buyer) esimStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status ORDER", Args: oneArg, Short: "Show how far an eSIM has come",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			res, err := client.Esim.GetEsimOrder(cmd.Context(), &roamcardv1.GetEsimOrderRequest{OrderId: args[0]})
+			order, err := client.ESIMStatus(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return b.showOrder(cmd, res.GetOrder())
+			return b.showOrder(cmd, order)
 		}),
 	}
 }
@@ -104,7 +95,7 @@ func (b *buyer) esimInstall() *cobra.Command {
 				return err
 			}
 			c := res.GetCredentials()
-			picture, err := qrText(c.GetLpa())
+			picture, err := roamcard.QR(c.GetLpa())
 			if err != nil {
 				return err
 			}
@@ -115,39 +106,4 @@ func (b *buyer) esimInstall() *cobra.Command {
 			})
 		}),
 	}
-}
-
-// qrText draws a QR code in half blocks, two modules to a character, light on the terminal's dark.
-func qrText(content string) (string, error) {
-	code, err := qr.Encode(content, qr.M, qr.Auto)
-	if err != nil {
-		// The encoder's own error would quote the text.
-		return "", fmt.Errorf("encode the QR code of %d characters", len(content))
-	}
-	const quiet = 2 // modules of light around it; terminals have little room
-	size := code.Bounds().Dx()
-	light := func(x, y int) bool {
-		if x < 0 || y < 0 || x >= size || y >= size {
-			return y < size+quiet
-		}
-		r, _, _, _ := code.At(x, y).RGBA()
-		return r > 0
-	}
-	var text strings.Builder
-	for y := -quiet; y < size+quiet; y += 2 {
-		for x := -quiet; x < size+quiet; x++ {
-			switch {
-			case light(x, y) && light(x, y+1):
-				text.WriteRune('█')
-			case light(x, y):
-				text.WriteRune('▀')
-			case light(x, y+1):
-				text.WriteRune('▄')
-			default:
-				text.WriteRune(' ')
-			}
-		}
-		text.WriteByte('\n')
-	}
-	return text.String(), nil
 }

@@ -24,7 +24,7 @@ func (b *buyer) ordersList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the wallet's orders, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			all, err := client.Orders(cmd.Context(), active)
+			all, err := roamcard.Collect(client.Orders(cmd.Context(), active))
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,20 +208,41 @@ func (s setting) env() string {
 }
 
 func (s setting) value(file map[string]string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (value, source string, err error) {
-	if v, ok := lookup(s.env()); ok && v != "" {
-		return v, "environment", nil
+	value, source, err = env(s.env(), lookup, read)
+	if err != nil {
+		return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
 	}
-	if path, ok := lookup(s.env() + "_FILE"); ok && path != "" {
-		b, err := read(path)
-		if err != nil {
-			return "", "", fmt.Errorf("%s (%s_FILE): %w", s.key, s.env(), err)
-		}
-		return strings.TrimSpace(string(b)), "secret file", nil
+	if value != "" || source != "" {
+		return value, source, nil
 	}
 	if v, ok := file[s.key]; ok && v != "" {
 		return v, "file", nil
 	}
 	return s.standard, "standard", nil
+}
+
+// env reads what a name of the environment says, or the file that its name with _FILE names. source is empty
+// when neither is set.
+func env(name string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (value, source string, err error) {
+	if v, ok := lookup(name); ok && v != "" {
+		return v, "environment", nil
+	}
+	path, ok := lookup(name + "_FILE")
+	if !ok || path == "" {
+		return "", "", nil
+	}
+	b, err := read(path)
+	return strings.TrimSpace(string(b)), "secret file", err
+}
+
+// Env reads a secret of the environment as settings are read: by its name, or from the file that its name with
+// _FILE names.
+func Env(name string) (string, error) {
+	value, _, err := env(name, os.LookupEnv, os.ReadFile)
+	if err != nil {
+		return "", fmt.Errorf("read %s_FILE: %w", name, err)
+	}
+	return value, nil
 }
 
 func text(at func(*Config) *string) func(*Config, string) error {

@@ -17,9 +17,9 @@ import (
 
 // call is one paid request: what identifies it, and what makes it again.
 type call struct {
-	req                         *http.Request
-	body                        []byte
-	key, idempotencyKey, digest string
+	req                        *http.Request
+	body                       []byte
+	id, idempotencyKey, digest string
 }
 
 // mayBePaid keeps the payer out of streams and of bodies that are no roamcard request.
@@ -52,7 +52,7 @@ func (p *Payer) read(req *http.Request) (call, error) {
 		c.idempotencyKey = named.IdempotencyKey
 	}
 	if c.idempotencyKey != "" {
-		c.key = strings.ToLower(p.Signer.Address()) + " " + c.origin() + c.path() + " " + c.idempotencyKey
+		c.id = strings.ToLower(p.Signer.Address()) + " " + c.origin() + c.path() + " " + c.idempotencyKey
 	}
 	return c, nil
 }

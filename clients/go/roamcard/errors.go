@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"connectrpc.com/connect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// The errors of a payment that was not made. Nothing was signed, or what was signed did not leave.
+// The kinds of PaymentError. Unless it says otherwise, nothing was signed.
 var (
 	// ErrTermsMismatch says that the service asks for something else than it publishes or than was pinned.
 	ErrTermsMismatch = errors.New("the terms are not as published")
@@ -19,26 +21,66 @@ var (
 	ErrPolicyDenied = errors.New("the policy does not allow this payment")
 	// ErrApprovalDenied says that whoever was asked said no.
 	ErrApprovalDenied = errors.New("the payment was not approved")
-	// ErrKeyReused says that the journal knows the idempotency key with another request.
-	ErrKeyReused = errors.New("the idempotency key was used for another request")
+	// ErrInsufficientFunds says that the wallet holds less than the price. It was signed, and no money moved.
+	ErrInsufficientFunds = errors.New("the wallet holds less USDC than the price")
+	// ErrKeyConflict says that the journal knows the idempotency key with another request.
+	ErrKeyConflict = errors.New("the idempotency key was used for another request")
 )
+
+// The kinds of APIError, by its status: 409, 404, 401, and 429 or 5xx.
+var (
+	ErrConflict     = errors.New("the state of the service, or an earlier use of the key, forbids it")
+	ErrNotFound     = errors.New("there is no such thing")
+	ErrUnauthorized = errors.New("the session or a signature was not accepted")
+	ErrUnavailable  = errors.New("not now")
+)
+
+// ErrAmbiguousPayment is what errors.Is finds in an AmbiguousPaymentError.
+var ErrAmbiguousPayment = errors.New("the outcome of the payment is not known yet")
+
+// PaymentError is a payment that was not made. errors.Is tells its kind, as in errors.Is(err, ErrPolicyDenied).
+type PaymentError struct {
+	// Kind is one of the kinds above.
+	Kind error
+	// Detail is fit to show.
+	Detail string
+	// Err is the answer of the service, when it was one.
+	Err error
+}
+
+// Error implements error.
+func (e *PaymentError) Error() string { return e.Kind.Error() + ": " + e.Detail }
+
+// Unwrap gives the kind, and what else is known.
+func (e *PaymentError) Unwrap() []error {
+	if e.Err == nil {
+		return []error{e.Kind}
+	}
+	return []error{e.Kind, e.Err}
+}
+
+func denied(kind error, format string, args ...any) error {
+	return &PaymentError{Kind: kind, Detail: fmt.Sprintf(format, args...)}
+}
 
 // AmbiguousPaymentError says that a payment was sent and its outcome is not known. Calling again with the
 // same key, now or after a restart, is safe and resumes it; another key may pay a second time.
 type AmbiguousPaymentError struct {
 	// IdempotencyKey is the key to call again with.
 	IdempotencyKey string
+	// OrderID is the order, when the service named it.
+	OrderID string
 	// Err is what the last attempt met.
 	Err error
 }
 
 // Error implements error.
 func (e *AmbiguousPaymentError) Error() string {
-	return fmt.Sprintf("the outcome of the payment is not known yet; call again with the idempotency key %q, which cannot pay twice: %v", e.IdempotencyKey, e.Err)
+	return fmt.Sprintf("%v; call again with the idempotency key %q, which cannot pay twice: %v", ErrAmbiguousPayment, e.IdempotencyKey, e.Err)
 }
 
-// Unwrap gives what the last attempt met.
-func (e *AmbiguousPaymentError) Unwrap() error { return e.Err }
+// Unwrap gives the kind, and what the last attempt met.
+func (e *AmbiguousPaymentError) Unwrap() []error { return []error{ErrAmbiguousPayment, e.Err} }
 
 // APIError is an answer of the service that is no success: the problem it told (RFC 9457).
 type APIError struct {
@@ -55,7 +97,9 @@ type APIError struct {
 	NextAction string
 	RequestID  string
 	OrderID    string
-	cause      *connect.Error
+	// Fields are the wrong members of the request, as in "amountUsdCents: at least 2500".
+	Fields []string
+	cause  *connect.Error
 }
 
 // Error implements error.
@@ -78,37 +122,63 @@ func (e *APIError) Unwrap() error {
 	return e.cause
 }
 
-// Is makes errors.Is(err, &APIError{Code: "card_already_exists"}) compare by code.
+// Is makes errors.Is(err, &APIError{Code: "card_already_exists"}) compare by code, and errors.Is(err,
+// ErrConflict) by status.
 func (e *APIError) Is(target error) bool {
+	switch target {
+	case ErrConflict:
+		return e.Status == http.StatusConflict
+	case ErrNotFound:
+		return e.Status == http.StatusNotFound
+	case ErrUnauthorized:
+		return e.Status == http.StatusUnauthorized
+	case ErrUnavailable:
+		return e.Status == http.StatusTooManyRequests || e.Status >= http.StatusInternalServerError
+	}
 	other, ok := target.(*APIError)
 	return ok && other.Code == e.Code
 }
 
 // explained turns what the Connect client says into what this package promises: an *APIError for an answer
-// of the service, and the payment's own error when the payer stopped the call.
-func explained(err error) error {
+// of the service, and the payment's own error when the payer stopped the call. raw is what else was answered.
+func explained(err error, raw RawResponse) error {
 	ce, ok := errors.AsType[*connect.Error](err)
 	if !ok {
 		return err
 	}
-	for _, ours := range []error{ErrTermsMismatch, ErrPolicyDenied, ErrApprovalDenied, ErrKeyReused, ErrEntry} {
-		if errors.Is(err, ours) {
-			return unwrapped(err)
-		}
+	if stopped, ok := errors.AsType[*PaymentError](err); ok {
+		return stopped
 	}
 	if unclear, ok := errors.AsType[*AmbiguousPaymentError](err); ok {
 		return unclear
 	}
+	if told, ok := errors.AsType[*APIError](err); ok {
+		return told
+	}
 	for _, d := range ce.Details() {
 		msg, err := d.Value()
 		if p, ok := msg.(*roamcardv1.Problem); err == nil && ok {
-			return problemError(p, ce)
+			return poor(problemError(p, ce), ce.Meta())
 		}
 	}
-	if connect.IsWireError(err) {
-		return &APIError{Code: ce.Code().String(), Title: http.StatusText(http.StatusInternalServerError), Detail: ce.Message(), cause: ce}
+	if raw.Status < http.StatusBadRequest {
+		return err // there was no answer
 	}
-	return err
+	told := statusError(raw.Status)
+	told.Detail, told.RequestID, told.cause = ce.Message(), raw.RequestID(), ce
+	return told
+}
+
+// poor gives the one refusal that people can mend by themselves a kind of its own.
+func poor(err *APIError, header http.Header) error {
+	if err.Status != http.StatusPaymentRequired {
+		return err
+	}
+	required, malformed := x402.DecodeRequired(header.Get(x402.HeaderRequired))
+	if malformed != nil || !strings.Contains(required.Error, "insufficient_balance") && !strings.Contains(required.Error, "insufficient_funds") {
+		return err
+	}
+	return &PaymentError{Kind: ErrInsufficientFunds, Detail: "no money moved", Err: err}
 }
 
 // unwrapped takes away what the transports on the way put around an error of the payer.
@@ -126,7 +196,12 @@ func unwrapped(err error) error {
 }
 
 func problemError(p *roamcardv1.Problem, cause *connect.Error) *APIError {
+	var fields []string
+	for _, f := range p.GetFields() {
+		fields = append(fields, f.GetPath()+": "+f.GetMessage())
+	}
 	return &APIError{
+		Fields: fields,
 		Status: int(p.GetStatus()), Code: p.GetCode(), Title: p.GetTitle(), Detail: p.GetDetail(), Retryable: p.GetRetryable(),
 		SafeToPayAgain: p.GetSafeToPayAgain(), NextAction: p.GetNextAction(), RequestID: p.GetRequestId(), OrderID: p.GetOrderId(), cause: cause,
 	}

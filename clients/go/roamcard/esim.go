@@ -4,9 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
-
-	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
@@ -22,15 +21,14 @@ type ESIM struct {
 	IOS, Android Secret
 }
 
-// BoughtESIM is a paid eSIM.
+// BoughtESIM is a paid eSIM. Its secrets are not in the order.
 type BoughtESIM struct {
-	// Order is the order without its secrets.
-	Order *roamcardv1.Order
-	// Token opens this one order for 30 days, for whoever holds it; see WithDeliveryToken. It is zero when a
+	Purchase
+	// DeliveryToken opens this one order for 30 days, for whoever holds it; see WithDeliveryToken. It is zero when a
 	// repeat came without; the wallet's session does as well.
-	Token Secret
-	// ESIM is nil when it was not ready in time: see InstallESIM.
-	ESIM *ESIM
+	DeliveryToken Secret
+	// Credentials are nil when the eSIM was not ready in time: see InstallESIM.
+	Credentials *ESIM
 }
 
 // ESIMPresenter shows an eSIM to the person in front of the machine, and to nobody else.
@@ -41,57 +39,50 @@ type ESIMPresenter interface {
 
 // Plans lists the eSIM plans that are sold, the cheapest first: those that cover a country of two letters, and
 // of the kind country or region, when these are not empty.
-func (c *Client) Plans(ctx context.Context, country, kind string) ([]*roamcardv1.EsimPlan, error) {
-	req := &roamcardv1.ListEsimPlansRequest{}
-	if country != "" {
-		req.CountryCode = &country
-	}
-	if kind != "" {
-		req.Type = &kind
-	}
-	res, err := c.Esim.ListEsimPlans(ctx, req)
-	return res.GetPlans(), err
+func (c *Client) Plans(ctx context.Context, country, kind string) iter.Seq2[*roamcardv1.EsimPlan, error] {
+	return pages(func(*string) ([]*roamcardv1.EsimPlan, *string, error) {
+		res, err := c.Esim.ListEsimPlans(ctx, &roamcardv1.ListEsimPlansRequest{CountryCode: given(country), Type: given(kind)})
+		return res.GetPlans(), nil, err
+	})
 }
 
 // BuyESIM buys a plan at its published price or, when planID is empty, the cheapest that can be had, at any
 // price within the caps. The key is as in BuyCard.
 func (c *Client) BuyESIM(ctx context.Context, planID, key string) (*BoughtESIM, error) {
-	if c.config.Signer == nil {
-		return nil, ErrNoSigner
-	}
-	req := &roamcardv1.PurchaseEsimRequest{IdempotencyKey: orNew(key)}
 	if planID != "" {
-		req.PlanId = &planID
 		ctx = expectingOf(ctx, func(ctx context.Context) (Cents, error) { return c.planPrice(ctx, planID) })
 	}
-	res, err := c.Esim.PurchaseEsim(ctx, req)
+	bought, err := c.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
+		res, err := c.Esim.PurchaseEsim(ctx, &roamcardv1.PurchaseEsimRequest{IdempotencyKey: key, PlanId: given(planID)})
+		return res.GetOrder(), err
+	})
 	if err != nil {
 		return nil, err
 	}
-	bought := &BoughtESIM{Order: proto.CloneOf(res.GetOrder()), Token: NewSecret(res.GetOrder().GetDelivery().GetToken())}
-	bought.Order.Credentials = nil
-	if d := bought.Order.GetDelivery(); d != nil {
-		d.Token = nil
+	order := bought.Order
+	esim := &BoughtESIM{Purchase: *bought, DeliveryToken: NewSecret(order.GetDelivery().GetToken())}
+	if e := order.GetCredentials(); e != nil {
+		secret := esimOf(e)
+		esim.Credentials = &secret
 	}
-	if esim := res.GetOrder().GetCredentials(); esim != nil {
-		secret := esimOf(esim)
-		bought.ESIM = &secret
+	order.Credentials = nil
+	if order.Delivery != nil {
+		order.Delivery.Token = nil
 	}
-	return bought, nil
+	return esim, nil
 }
 
 // planPrice is what a plan costs now.
 func (c *Client) planPrice(ctx context.Context, planID string) (Cents, error) {
-	plans, err := c.Plans(ctx, "", "")
-	if err != nil {
-		return 0, fmt.Errorf("read the catalogue: %w", err)
-	}
-	for _, p := range plans {
+	for p, err := range c.Plans(ctx, "", "") {
+		if err != nil {
+			return 0, fmt.Errorf("read the catalogue: %w", err)
+		}
 		if p.GetPlanId() == planID {
 			return Cents(p.GetPriceUsdCents()), nil
 		}
 	}
-	return 0, fmt.Errorf("%w: no plan %s is published", ErrTermsMismatch, planID)
+	return 0, denied(ErrTermsMismatch, "no plan %s is published", planID)
 }
 
 // ESIMStatus reads an eSIM order without its secrets, by the delivery token of ctx or the wallet's session.

@@ -56,7 +56,7 @@ func payNonce(t *testing.T, v vector, path string) string {
 	for range v.Attempt {
 		s.answers = append(s.answers, dead)
 	}
-	p, _ := payer(t, roamcard.NewMemoryJournal())
+	p, _ := payer(t, roamcard.NewMemoryStore())
 	p.Next, p.Signer = at{s}, signerOf(t, v.Payer)
 	body, err := json.Marshal(map[string]string{"idempotencyKey": v.Key})
 	if err != nil {
@@ -102,47 +102,3 @@ type addressed struct {
 }
 
 func (a addressed) Address() string { return a.address }
-
-func (s stage) deadPaymentGetsAnotherNonce(t *testing.T) {
-	w, p := s.wallet(t), s.proxy(t)
-	c := buyerOf(t, s.BaseURL, p.BaseURL, w, func(cfg *roamcard.Config) { cfg.Policy.MaxPerDay = 2500; cfg.Policy.MaxPerPayment = 2500 })
-	for range 2 {
-		p.inject(t, fault{"on": "paid", "dead": true})
-		if _, err := c.BuyCard(t.Context(), "k"); err == nil {
-			t.Fatal("a dead payment bought a card")
-		}
-	}
-	if order, err := c.BuyCard(t.Context(), "k"); err != nil || order.GetReplayed() {
-		t.Fatalf("%v, replayed %v", err, order.GetReplayed())
-	}
-	if len(w.nonces) != 3 || w.nonces[0] == w.nonces[1] || w.nonces[1] == w.nonces[2] || w.nonces[0] == w.nonces[2] {
-		t.Errorf("nonces %v, want three different ones", w.nonces)
-	}
-	s.paid(t, w, 1)
-}
-
-// onePurchaseOverBothProtocols repeats over REST what was bought over Connect.
-func (s stage) onePurchaseOverBothProtocols(t *testing.T) {
-	w, p := s.wallet(t), s.proxy(t)
-	c := buyerOf(t, s.BaseURL, p.BaseURL, w, nil)
-	bought, err := c.BuyCard(t.Context(), "both")
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := c.HTTP.Post(s.BaseURL+"/api/card/purchase", "application/json", strings.NewReader(`{ "idempotencyKey": "both" }`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	var again struct {
-		OrderID  string
-		Replayed bool
-	}
-	if err := json.NewDecoder(res.Body).Decode(&again); err != nil {
-		t.Fatal(err)
-	}
-	if res.StatusCode != http.StatusOK || again.OrderID != bought.GetOrderId() || !again.Replayed || w.signed != 1 {
-		t.Errorf("%d, %+v, signed %d; want order %s again, signed once", res.StatusCode, again, w.signed, bought.GetOrderId())
-	}
-	s.paid(t, w, 1)
-}

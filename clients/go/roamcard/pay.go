@@ -2,7 +2,6 @@ package roamcard
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -29,7 +28,10 @@ func (c *Client) OpenTopUpOrder(ctx context.Context, amount Cents, key string) (
 	if key != "" {
 		ctx = WithIdempotencyKey(ctx, key)
 	}
-	cents := uint32(amount)
+	cents, err := wire(amount)
+	if err != nil {
+		return nil, err
+	}
 	res, err := c.Order.CreateOrder(ctx, &roamcardv1.CreateOrderRequest{AmountUsdCents: &cents})
 	return res.GetOrder(), err
 }
@@ -42,7 +44,7 @@ func (c *Client) Pay(ctx context.Context, order string) (*roamcardv1.Order, erro
 	if strings.Contains(order, "/") {
 		u, err := url.Parse(order)
 		if err != nil || u.Scheme+"://"+u.Host != c.origin || !isPayPath(u.Path) {
-			return nil, fmt.Errorf("%w: %q is no payable_url of %s", ErrTermsMismatch, order, c.origin)
+			return nil, denied(ErrTermsMismatch, "%q is no payable_url of %s", order, c.origin)
 		}
 		order = u.Path[strings.LastIndexByte(u.Path, '/')+1:]
 	}
@@ -55,31 +57,16 @@ func (c *Client) Pay(ctx context.Context, order string) (*roamcardv1.Order, erro
 		return nil, unwrapped(err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, poor(problemOf(res), res.Header)
+	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("read the answer: %w", err)
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, restError(res.StatusCode, body)
 	}
 	o := &roamcardv1.Order{}
 	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, o); err != nil {
 		return nil, fmt.Errorf("read the order: %w", err)
 	}
 	return o, nil
-}
-
-// restError reads a problem document (RFC 9457).
-func restError(status int, body []byte) error {
-	var p struct {
-		Code, Title, Detail, NextAction, RequestID, OrderID string
-		Retryable, SafeToPayAgain                           bool
-	}
-	if err := json.Unmarshal(body, &p); err != nil || p.Code == "" {
-		p.Code, p.Detail = fmt.Sprintf("http_%d", status), http.StatusText(status)
-	}
-	return &APIError{
-		Status: status, Code: p.Code, Title: p.Title, Detail: p.Detail, Retryable: p.Retryable, SafeToPayAgain: p.SafeToPayAgain,
-		NextAction: p.NextAction, RequestID: p.RequestID, OrderID: p.OrderID,
-	}
 }

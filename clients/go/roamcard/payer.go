@@ -2,15 +2,14 @@ package roamcard
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/x402"
@@ -24,25 +23,26 @@ const (
 	firstPause, lastPause = 250 * time.Millisecond, 4 * time.Second
 	// maxPause bounds what the service may ask for.
 	maxPause = 30 * time.Second
+	// standardTimeout is longer than the service waits for anything.
+	standardTimeout = 30 * time.Second
 	// backdate is how far validAfter lies back, for chains whose clock is behind ours.
 	backdate = 10 * time.Minute
-	day      = 24 * time.Hour
 )
 
 // Payer is an http.RoundTripper that answers 402: it pays the roamcard routes, over Connect and over REST
-// alike, when the policy allows it. Everything else passes through. Give one Payer to all clients of a
-// wallet; calls under one key wait for each other and sign once.
+// alike, when the policy allows it. Everything else passes through. Calls under one key wait for each other and
+// sign once, in all payers that share a store.
 type Payer struct {
 	// Next makes the requests; nil means http.DefaultTransport.
-	Next    http.RoundTripper
-	Signer  Signer
-	Policy  Policy
-	Journal Journal
+	Next   http.RoundTripper
+	Signer Signer
+	Policy Policy
+	Store  Store
 	// PayTo finds the published payee of an origin, when the policy does not pin one.
 	PayTo func(ctx context.Context) (string, error)
-	// AnswerWithin bounds how long one answer to a payment may take before the same bytes are sent again; zero
-	// means 30 seconds, which is longer than the service waits for anything.
-	AnswerWithin time.Duration
+	// Timeout bounds one answer before the same bytes are sent again; zero means 30 seconds, which is longer
+	// than the service waits for anything.
+	Timeout time.Duration
 	// MaxReplays bounds how often the same bytes are sent again for one answer; nil means 4.
 	MaxReplays *int
 	// Events are told what happens; nil is nobody.
@@ -50,109 +50,150 @@ type Payer struct {
 	// Now is the clock and Wait a pause that ends with its context; nil means the real ones.
 	Now  func() time.Time
 	Wait func(ctx context.Context, d time.Duration) error
-
-	mu    sync.Mutex
-	locks map[string]chan struct{}
-}
-
-// Events are told what a payer does. Each may be nil.
-type Events struct {
-	Quote  func(Quote)
-	Signed func(q Quote, key string)
-	// Replay is called before the same bytes are sent again: attempt counts from 1.
-	Replay  func(key string, attempt int, after time.Duration)
-	Settled func(key, transaction string)
 }
 
 // RoundTrip implements http.RoundTripper.
 func (p *Payer) RoundTrip(req *http.Request) (*http.Response, error) {
-	next := p.next()
 	if req.Header.Get(x402.HeaderSignature) != "" || !mayBePaid(req) {
-		return next.RoundTrip(req)
+		return p.next().RoundTrip(req)
 	}
 	c, err := p.read(req)
 	if err != nil {
 		return nil, err
 	}
-	if c.key == "" {
-		return next.RoundTrip(c.request(""))
+	if c.id == "" {
+		return p.next().RoundTrip(c.request(""))
 	}
-	unlock, err := p.lock(req.Context(), c.key)
+	if to, ok := req.Context().Value(quoteKey{}).(*Verdict); ok {
+		return nil, p.quote(c, to)
+	}
+	unlock, err := p.Store.Lock(req.Context(), c.id)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	entry, known, err := p.Journal.Find(req.Context(), c.key)
+	entry, known, err := p.journal().find(req.Context(), c)
 	if err != nil {
-		return nil, fmt.Errorf("look into the journal: %w", err)
+		return nil, err
 	}
-	if known && entry.Body != c.digest {
-		return nil, ErrKeyReused
+	if !known {
+		return p.buy(c, nil)
 	}
-	if known && entry.State != Refused {
-		return p.send(c, entry)
+	res, err := p.send(c, entry)
+	if err != nil || !replaceable(entry, res, p.now()) {
+		return res, err
 	}
-	return p.buy(c, entry, known)
+	return p.buy(c, res)
 }
 
-// buy asks for the price and pays it. old is the entry whose payment was refused, if there is one.
-func (p *Payer) buy(c call, old Entry, known bool) (*http.Response, error) {
-	res, err := p.next().RoundTrip(c.request(""))
-	if err != nil || res.StatusCode != http.StatusPaymentRequired || res.Header.Get(x402.HeaderRequired) == "" {
-		return res, err
+// replaceable says that a kept payment is dead and bought nothing, by the service's own word. Unless the service
+// proved it dead, its successor has the same nonce, so that even a service in error could take but one of them.
+func replaceable(e Entry, res *http.Response, now time.Time) bool {
+	return res.StatusCode == http.StatusPaymentRequired && res.Header.Get(x402.HeaderRequired) != "" && (isDead(res) || e.ValidBefore.Before(now))
+}
+
+// buy pays the price of an answer with 402, or asks for it when there is none.
+func (p *Payer) buy(c call, res *http.Response) (*http.Response, error) {
+	if res == nil {
+		var err error
+		if res, err = p.ask(c); err != nil || !priced(res) {
+			return res, err
+		}
 	}
 	header := res.Header.Get(x402.HeaderRequired)
 	drain(res)
-	entry, err := p.sign(c, header, old, known)
+	entry, err := p.sign(c, header)
 	if err != nil {
 		return nil, err
 	}
 	return p.send(c, entry)
 }
 
-// sign checks the terms, asks the policy, signs, and writes the payment to the journal.
-func (p *Payer) sign(c call, header string, old Entry, known bool) (Entry, error) {
+// ask asks for the price. To lose an answer here costs nothing, so it asks again.
+func (p *Payer) ask(c call) (*http.Response, error) {
+	pause := firstPause
+	for asked := 0; ; asked++ {
+		res, err := p.answer(c, "")
+		if err == nil || asked >= p.replays() || c.req.Context().Err() != nil {
+			return res, err
+		}
+		if stopped := p.wait(c.req.Context(), pause); stopped != nil {
+			return nil, errors.Join(err, stopped)
+		}
+		pause = min(2*pause, lastPause)
+	}
+}
+
+func priced(res *http.Response) bool {
+	return res.StatusCode == http.StatusPaymentRequired && res.Header.Get(x402.HeaderRequired) != ""
+}
+
+// check holds the terms of a challenge to what is published and pinned.
+func (p *Payer) check(c call, header string) (Quote, offer, error) {
 	ctx := c.req.Context()
 	pinned, err := p.pins(ctx, c)
 	if err != nil {
-		return Entry{}, err
+		return Quote{}, offer{}, err
 	}
 	o, err := pinned.check(header)
 	if err != nil {
-		return Entry{}, err
+		return Quote{}, offer{}, err
+	}
+	if p.Policy.PayTo == "" {
+		if err := p.journal().pin(ctx, c.origin(), o.payTo.String()); err != nil {
+			return Quote{}, offer{}, err
+		}
 	}
 	q := Quote{
-		Operation: c.operation(), Resource: o.resource.URL, Description: o.resource.Description, Amount: o.cents(),
-		AmountUSDC: o.amount.String(), PayTo: o.payTo.String(), Asset: o.domain.Contract.String(), Network: o.accepted.Network,
+		Operation: c.operation(), IdempotencyKey: c.idempotencyKey, Resource: o.resource.URL, Description: o.resource.Description,
+		Amount: o.cents(), AmountUSDC: o.amount.String(), PayTo: o.payTo.String(), Asset: o.domain.Contract.String(), Network: o.accepted.Network,
 	}
-	if e := p.Events; e != nil && e.Quote != nil {
-		e.Quote(q)
+	p.Events.quote(q)
+	return q, o, nil
+}
+
+// sign checks the terms, takes the budget, asks for approval, signs, and keeps the payment. Whatever fails
+// before it is kept gives the budget back.
+func (p *Payer) sign(c call, header string) (Entry, error) {
+	ctx := c.req.Context()
+	q, o, err := p.check(c, header)
+	if err == nil {
+		err = p.Policy.cap(q)
 	}
-	if err := p.Policy.judge(ctx, q); err != nil {
-		return Entry{}, err
-	}
-	attempt := 0
-	var was *Entry
-	if known {
-		attempt, was = old.Attempt, &old
-	}
-	entry, err := p.authorize(c, o, attempt)
 	if err != nil {
 		return Entry{}, err
 	}
-	if err := p.Journal.Sign(ctx, entry, was, p.now().Add(-day), p.Policy.MaxPerDay); err != nil {
+	j := p.journal()
+	wanted := Entry{Key: c.idempotencyKey, Operation: q.Operation, Payer: p.Signer.Address(), Body: c.digest, Amount: q.Amount}
+	attempt, err := j.reserve(ctx, c, wanted, p.Policy.MaxPerDay)
+	if err != nil {
 		return Entry{}, err
 	}
-	if e := p.Events; e != nil && e.Signed != nil {
-		e.Signed(q, c.idempotencyKey)
+	entry, err := p.approved(c, q, o, attempt)
+	if err != nil {
+		return Entry{}, errors.Join(err, j.release(context.WithoutCancel(ctx), c.id))
 	}
+	p.Events.signed(q)
 	return entry, nil
 }
 
-func (p *Payer) authorize(c call, o offer, attempt int) (Entry, error) {
+func (p *Payer) approved(c call, q Quote, o offer, attempt int) (Entry, error) {
+	ctx := c.req.Context()
+	if err := p.Policy.approve(ctx, q); err != nil {
+		return Entry{}, err
+	}
+	p.Events.approval(q)
+	header, validBefore, err := p.authorize(c, o, attempt)
+	if err != nil {
+		return Entry{}, err
+	}
+	return p.journal().sign(ctx, c.id, header, validBefore)
+}
+
+func (p *Payer) authorize(c call, o offer, attempt int) (header string, validBefore time.Time, err error) {
 	payer, err := x402.ParseAddress(p.Signer.Address())
 	if err != nil {
-		return Entry{}, fmt.Errorf("read the signer's address: %w", err)
+		return "", time.Time{}, fmt.Errorf("read the signer's address: %w", err)
 	}
 	now := p.now()
 	a := x402.Authorization{
@@ -163,59 +204,53 @@ func (p *Payer) authorize(c call, o offer, attempt int) (Entry, error) {
 	}
 	raw, err := p.Signer.SignTypedData(c.req.Context(), transferDocument(o.domain, a))
 	if err != nil {
-		return Entry{}, fmt.Errorf("sign the payment: %w", err)
+		return "", time.Time{}, fmt.Errorf("sign the payment: %w", err)
 	}
 	signature, err := x402.ParseSignature("0x" + hex.EncodeToString(raw))
 	if err == nil {
 		err = o.domain.Verify(a, signature)
 	}
 	if err != nil {
-		return Entry{}, fmt.Errorf("the signer signed something else: %w", err)
+		return "", time.Time{}, fmt.Errorf("the signer signed something else: %w", err)
 	}
-	header, err := x402.EncodePayment(x402.Payment{Accepted: o.accepted, Resource: o.resource, Authorization: a, Signature: signature})
+	header, err = x402.EncodePayment(x402.Payment{Accepted: o.accepted, Resource: o.resource, Authorization: a, Signature: signature})
 	if err != nil {
-		return Entry{}, fmt.Errorf("encode the payment: %w", err)
+		return "", time.Time{}, fmt.Errorf("encode the payment: %w", err)
 	}
-	return Entry{
-		Key: c.key, Body: c.digest, Header: header, Amount: o.cents(), Attempt: attempt,
-		SignedAt: now.UTC(), ValidBefore: time.Unix(int64(a.ValidBefore), 0).UTC(), State: Signed,
-	}, nil
+	return header, time.Unix(int64(a.ValidBefore), 0), nil
 }
 
 // send presents a payment until the answer is clear, each time with the same bytes.
 func (p *Payer) send(c call, entry Entry) (*http.Response, error) {
 	ctx := c.req.Context()
-	pause := firstPause
+	pause, order := firstPause, ""
 	for sent := 0; ; sent++ {
-		res, err := p.answer(c, entry)
-		if err == nil && !unclear(res) {
-			return res, p.conclude(c, entry, res)
-		}
+		res, err := p.answer(c, entry.Header)
 		wait := pause
 		if err == nil {
-			wait = retryAfter(res, pause)
+			told := problemOf(res)
+			if !unclear(res, told) {
+				return res, p.conclude(c, entry, res, told)
+			}
+			err, order, wait = told, cmp.Or(order, told.OrderID), retryAfter(res, pause)
 		}
 		if ctx.Err() != nil || sent >= p.replays() {
-			if err == nil {
-				err = answered(res)
-			}
-			return nil, &AmbiguousPaymentError{IdempotencyKey: c.idempotencyKey, Err: err}
+			return nil, &AmbiguousPaymentError{IdempotencyKey: c.idempotencyKey, OrderID: order, Err: err}
 		}
-		if e := p.Events; e != nil && e.Replay != nil {
-			e.Replay(c.idempotencyKey, sent+1, wait)
-		}
+		p.Events.replay(c.idempotencyKey, sent+1, wait, err)
 		if stopped := p.wait(ctx, wait); stopped != nil {
-			return nil, &AmbiguousPaymentError{IdempotencyKey: c.idempotencyKey, Err: errors.Join(err, stopped)}
+			return nil, &AmbiguousPaymentError{IdempotencyKey: c.idempotencyKey, OrderID: order, Err: errors.Join(err, stopped)}
 		}
 		pause = min(2*pause, lastPause)
 	}
 }
 
-// answer sends the payment once and reads the whole answer: half of one says nothing.
-func (p *Payer) answer(c call, entry Entry) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(c.req.Context(), p.answerWithin())
+// answer sends the request once, with a payment when there is one, and reads the whole answer: half of one says
+// nothing.
+func (p *Payer) answer(c call, payment string) (*http.Response, error) {
+	ctx, cancel := context.WithTimeout(c.req.Context(), p.timeout())
 	defer cancel()
-	res, err := p.next().RoundTrip(c.request(entry.Header).WithContext(ctx))
+	res, err := p.next().RoundTrip(c.request(payment).WithContext(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -227,64 +262,33 @@ func (p *Payer) answer(c call, entry Entry) (*http.Response, error) {
 	return res, nil
 }
 
-// conclude writes down what the answer says about the payment.
-func (p *Payer) conclude(c call, entry Entry, res *http.Response) error {
-	// What has been answered is worth keeping even for a caller who has gone.
-	ctx := context.WithoutCancel(c.req.Context())
-	receipt, err := x402.DecodeSettlement(res.Header.Get(x402.HeaderResponse))
-	told := err == nil
-	switch {
-	case told && receipt.Success:
-		if e := p.Events; e != nil && e.Settled != nil {
-			e.Settled(c.idempotencyKey, receipt.Transaction)
-		}
-		return p.Journal.Conclude(ctx, entry.Key, entry.Header, Paid)
-	case res.StatusCode == http.StatusPaymentRequired && told:
-		// Claimed, and proven dead: the next authorization may have a nonce of its own.
-		return p.bury(ctx, entry)
-	case res.StatusCode >= http.StatusBadRequest:
-		return p.Journal.Conclude(ctx, entry.Key, entry.Header, Refused)
+// conclude keeps what the answer says about the payment.
+func (p *Payer) conclude(c call, entry Entry, res *http.Response, told *APIError) error {
+	if res.StatusCode >= http.StatusBadRequest {
+		return p.journal().refuse(c.req.Context(), c.id, entry.Header, told.SafeToPayAgain, isDead(res))
 	}
-	return nil
+	transaction := ""
+	if receipt, err := x402.DecodeSettlement(res.Header.Get(x402.HeaderResponse)); err == nil {
+		transaction = receipt.Transaction
+	}
+	p.Events.settled(c.idempotencyKey, transaction)
+	return p.journal().settle(c.req.Context(), c.id)
 }
 
-// bury refuses an entry and counts its attempt.
-func (p *Payer) bury(ctx context.Context, entry Entry) error {
-	was := entry
-	entry.State, entry.Attempt = Refused, entry.Attempt+1
-	err := p.Journal.Sign(ctx, entry, &was, p.now().Add(-day), 0)
-	if errors.Is(err, ErrEntry) {
-		return nil // another process was told the same
-	}
-	return err
+// isDead says that a payment was claimed and is proven dead: the next one may have a nonce of its own.
+func isDead(res *http.Response) bool {
+	receipt, err := x402.DecodeSettlement(res.Header.Get(x402.HeaderResponse))
+	return res.StatusCode == http.StatusPaymentRequired && err == nil && !receipt.Success
 }
 
 // unclear says that an answer does not tell whether the payment was taken, or that the same bytes may get
 // another one.
-func unclear(res *http.Response) bool {
-	switch {
-	case res.StatusCode >= http.StatusInternalServerError, res.StatusCode == http.StatusTooManyRequests,
-		res.StatusCode == http.StatusRequestTimeout, res.StatusCode == http.StatusTooEarly:
+func unclear(res *http.Response, told *APIError) bool {
+	switch res.StatusCode {
+	case http.StatusTooManyRequests, http.StatusRequestTimeout, http.StatusTooEarly:
 		return true
-	case res.StatusCode < http.StatusBadRequest:
-		return false
 	}
-	body, err := io.ReadAll(res.Body)
-	res.Body = io.NopCloser(bytes.NewReader(body))
-	var problem struct {
-		Retryable bool `json:"retryable"`
-	}
-	return err == nil && json.Unmarshal(body, &problem) == nil && problem.Retryable
-}
-
-// answered puts an unclear answer into words.
-func answered(res *http.Response) error {
-	var problem struct {
-		Code   string `json:"code"`
-		Detail string `json:"detail"`
-	}
-	_ = json.NewDecoder(res.Body).Decode(&problem) // the status says enough when there is no problem document
-	return fmt.Errorf("the service answered %d %s %s", res.StatusCode, problem.Code, problem.Detail)
+	return res.StatusCode >= http.StatusInternalServerError || (res.StatusCode >= http.StatusBadRequest && told.Retryable)
 }
 
 func retryAfter(res *http.Response, standard time.Duration) time.Duration {
@@ -293,34 +297,6 @@ func retryAfter(res *http.Response, standard time.Duration) time.Duration {
 		return standard
 	}
 	return min(time.Duration(s)*time.Second, maxPause)
-}
-
-// lock holds a key until unlock is called.
-func (p *Payer) lock(ctx context.Context, key string) (unlock func(), err error) {
-	for {
-		p.mu.Lock()
-		held, busy := p.locks[key]
-		if !busy {
-			mine := make(chan struct{})
-			if p.locks == nil {
-				p.locks = map[string]chan struct{}{}
-			}
-			p.locks[key] = mine
-			p.mu.Unlock()
-			return func() {
-				p.mu.Lock()
-				delete(p.locks, key)
-				p.mu.Unlock()
-				close(mine)
-			}, nil
-		}
-		p.mu.Unlock()
-		select {
-		case <-held:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
 }
 
 func (p *Payer) next() http.RoundTripper {
@@ -337,12 +313,9 @@ func (p *Payer) now() time.Time {
 	return time.Now()
 }
 
-func (p *Payer) answerWithin() time.Duration {
-	if p.AnswerWithin > 0 {
-		return p.AnswerWithin
-	}
-	return 30 * time.Second
-}
+func (p *Payer) timeout() time.Duration { return cmp.Or(p.Timeout, standardTimeout) }
+
+func (p *Payer) journal() journal { return journal{Store: p.Store, now: p.now} }
 
 func (p *Payer) replays() int {
 	if p.MaxReplays != nil {
@@ -355,14 +328,7 @@ func (p *Payer) wait(ctx context.Context, d time.Duration) error {
 	if p.Wait != nil {
 		return p.Wait(ctx, d)
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause(ctx, d)
 }
 
 func drain(res *http.Response) {

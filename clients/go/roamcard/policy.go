@@ -36,8 +36,8 @@ type Policy struct {
 	ApproveAbove Cents
 	// Approve asks; without it, what needs approval is denied.
 	Approve func(ctx context.Context, q Quote) (bool, error)
-	// PayTo and Asset pin the payee and the token. Empty takes the payee that the service publishes and
-	// native USDC on Base.
+	// PayTo and Asset pin the payee and the token. Empty takes native USDC on Base, and the payee that the
+	// service publishes when the store first pays it; the store keeps it, and refuses another one ever after.
 	PayTo, Asset string
 	// Operations names what may be paid for, by the documented paths, as in OpCard; empty allows everything.
 	Operations []string
@@ -46,7 +46,8 @@ type Policy struct {
 // Quote is what a payment would be for, after its terms were checked. Nothing is signed yet.
 type Quote struct {
 	// Operation is OpCard, OpTopup, OpESIM or OpOrder.
-	Operation string
+	Operation      string
+	IdempotencyKey string
 	// Resource is the address that is paid for.
 	Resource    string
 	Description string
@@ -58,42 +59,45 @@ type Quote struct {
 	Network    string
 }
 
-// judge says whether a quote may be signed. The caps of a day are the journal's to keep.
-func (p Policy) judge(ctx context.Context, q Quote) error {
-	denied := func(format string, args ...any) error {
-		return fmt.Errorf("%w: "+format, append([]any{ErrPolicyDenied}, args...)...)
-	}
-	if len(p.Operations) > 0 && !slices.Contains(p.Operations, q.Operation) {
-		return denied("it allows %s, not %s", strings.Join(p.Operations, ", "), q.Operation)
-	}
-	if p.MaxPerPayment > 0 && q.Amount > p.MaxPerPayment {
-		return denied("%s USD is above the cap of %s for one payment", q.Amount, p.MaxPerPayment)
-	}
-	ask := true
+// cap refuses what no approval could allow. The cap of a day is the journal's to keep.
+func (p Policy) cap(q Quote) error {
 	switch p.Mode {
 	case Autonomous:
 		if p.MaxPerPayment <= 0 || p.MaxPerDay <= 0 {
-			return denied("autonomous needs caps for a payment and for a day")
+			return denied(ErrPolicyDenied, "autonomous needs caps for a payment and for a day")
 		}
-		ask = false
-	case PolicyGated:
-		ask = q.Amount > p.ApproveAbove
-	case HumanApproval:
+	case PolicyGated, HumanApproval:
 	default:
-		return denied("it has no mode")
+		return denied(ErrPolicyDenied, "it has no mode")
 	}
-	if !ask {
+	if len(p.Operations) > 0 && !slices.Contains(p.Operations, q.Operation) {
+		return denied(ErrPolicyDenied, "it allows %s, not %s", strings.Join(p.Operations, ", "), q.Operation)
+	}
+	if p.MaxPerPayment > 0 && q.Amount > p.MaxPerPayment {
+		return denied(ErrPolicyDenied, "%s USD is above the cap of %s for one payment", q.Amount, p.MaxPerPayment)
+	}
+	return nil
+}
+
+// asks says whether a payment has to be asked for.
+func (p Policy) asks(q Quote) bool {
+	return p.Mode == HumanApproval || (p.Mode == PolicyGated && q.Amount > p.ApproveAbove)
+}
+
+// approve asks, when the mode wants it.
+func (p Policy) approve(ctx context.Context, q Quote) error {
+	if !p.asks(q) {
 		return nil
 	}
 	if p.Approve == nil {
-		return denied("it needs an approval, and there is nobody to ask")
+		return denied(ErrPolicyDenied, "it needs an approval, and there is nobody to ask")
 	}
 	yes, err := p.Approve(ctx, q)
 	if err != nil {
 		return fmt.Errorf("ask for approval: %w", err)
 	}
 	if !yes {
-		return ErrApprovalDenied
+		return denied(ErrApprovalDenied, "%s USD for %s", q.Amount, q.Operation)
 	}
 	return nil
 }

@@ -15,8 +15,12 @@ import (
 	"time"
 )
 
-// presentFor is how long a card waits to be looked at.
-const presentFor = time.Minute
+const (
+	// presentFor is how long a card waits to be looked at.
+	presentFor = time.Minute
+	// linger is how long a page that was seen still tells who comes again that it was.
+	linger = 1500 * time.Millisecond
+)
 
 // BrowserPresenter shows a card, or an eSIM, on a page that this machine serves once, on loopback, under an address that
 // cannot be guessed.
@@ -84,6 +88,7 @@ func (p BrowserPresenter) show(ctx context.Context, page *onePage, wait time.Dur
 	defer patience.Stop()
 	select {
 	case <-page.seen:
+		_ = pause(ctx, linger)
 		return Presented{Seen: true}, nil
 	case <-patience.C:
 		return Presented{Reason: "timeout"}, nil

@@ -84,16 +84,16 @@ func (c *Client) signMessage(ctx context.Context, text string, resources []strin
 		return "", fmt.Errorf("read the signer's address: %w", err)
 	}
 	if m.Domain != origin.Host || m.URI != c.origin || m.Address != wallet || m.ChainID != x402.ChainID {
-		return "", fmt.Errorf("%w: the message to sign is for %s at %s; it was not signed", ErrTermsMismatch, m.Address, m.URI)
+		return "", denied(ErrTermsMismatch, "the message to sign is for %s at %s; it was not signed", m.Address, m.URI)
 	}
 	named := strings.Join(m.Resources, " ")
 	for _, r := range resources {
 		if !strings.Contains(" "+named+" ", " "+r+" ") {
-			return "", fmt.Errorf("%w: the message to sign does not name %s; it was not signed", ErrTermsMismatch, r)
+			return "", denied(ErrTermsMismatch, "the message to sign does not name %s; it was not signed", r)
 		}
 	}
 	if resources == nil && len(m.Resources) > 0 {
-		return "", fmt.Errorf("%w: the sign-in message names resources; it was not signed", ErrTermsMismatch)
+		return "", denied(ErrTermsMismatch, "the sign-in message names resources; it was not signed")
 	}
 	sig, err := c.config.Signer.SignMessage(ctx, text)
 	if err != nil {

@@ -28,7 +28,11 @@ func (p TerminalPresenter) Present(ctx context.Context, c Credentials) (Presente
 
 // PresentESIM implements ESIMPresenter.
 func (p TerminalPresenter) PresentESIM(ctx context.Context, e ESIM) (Presented, error) {
-	return p.present(ctx, e.LPA.Reveal(), "SM-DP+ address "+e.SMDPAddress.Reveal(), "activation code "+e.MatchingID.Reveal(), "ICCID "+e.ICCID.Reveal())
+	picture, err := QR(e.LPA.Reveal())
+	if err != nil {
+		return Presented{}, err
+	}
+	return p.present(ctx, append(strings.Split(picture, "\n"), e.LPA.Reveal(), "SM-DP+ address "+e.SMDPAddress.Reveal(), "activation code "+e.MatchingID.Reveal(), "ICCID "+e.ICCID.Reveal())...)
 }
 
 func (p TerminalPresenter) present(ctx context.Context, lines ...string) (_ Presented, err error) {

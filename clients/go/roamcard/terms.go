@@ -61,7 +61,7 @@ func (p *Payer) pins(ctx context.Context, c call) (pins, error) {
 	}
 	if payTo == "" {
 		if p.PayTo == nil {
-			return pins{}, fmt.Errorf("%w: no payee is pinned", ErrPolicyDenied)
+			return pins{}, denied(ErrPolicyDenied, "no payee is pinned")
 		}
 		var err error
 		if payTo, err = p.PayTo(ctx); err != nil {
@@ -90,10 +90,10 @@ type offer struct {
 func (p pins) check(header string) (offer, error) {
 	required, err := x402.DecodeRequired(header)
 	if err != nil {
-		return offer{}, fmt.Errorf("%w: %w", ErrTermsMismatch, err)
+		return offer{}, denied(ErrTermsMismatch, "the 402 cannot be read: %v", err)
 	}
 	wrong := func(what string, got, want any) (offer, error) {
-		return offer{}, fmt.Errorf("%w: the %s is %v, expected %v; nothing was signed", ErrTermsMismatch, what, got, want)
+		return offer{}, denied(ErrTermsMismatch, "the 402 names the %s %v, expected %v; nothing was signed", what, got, want)
 	}
 	if required.X402Version != x402.Version {
 		return wrong("x402 version", required.X402Version, x402.Version)

@@ -73,11 +73,12 @@ func (w *watch) stream(ctx context.Context) (brought bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	ctx, call := connect.NewClientContext(ctx)
+	var raw RawResponse
+	ctx, call := connect.NewClientContext(WithRawResponse(ctx, &raw))
 	call.RequestHeader().Set("Authorization", "Bearer "+token)
 	in, err := w.client.Order.WatchOrder(ctx, &roamcardv1.WatchOrderRequest{OrderId: w.id, After: w.cursor})
 	if err != nil {
-		return false, explained(err)
+		return false, explained(err, raw)
 	}
 	for in.Receive() {
 		silent.Reset(silence)
@@ -95,7 +96,7 @@ func (w *watch) stream(ctx context.Context) (brought bool, err error) {
 	if w.done || err == nil {
 		return brought, nil
 	}
-	return brought, explained(err)
+	return brought, explained(err, raw)
 }
 
 // look reads the order once. A failure that may pass is left to the next look.

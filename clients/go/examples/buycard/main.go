@@ -17,27 +17,27 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	journal, err := roamcard.NewFileJournal("roamcard-journal.json")
+	store, err := roamcard.NewFileStore("roamcard-journal.json")
 	if err != nil {
 		log.Fatal(err)
 	}
 	client, err := roamcard.New(roamcard.Config{
 		BaseURL: "http://127.0.0.1:8402",
 		Signer:  signer,
-		Policy:  roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 10_000},
-		Journal: journal,
+		Policy:  roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 10_000}, // cents
+		Store:   store,
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 
-	order, err := client.BuyCard(ctx, "my-first-card")
-	if unclear := new(roamcard.AmbiguousPaymentError); errors.As(err, &unclear) {
+	bought, err := client.BuyCard(ctx, "my-first-card")
+	if errors.Is(err, roamcard.ErrAmbiguousPayment) {
 		log.Fatal("It is not known yet whether the payment was taken. Run this again: it pays at most once.")
 	} else if err != nil {
 		log.Fatal(err)
 	}
-	card, err := client.WaitUntilActive(ctx, order.GetOrderId())
+	card, err := client.WaitUntilActive(ctx, bought.Order.GetOrderId())
 	if err != nil {
 		log.Fatal(err)
 	}

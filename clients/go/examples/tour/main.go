@@ -1,0 +1,170 @@
+// Command tour does what the README shows: WALLET_KEY=0x… go run ./clients/go/examples/tour, with `roamcard dev` running.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+func main() {
+	ctx := context.Background()
+	signer, err := roamcard.NewKeySigner(os.Getenv("WALLET_KEY"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	client, err := configured(signer)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, stop := range []func(context.Context, *roamcard.Client) error{quote, cards, esim, orders, failures, raw} {
+		if err := stop(ctx, client); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println("The tour is over.")
+}
+
+func configured(signer roamcard.Signer) (*roamcard.Client, error) {
+	replays := 6
+	return roamcard.New(roamcard.Config{
+		BaseURL:    "http://127.0.0.1:8402",
+		Signer:     signer,
+		Policy:     roamcard.Policy{Mode: roamcard.PolicyGated, MaxPerDay: 20_000, ApproveAbove: 5000, Approve: ask},
+		HTTP:       &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4},
+		Timeout:    20 * time.Second, // for one answer
+		MaxReplays: &replays,
+		Logger:     slog.New(slog.NewJSONHandler(os.Stderr, nil)), // no signature and no secret is ever in it
+		Events:     &roamcard.Events{Settled: func(key, transaction string) { fmt.Println(key, "was paid in", transaction) }},
+	})
+}
+
+func ask(ctx context.Context, q roamcard.Quote) (bool, error) {
+	fmt.Printf("Pay %s USD to %s for %s? ", q.Amount, q.PayTo, q.Description)
+	var answer string
+	_, err := fmt.Scanln(&answer)
+	return answer == "yes", err
+}
+
+func quote(ctx context.Context, client *roamcard.Client) error {
+	verdict, err := client.Quote.Card(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Println(verdict.Quote.Amount, verdict.Quote.PayTo, verdict.Denied, verdict.Asks) // nothing is signed
+	return nil
+}
+
+func cards(ctx context.Context, client *roamcard.Client) error {
+	bought, err := client.BuyCard(ctx, "") // an empty key is made for you, and comes back
+	if err != nil {
+		return err
+	}
+	fmt.Println(bought.IdempotencyKey, bought.Order.GetOrderId(), bought.Transaction, bought.RequestID)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	card, err := client.WaitUntilActive(ctx, bought.Order.GetOrderId())
+	if err != nil {
+		return err
+	}
+	if _, err := client.TopUp(ctx, 2500, "my-first-topup"); err != nil { // 25.00, of which 2 % are the fee
+		return err
+	}
+	balance, err := client.Balance(ctx, card)
+	if err != nil {
+		return err
+	}
+	fmt.Println(balance.GetAvailableUsdCents())
+	shown, err := client.Reveal(ctx, card, roamcard.BrowserPresenter{Open: openBrowser})
+	if err != nil {
+		return err
+	}
+	fmt.Println(shown.Seen) // and nothing else: the number never comes here
+	return nil
+}
+
+func esim(ctx context.Context, client *roamcard.Client) error {
+	for plan, err := range client.Plans(ctx, "JP", "country") {
+		if err != nil {
+			return err
+		}
+		fmt.Println(plan.GetPlanId(), plan.GetName(), plan.GetPriceUsdCents())
+	}
+	bought, err := client.BuyESIM(ctx, "", "my-trip") // an empty plan is the cheapest there is
+	if err != nil {
+		return err
+	}
+	order := bought.Order.GetOrderId()
+	err = client.WatchOrder(ctx, order, func(o *roamcardv1.Order) bool {
+		fmt.Println(o.GetStatus(), o.GetDelivery().GetStatus())
+		return true // until it is final
+	})
+	if err != nil {
+		return err
+	}
+	// Its delivery token opens the order for whoever holds it; without one the wallet signs in.
+	shown, err := client.InstallESIM(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order, roamcard.BrowserPresenter{Open: openBrowser})
+	if err != nil {
+		return err
+	}
+	fmt.Println(shown.Seen)
+	return nil
+}
+
+func orders(ctx context.Context, client *roamcard.Client) error {
+	for order, err := range client.Orders(ctx, false) { // the next page is read when this one is used up
+		if err != nil {
+			return err
+		}
+		fmt.Println(order.GetOrderId(), order.GetKind(), order.GetStatus())
+	}
+	return nil
+}
+
+func failures(ctx context.Context, client *roamcard.Client) error {
+	_, err := client.BuyCard(ctx, "another-card")
+	switch {
+	case errors.Is(err, roamcard.ErrAmbiguousPayment):
+		fmt.Println("call again with the same key")
+	case errors.Is(err, roamcard.ErrPolicyDenied), errors.Is(err, roamcard.ErrInsufficientFunds):
+		fmt.Println("nothing was paid")
+	case errors.Is(err, &roamcard.APIError{Code: "card_already_exists"}):
+		fmt.Println("one wallet owns one card")
+	case err != nil:
+		return err
+	}
+	if told, ok := errors.AsType[*roamcard.APIError](err); ok {
+		fmt.Println(told.Status, told.Code, told.RequestID, told.NextAction)
+	}
+	return nil
+}
+
+func raw(ctx context.Context, client *roamcard.Client) error {
+	var answer roamcard.RawResponse
+	if _, err := client.Cards(roamcard.WithRawResponse(ctx, &answer)); err != nil {
+		return err
+	}
+	fmt.Println(answer.Status, answer.RequestID(), answer.Header.Get("Date"))
+	return nil
+}
+
+// openBrowser is the person of this tour: it looks at the page by itself.
+func openBrowser(ctx context.Context, url string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	return res.Body.Close()
+}

@@ -1,0 +1,204 @@
+package roamcard_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// purchase buys a card over each protocol, and repeats over the other.
+func purchase(s *stage) {
+	ctx := s.t.Context()
+	overREST := func(c *roamcard.Client, key string) (order struct {
+		OrderID  string
+		Replayed bool
+	}) {
+		res, err := c.HTTP.Post(s.BaseURL+"/api/card/purchase", "application/json", strings.NewReader(`{ "idempotencyKey": "`+key+`" }`))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		if err := json.NewDecoder(res.Body).Decode(&order); err != nil || res.StatusCode != http.StatusOK {
+			s.t.Fatalf("over REST: %d, %v", res.StatusCode, err)
+		}
+		return order
+	}
+
+	w := s.wallet()
+	c := s.buyer(w)
+	bought, err := c.BuyCard(ctx, "")
+	if err != nil || bought.IdempotencyKey == "" || bought.Transaction == "" || bought.RequestID == "" || bought.Order.GetReplayed() {
+		s.t.Fatalf("%+v, %v", bought, err)
+	}
+	if again := overREST(c, bought.IdempotencyKey); again.OrderID != bought.Order.GetOrderId() || !again.Replayed {
+		s.t.Errorf("over REST it is %+v, want order %s again", again, bought.Order.GetOrderId())
+	}
+	if card, err := c.WaitUntilActive(ctx, bought.Order.GetOrderId()); err != nil || card == "" {
+		s.t.Errorf("card %q, %v", card, err)
+	}
+	s.paid(w, 1, 2500)
+
+	w = s.wallet()
+	c = s.buyer(w)
+	order := overREST(c, "over REST")
+	if again, err := c.BuyCard(ctx, "over REST"); err != nil || again.Order.GetOrderId() != order.OrderID || !again.Order.GetReplayed() {
+		s.t.Errorf("over Connect it is %v, %v; want order %s again", again, err, order.OrderID)
+	}
+	if card, err := c.WaitUntilActive(ctx, order.OrderID); err != nil || card == "" {
+		s.t.Errorf("card %q, %v", card, err)
+	}
+	s.paid(w, 1, 2500)
+}
+
+// activeCard buys a card and waits for it.
+func (s *stage) activeCard(c *roamcard.Client) string {
+	s.t.Helper()
+	bought, err := c.BuyCard(s.t.Context(), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	card, err := c.WaitUntilActive(s.t.Context(), bought.Order.GetOrderId())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return card
+}
+
+func topUp(s *stage) {
+	ctx, w := s.t.Context(), s.wallet()
+	c := s.buyer(w)
+	card := s.activeCard(c)
+	s.inject(fault{"on": "paid", "status": 503}, fault{"on": "paid", "cut": 0})
+	bought, err := c.TopUp(ctx, 2500, "")
+	if err != nil || bought.Order.GetTopup().GetCardCreditUsdCents() != 2450 {
+		s.t.Fatalf("%+v, %v", bought, err)
+	}
+	var last *roamcardv1.Order
+	err = c.WatchOrder(ctx, bought.Order.GetOrderId(), func(o *roamcardv1.Order) bool { last = o; return true })
+	if err != nil || last.GetStatus() != "fulfilled" || last.GetTopup().GetStatus() != "credited" {
+		s.t.Fatalf("it ended at %v, %v", last, err)
+	}
+	// 15.00 of the card and 24.50, once the fee of the issue is withdrawn.
+	var balance int64
+	for end := time.Now().Add(30 * time.Second); balance != 3950 && time.Now().Before(end); {
+		read, err := c.Balance(ctx, card)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		balance = int64(read.GetAvailableUsdCents())
+	}
+	if balance != 3950 {
+		s.t.Errorf("%d cents on the card, want 3950", balance)
+	}
+	s.paid(w, 2, 2500, 2500)
+}
+
+// esim buys a plan by its id; its secrets show nowhere, and open the order.
+func esim(s *stage) {
+	ctx, w := s.t.Context(), s.wallet()
+	c := s.buyer(w)
+	plans, err := roamcard.Collect(c.Plans(ctx, "JP", "country"))
+	if err != nil || len(plans) == 0 {
+		s.t.Fatalf("%d plans, %v", len(plans), err)
+	}
+	plan, price := plans[0].GetPlanId(), roamcard.Cents(plans[0].GetPriceUsdCents())
+	bought, err := c.BuyESIM(ctx, plan, "an eSIM for Japan")
+	if err != nil || bought.Order.GetDelivery().GetPlanId() != plan || bought.Credentials == nil || bought.DeliveryToken.IsZero() {
+		s.t.Fatalf("%v, %v", bought, err)
+	}
+	id := bought.Order.GetOrderId()
+	if again, err := c.BuyESIM(ctx, plan, "an eSIM for Japan"); err != nil || again.Order.GetOrderId() != id || !again.Order.GetReplayed() {
+		s.t.Errorf("again: %v, %v", again, err)
+	}
+	s.paid(w, 1, price)
+	inJSON, err := json.Marshal(bought)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	written := fmt.Sprintf("%v %+v %#v %s %v", bought, bought, bought.Credentials, inJSON, bought.Order)
+	for _, secret := range []roamcard.Secret{bought.Credentials.LPA, bought.Credentials.ICCID, bought.DeliveryToken} {
+		if strings.Contains(written, secret.Reveal()) {
+			s.t.Error("a secret shows in what is printed")
+		}
+	}
+	byToken := roamcard.WithDeliveryToken(ctx, bought.DeliveryToken)
+	if o, err := c.ESIMStatus(byToken, id); err != nil || o.GetStatus() != "fulfilled" {
+		s.t.Errorf("by its token: %v, %v", o.GetStatus(), err)
+	}
+	stranger := s.buyer(s.wallet())
+	if _, err := stranger.ESIMStatus(ctx, id); !isNotFound(err) {
+		s.t.Errorf("another wallet: %v", err)
+	}
+	if _, err := stranger.ESIMStatus(roamcard.WithDeliveryToken(ctx, roamcard.NewSecret("wrong")), id); err == nil {
+		s.t.Error("another token opens the order")
+	}
+}
+
+// esimLate buys one that the sandbox's supplier delivers after 30 s, which is twice what the service waits.
+func esimLate(s *stage) {
+	ctx, w := s.t.Context(), s.wallet()
+	c := s.buyer(w)
+	plans, err := roamcard.Collect(c.Plans(ctx, "", ""))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	bought, err := c.BuyESIM(ctx, "", roamcard.NewKey()+"~005")
+	if err != nil || bought.Credentials != nil || bought.Order.GetDelivery().GetStatus() != "pending" {
+		s.t.Fatalf("%v, %v; want an order without its eSIM", bought, err)
+	}
+	id := bought.Order.GetOrderId()
+	if _, err := c.InstallESIM(ctx, id, s.person(new([]string))); !isCode(err, "order_not_fulfilled") {
+		s.t.Errorf("before it is there: %v", err)
+	}
+	if err := c.WatchOrder(ctx, id, func(*roamcardv1.Order) bool { return true }); err != nil {
+		s.t.Fatal(err)
+	}
+	var seen []string
+	if shown, err := c.InstallESIM(ctx, id, s.person(&seen)); err != nil || !shown.Seen || !strings.Contains(seen[0], "LPA:1$") {
+		s.t.Errorf("%v, %v, seen %d pages", shown, err, len(seen))
+	}
+	s.paid(w, 1, roamcard.Cents(plans[0].GetPriceUsdCents()))
+}
+
+func payOrder(s *stage) {
+	ctx, w := s.t.Context(), s.wallet()
+	c := s.buyer(w)
+	opened, err := c.OpenCardOrder(ctx, "for later")
+	if err != nil || opened.GetStatus() != "payment_required" {
+		s.t.Fatalf("%v, %v", opened, err)
+	}
+	s.inject(fault{"on": "paid", "cut": -5})
+	for i, named := range []string{opened.GetPayableUrl(), opened.GetOrderId(), opened.GetPayableUrl()} {
+		o, err := c.Pay(ctx, named)
+		if err != nil || o.GetOrderId() != opened.GetOrderId() || o.GetStatus() == "payment_required" {
+			s.t.Errorf("paid %d times: %v, %v", i+1, o, err)
+		}
+	}
+	if _, err := c.Pay(ctx, "https://elsewhere.example/pay/"+opened.GetOrderId()); err == nil {
+		s.t.Error("an address of another service was paid")
+	}
+	s.paid(w, 1, 2500)
+}
+
+// person looks at pages as somebody in front of the machine does, and notes what they show.
+func (s *stage) person(seen *[]string) roamcard.BrowserPresenter {
+	return roamcard.BrowserPresenter{Open: s.opens(func(get func(host string) (int, string)) {
+		_, page := get("")
+		*seen = append(*seen, page)
+	})}
+}
+
+func readAll(res *http.Response) string {
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return string(body)
+}

@@ -1,0 +1,57 @@
+package roamcard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// Discovery reads what the service publishes of itself.
+type Discovery struct{ client *Client }
+
+// Config is the service's public settings, asked for once.
+func (d Discovery) Config(ctx context.Context) (*roamcardv1.GetConfigResponse, error) {
+	return d.client.Config(ctx)
+}
+
+// Card is the contract of the purchase of a card.
+func (d Discovery) Card(ctx context.Context) (*roamcardv1.GetCardDiscoveryResponse, error) {
+	return d.client.Card.GetCardDiscovery(ctx, &roamcardv1.GetCardDiscoveryRequest{})
+}
+
+// TopUp is the contract of a top-up.
+func (d Discovery) TopUp(ctx context.Context) (*roamcardv1.GetTopupDiscoveryResponse, error) {
+	return d.client.Card.GetTopupDiscovery(ctx, &roamcardv1.GetTopupDiscoveryRequest{})
+}
+
+// ESIM is the contract of the purchase of an eSIM.
+func (d Discovery) ESIM(ctx context.Context) (*roamcardv1.GetEsimDiscoveryResponse, error) {
+	return d.client.Esim.GetEsimDiscovery(ctx, &roamcardv1.GetEsimDiscoveryRequest{})
+}
+
+// Agent is the contract for agents: a JSON document.
+func (d Discovery) Agent(ctx context.Context) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.client.config.Timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.client.origin+"/api/agent", nil)
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	res, err := d.client.HTTP.Do(req)
+	if err != nil {
+		return nil, unwrapped(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, problemOf(res)
+	}
+	document, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	return document, nil
+}

@@ -1,0 +1,184 @@
+package roamcard_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// costsOnePayment buys a card through faults: each costs one more copy of the same bytes, and no money.
+func (s *stage) costsOnePayment(faults []fault, changes ...func(*roamcard.Config)) {
+	s.t.Helper()
+	w := s.wallet()
+	already, before := s.sent()
+	s.inject(faults...)
+	if _, err := s.buyer(w, changes...).BuyCard(s.t.Context(), ""); err != nil {
+		s.t.Fatal(err)
+	}
+	if all, different := s.sent(); all-already != len(faults)+1 || different-before != 1 {
+		s.t.Errorf("%v: sent %d payments, %d different ones; want %d, all the same", faults, all-already, different-before, len(faults)+1)
+	}
+	s.paid(w, 1, 2500)
+}
+
+func replyDropped(s *stage) {
+	for _, faults := range [][]fault{
+		{{"on": "paid", "cut": 0}},
+		{{"on": "paid", "cut": 100}},
+		{{"on": "paid", "cut": -5}},
+		{{"on": "paid", "cut": "request"}},
+		{{"on": "paid", "cut": 0}, {"on": "paid", "status": 503}, {"on": "paid", "cut": 40}},
+	} {
+		s.costsOnePayment(faults)
+	}
+	// An eSIM without naming a plan: the cheapest is another one by the time of the repeat, perhaps.
+	w := s.wallet()
+	plans, err := roamcard.Collect(s.buyer(w).Plans(s.t.Context(), "", ""))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.inject(fault{"on": "paid", "cut": 0}, fault{"on": "paid", "cut": -5})
+	first, err := s.buyer(w).BuyESIM(s.t.Context(), "", "the same key for good")
+	if err != nil || first.Credentials == nil {
+		s.t.Fatalf("%v, %v", first, err)
+	}
+	s.paid(w, 1, roamcard.Cents(plans[0].GetPriceUsdCents()))
+}
+
+func replyLate(s *stage) {
+	s.costsOnePayment([]fault{{"on": "paid", "delayMs": 60_000}}, func(c *roamcard.Config) { c.Timeout = 2 * time.Second })
+}
+
+func unavailable(s *stage) {
+	s.costsOnePayment([]fault{{"on": "paid", "status": 503, "forward": false}, {"on": "paid", "status": 503}})
+	s.costsOnePayment([]fault{{"on": "paid", "status": 503}, {"on": "paid", "status": 503, "forward": false}})
+}
+
+func killed(s *stage) {
+	w, journal := s.wallet(), filepath.Join(s.t.TempDir(), "journal.json")
+	buyer := func() *exec.Cmd {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestBuyerProcess$")
+		cmd.Env = append(os.Environ(), "BUYER_KEY="+w.key, "BUYER_BASE="+s.BaseURL, "BUYER_PROXY="+s.proxy.URL, "BUYER_JOURNAL="+journal)
+		cmd.Stderr = os.Stderr
+		return cmd
+	}
+	s.inject(fault{"on": "paid", "delayMs": 60_000})
+	first := buyer()
+	if err := first.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		if all, _ := s.sent(); all == 1 {
+			break
+		}
+		if time.Now().After(end) {
+			s.t.Fatal("the first buyer sent no payment")
+		}
+	}
+	_ = first.Process.Kill()
+	_ = first.Wait()
+	pending, err := s.buyer(w, s.storedIn(journal)).Pending(s.t.Context())
+	if err != nil || len(pending) != 1 || pending[0].Key != killedKey || pending[0].Operation != roamcard.OpCard || pending[0].Amount != 2500 {
+		s.t.Errorf("the journal has %v open, %v", pending, err)
+	}
+	if out, err := buyer().Output(); err != nil || !strings.Contains(string(out), "replayed: true") {
+		s.t.Fatalf("the second buyer: %v\n%s", err, out)
+	}
+	s.paid(w, 0, 2500) // others signed
+	if _, different := s.sent(); different != 1 {
+		s.t.Errorf("%d different payments were sent", different)
+	}
+}
+
+const killedKey = "the killed buyer's card"
+
+// TestBuyerProcess is no test: it is the buyer that is killed.
+func TestBuyerProcess(t *testing.T) {
+	if os.Getenv("BUYER_KEY") == "" {
+		t.Skip("run by the scenario killed")
+	}
+	signer, err := roamcard.NewKeySigner(os.Getenv("BUYER_KEY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{t: t, proxy: &proxy{URL: os.Getenv("BUYER_PROXY")}}
+	s.BaseURL = os.Getenv("BUYER_BASE")
+	bought, err := s.buyer(signer, s.storedIn(os.Getenv("BUYER_JOURNAL"))).BuyCard(t.Context(), killedKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = os.Stdout.WriteString("replayed: " + map[bool]string{true: "true", false: "false"}[bought.Order.GetReplayed()] + "\n")
+}
+
+func journalLost(s *stage) {
+	w, journal := s.wallet(), filepath.Join(s.t.TempDir(), "journal.json")
+	var orders [2]*roamcardv1.Order
+	for i := range orders {
+		bought, err := s.buyer(w, s.storedIn(journal)).BuyCard(s.t.Context(), "the same key")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		orders[i] = bought.Order
+		if err := os.Remove(journal); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	if orders[0].GetOrderId() != orders[1].GetOrderId() || !orders[1].GetReplayed() || w.nonces[0] != w.nonces[1] {
+		s.t.Errorf("orders %v, nonces %v; want one of each", orders, w.nonces)
+	}
+	s.paid(w, 2, 2500)
+	// Only a payment that the service proves dead gets another nonce, and gives its budget back.
+	w = s.wallet()
+	c := s.buyer(w, capped(2500, 2500))
+	for range 2 {
+		s.inject(fault{"on": "paid", "dead": true})
+		if _, err := c.BuyCard(s.t.Context(), "k"); err == nil {
+			s.t.Fatal("a dead payment bought a card")
+		}
+	}
+	if bought, err := c.BuyCard(s.t.Context(), "k"); err != nil || bought.Order.GetReplayed() {
+		s.t.Fatalf("%v, %v", bought, err)
+	}
+	if n := w.nonces; n[0] == n[1] || n[1] == n[2] || n[0] == n[2] {
+		s.t.Errorf("nonces %v, want three different ones", n)
+	}
+	s.paid(w, 3, 2500)
+}
+
+func parallel(s *stage) {
+	sameOrder := func(w *wallet, clients ...*roamcard.Client) {
+		var calls sync.WaitGroup
+		orders := make([]string, 8)
+		for i := range orders {
+			calls.Go(func() {
+				bought, err := clients[i%len(clients)].BuyCard(s.t.Context(), "one key for all")
+				if err != nil {
+					s.t.Error(err)
+					return
+				}
+				orders[i] = bought.Order.GetOrderId()
+			})
+		}
+		calls.Wait()
+		for _, id := range orders {
+			if id != orders[0] {
+				s.t.Errorf("orders %v, want one", orders)
+			}
+		}
+		s.paid(w, 1, 2500)
+	}
+	w := s.wallet()
+	sameOrder(w, s.buyer(w))
+	w, journal := s.wallet(), filepath.Join(s.t.TempDir(), "journal.json")
+	sameOrder(w, s.buyer(w, s.storedIn(journal)), s.buyer(w, s.storedIn(journal)))
+	if _, different := s.sent(); different != 2 {
+		s.t.Errorf("%d different payments, want one of each wallet", different)
+	}
+}

@@ -1,0 +1,168 @@
+package roamcard_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// opens is a browser that asks for the page as the test says.
+func (s *stage) opens(look func(get func(host string) (int, string))) func(context.Context, string) error {
+	return func(ctx context.Context, url string) error {
+		look(func(host string) (int, string) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+			if err != nil {
+				s.t.Error(err)
+				return 0, ""
+			}
+			req.Host = host
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				s.t.Error(err)
+				return 0, ""
+			}
+			return res.StatusCode, readAll(res)
+		})
+		return nil
+	}
+}
+
+func reveal(s *stage) {
+	ctx, w, journal := s.t.Context(), s.wallet(), filepath.Join(s.t.TempDir(), "journal.json")
+	var log bytes.Buffer
+	c := s.buyer(w, s.storedIn(journal), func(cfg *roamcard.Config) {
+		cfg.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	})
+	card := s.activeCard(c)
+	var stranger, first, second int
+	var page string
+	shown, err := c.Reveal(ctx, card, roamcard.BrowserPresenter{Open: s.opens(func(get func(string) (int, string)) {
+		stranger, _ = get("rebound.example")
+		first, page = get("")
+		second, _ = get("")
+	})})
+	if err != nil || !shown.Seen || stranger != http.StatusNotFound || first != http.StatusOK || second != http.StatusGone {
+		s.t.Fatalf("%v, %v: another host %d, a view %d, a second view %d", shown, err, stranger, first, second)
+	}
+	number := regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}`).FindString(page)
+	if number == "" {
+		s.t.Fatal("the page shows no card")
+	}
+
+	bought, err := c.BuyESIM(ctx, "", "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := c.WatchOrder(ctx, bought.Order.GetOrderId(), func(*roamcardv1.Order) bool { return true }); err != nil {
+		s.t.Fatal(err)
+	}
+	var seen []string
+	for _, ctx := range []context.Context{ctx, roamcard.WithDeliveryToken(ctx, bought.DeliveryToken)} {
+		if shown, err := c.InstallESIM(ctx, bought.Order.GetOrderId(), s.person(&seen)); err != nil || !shown.Seen {
+			s.t.Fatalf("%v, %v", shown, err)
+		}
+	}
+	lpa := regexp.MustCompile(`LPA:1\$[^"]+`).FindString(seen[0])
+	if lpa == "" || lpa != bought.Credentials.LPA.Reveal() || !strings.Contains(seen[1], `<img src="data:image/png;base64,`) {
+		s.t.Errorf("the page shows no eSIM, or another one")
+	}
+	kept, err := os.ReadFile(journal)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	told := fmt.Sprintf("%s %s %+v %+v", log.String(), kept, shown, bought)
+	if !strings.Contains(log.String(), "payment settled") {
+		s.t.Errorf("the log tells of no payment: %s", log.String())
+	}
+	for _, secret := range []string{strings.ReplaceAll(number, " ", ""), number, lpa, bought.DeliveryToken.Reveal(), w.key} {
+		if strings.Contains(told, secret) {
+			s.t.Error("a secret is in the log, in the journal, or in what the caller gets")
+		}
+	}
+}
+
+func watch(s *stage) {
+	for name, faults := range map[string][]fault{
+		"whole":                   nil,
+		"cut in the first":        {{"cutMessage": 1}},
+		"cut in the second":       {{"cutMessage": 2}},
+		"cut again and again":     {{"cutMessage": 2}, {"cutMessage": 1}, {"cutMessage": 2}, {"cutMessage": 1}},
+		"none that gets through ": slices.Repeat([]fault{{"status": 501, "forward": false}}, 10),
+	} {
+		s.isFollowed(name, faults)
+	}
+}
+
+// isFollowed buys a card and follows its order through faults of the stream: it moves forwards only, each time
+// once, to its end.
+func (s *stage) isFollowed(name string, faults []fault) {
+	c := s.buyer(s.wallet())
+	bought, err := c.BuyCard(s.t.Context(), "")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	here := make([]fault, len(faults))
+	for i, f := range faults {
+		here[i] = fault{"on": "/roamcard.v1.OrderService/WatchOrder"}
+		for name, value := range f {
+			here[i][name] = value
+		}
+	}
+	s.inject(here...)
+	step := map[string]int{"settling": 1, "settled": 2, "provisioning": 3, "fulfilled": 4}
+	var seen []string
+	at := 0
+	err = c.WatchOrder(s.t.Context(), bought.Order.GetOrderId(), func(o *roamcardv1.Order) bool {
+		now := o.GetStatus() + " " + o.GetIssuance().GetStatus()
+		if step[o.GetStatus()] < max(at, 1) || (len(seen) > 0 && seen[len(seen)-1] == now) {
+			s.t.Errorf("%s: %s after %v", name, now, seen)
+		}
+		at, seen = step[o.GetStatus()], append(seen, now)
+		return true
+	})
+	if err != nil || len(seen) == 0 || seen[len(seen)-1] != "fulfilled active" {
+		s.t.Errorf("%s: seen %v, %v; want it to end at fulfilled", name, seen, err)
+	}
+}
+
+func signIn(s *stage) {
+	ctx := s.t.Context()
+	c := s.buyer(s.wallet())
+	atOnce := func(want int) {
+		s.t.Helper()
+		var calls sync.WaitGroup
+		for range 8 {
+			calls.Go(func() {
+				if _, err := c.Cards(ctx); err != nil {
+					s.t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		signed := 0
+		for _, r := range s.requests() {
+			if strings.HasSuffix(r.Path, "/VerifyChallenge") {
+				signed++
+			}
+		}
+		if signed != want {
+			s.t.Errorf("signed in %d times, want %d", signed, want)
+		}
+	}
+	atOnce(1)
+	if _, err := c.Auth.Logout(ctx, &roamcardv1.LogoutRequest{}); err != nil {
+		s.t.Fatal(err)
+	}
+	atOnce(2)
+}
