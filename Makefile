@@ -58,6 +58,10 @@ test: $(PACKAGES) tools/conformance/node_modules/.ready ## Run every test: Go wi
 conformance: setup tools/conformance/node_modules/.ready ## Run clients, crawlers, linters and a browser that are not ours against a development server
 	tools/conformance.sh
 
+.PHONY: clients
+clients: setup clients/typescript/node_modules/.ready ## Prove the scenarios in TypeScript, Python and Go against one development server
+	tools/clients.sh
+
 .PHONY: clients-python
 clients-python: setup build ## Check and test the Python client
 	tools/test-python.sh
