@@ -31,7 +31,7 @@ func root() *cobra.Command {
 		&cobra.Group{ID: "operate", Title: "Operate:"},
 		&cobra.Group{ID: "buy", Title: "Buy:"},
 	)
-	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), reconcile(), admin(), demo(), card(), esim(), orders(), wallet(), mcpTools(), version())
+	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), reconcile(), admin(), demo(), card(), esim(), orders(), wallet(), mcpTools(), openapi(), version())
 	return cmd
 }
 
@@ -124,15 +124,30 @@ func migrate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "migrate", GroupID: "operate", Args: noArgs,
 		Short: "Bring the database up to date",
+		Long:  "Brings the database up to date. There is no way back: a program that is older runs on a database that is newer.",
 	}
-	file := configFlag(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+	file := cmd.PersistentFlags().String("config", "", "YAML file with settings; the environment goes before it")
+	up := func(cmd *cobra.Command, _ []string) error {
 		n, err := app.Migrate(cmd.Context(), *file, cmd.ErrOrStderr())
 		if err == nil {
 			fmt.Fprintf(cmd.OutOrStdout(), "%d migrations applied\n", n)
 		}
 		return err
 	}
+	cmd.RunE = up
+	cmd.AddCommand(
+		&cobra.Command{Use: "up", Args: noArgs, Short: "The same", RunE: up},
+		&cobra.Command{
+			Use: "status", Args: noArgs, Short: "Say whether the database is up to date; the exit code is 5 when it is not",
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				err := app.MigrationStatus(cmd.Context(), *file)
+				if err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), "up to date")
+				}
+				return err
+			},
+		},
+	)
 	return cmd
 }
 
@@ -198,19 +213,39 @@ func config() *cobra.Command {
 	show.RunE = func(cmd *cobra.Command, _ []string) error {
 		return app.ShowConfig(*file, asJSON, cmd.OutOrStdout())
 	}
-	cmd.AddCommand(show)
+	cmd.AddCommand(show, &cobra.Command{
+		Use: "init", Args: noArgs, Short: "Print a configuration file to fill in: every setting, what it means and its standard",
+		RunE: func(cmd *cobra.Command, _ []string) error { return app.InitConfig(cmd.OutOrStdout()) },
+	})
 	return cmd
 }
 
-func version() *cobra.Command {
+func openapi() *cobra.Command {
 	return &cobra.Command{
+		Use: "openapi", Args: noArgs,
+		Short: "Print the OpenAPI 3.1 description of the REST routes",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := cmd.OutOrStdout().Write(app.OpenAPI())
+			return err
+		},
+	}
+}
+
+func version() *cobra.Command {
+	b := &buyer{}
+	cmd := &cobra.Command{
 		Use: "version", Args: noArgs,
 		Short: "Print the version",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if b.asJSON {
+				return b.showJSON(cmd, map[string]string{"version": app.Version})
+			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), "roamcard", app.Version)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&b.asJSON, "json", false, "print JSON")
+	return cmd
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {

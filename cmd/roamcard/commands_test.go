@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -65,6 +66,28 @@ func TestAWalletIsMadeOnce(t *testing.T) {
 	}
 	if _, stderr, code := runWith(t, "wallet", "new"); code != exitFailure {
 		t.Errorf("a second wallet over the first: %d %s", code, stderr)
+	}
+}
+
+func TestWhatAProgramReadsIsJSON(t *testing.T) {
+	home(t)
+	for _, args := range [][]string{{"version", "--json"}, {"openapi"}, {"doctor", "--json"}, {"config", "show", "--json"}} {
+		if out, stderr, code := runWith(t, args...); code != exitOK || !json.Valid([]byte(out)) {
+			t.Errorf("%v ended with %d, printed %.80q and %s", args, code, out, stderr)
+		}
+	}
+}
+
+func TestAnEmptyConfigurationNamesEverySetting(t *testing.T) {
+	home(t)
+	out, _, code := runWith(t, "config", "init")
+	path := filepath.Join(t.TempDir(), "roamcard.yaml")
+	if err := os.WriteFile(path, []byte(out), 0o600); err != nil || code != exitOK {
+		t.Fatalf("%d, %v", code, err)
+	}
+	shown, _, code := runWith(t, "config", "show", "--config", path)
+	if code != exitOK || strings.Contains(shown, "error") || !strings.Contains(out, "rpc_url:") || !strings.Contains(out, "# the address that is paid") {
+		t.Errorf("%d\n%s\n%s", code, out, shown)
 	}
 }
 
@@ -130,14 +153,14 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"card buy --key three --yes --max 100", exitFailure, "", "card_already_exists"},
 		{"orders open --topup 30 --key later", exitOK, "/pay/ord_", ""},
 		{"orders list --active", exitOK, "payment_required", ""},
-		{"orders pay $ORDER --yes --max 100", exitOK, "30.00 USD", "Settled in 0x"},
-		{"orders pay $ORDER --yes --max 100", exitOK, "30.00 USD", ""},
+		{"orders pay $ORDER --yes --max 130", exitOK, "30.00 USD", "Settled in 0x"},
+		{"orders pay $ORDER --yes --max 130", exitOK, "30.00 USD", ""},
 		{"orders pay https://elsewhere.example/pay/ord_1 --yes --max 100", exitDenied, "", "no payable_url"},
 		{"orders pay ord_none --yes --max 100", exitFailure, "", "order_not_found"},
 		{"orders open", exitFailure, "", "card_already_exists"},
 		{"esim plans --country jp", exitOK, "Japan", ""},
 		{"esim plans --country japan", exitFailure, "", "schema_invalid"},
-		{"esim buy --key travel --yes --max 100", exitOK, "esim", "Settled in 0x"},
+		{"esim buy --key travel --yes --max 130", exitOK, "esim", "Settled in 0x"},
 		{"esim status $ORDER --json", exitOK, `"delivery"`, ""},
 		{"esim install $ORDER", exitUsage, "", "no terminal"},
 		{"esim install $ORDER --json", exitOK, `"lpa": "LPA:1$`, ""},
@@ -159,6 +182,10 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"mcp call no_such_tool", exitFailure, "", ""},
 		{"card reveal --present tty", exitFailure, "", ""},
 		{"admin fee-jobs list --json", exitOK, `"version": 1`, ""},
+		{"admin orders stuck", exitOK, "REASON", ""},
+		{"admin books compare", exitOK, "checked", ""},
+		{"admin books show --json", exitOK, `"findings": []`, ""},
+		{"card buy --key one --yes --max 60 --no-such-flag", exitUsage, "", ""},
 		{"wallet balance --json", exitOK, `"usdc": "9919.`, ""},
 	}
 	opened := ""

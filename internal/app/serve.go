@@ -14,6 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -130,6 +131,27 @@ func Migrate(ctx context.Context, file string, logTo io.Writer) (int, error) {
 	}
 	return store.Migrate(ctx, cfg.DatabaseURL.Reveal(), telemetry.NewLogger(logTo, slog.LevelInfo, false))
 }
+
+// MigrationStatus is ErrNotReady while the database lacks a migration of this program.
+func MigrationStatus(ctx context.Context, file string) error {
+	cfg, err := LoadFile(file)
+	if cfg.DatabaseURL.IsZero() {
+		return fmt.Errorf("configuration:\n%w", err)
+	}
+	s, err := store.Open(ctx, store.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 1, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	err = s.CheckSchema(ctx)
+	if errors.Is(err, store.ErrSchemaBehind) {
+		return fmt.Errorf("%w: %w; run roamcard migrate", ErrNotReady, err)
+	}
+	return err
+}
+
+// OpenAPI is the description of the REST routes. Its server is relative.
+func OpenAPI() []byte { return gen.OpenAPI }
 
 // DevnetConfig is the development chain run alone.
 type DevnetConfig struct {

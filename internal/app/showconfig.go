@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -51,4 +52,26 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, s.Value, s.Source)
 	}
 	return w.Flush()
+}
+
+// InitConfig prints a configuration file with every setting: what must be set is empty, the rest is commented out
+// with its standard. Secrets belong in the environment, or in the files that names with _FILE name.
+func InitConfig(out io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Settings of `roamcard serve` and `roamcard worker`. The environment goes before this file.\n")
+	for _, s := range settings() {
+		fmt.Fprintf(&b, "\n# %s\n", s.help)
+		switch {
+		case s.secret:
+			fmt.Fprintf(&b, "# a secret: set %s, or %s_FILE\n", s.env(), s.env())
+		case s.standard == "":
+			fmt.Fprintf(&b, "%s: \"\"\n", s.key)
+		case s.standard == none:
+			fmt.Fprintf(&b, "# %s:\n", s.key)
+		default:
+			fmt.Fprintf(&b, "# %s: %q\n", s.key, s.standard)
+		}
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
 }
