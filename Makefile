@@ -36,7 +36,7 @@ $(BIN): $(GO_SOURCES) gen/openapi/openapi.json
 	go build -trimpath -ldflags '-X github.com/roamcard/roamcard/internal/app.Version=$(VERSION)' -o $@ ./cmd/roamcard
 
 .PHONY: demo
-demo: setup build ## Buy, show and reveal a card on a fresh local chain
+demo: setup build ## Buy and show a card and an eSIM on a fresh local chain
 	$(BIN) demo
 
 .PHONY: dev

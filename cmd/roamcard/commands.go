@@ -187,9 +187,9 @@ func demo() *cobra.Command {
 	var c app.DemoConfig
 	cmd := &cobra.Command{
 		Use: "demo", GroupID: "buy", Args: noArgs,
-		Short: "Buy, show and reveal a card on a development server, told step by step",
+		Short: "Buy a card and an eSIM on a development server, told step by step",
 		Long: "Buys a card on the running development server named by --ready-file, or on one that it starts itself,\n" +
-			"loses the answer on purpose, repeats the request without paying twice, and reveals the card.",
+			"loses the answer on purpose, repeats the request without paying twice, reveals the card, and buys an eSIM.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.Out, c.Err = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			c.TTY = terminal(c.Out)

@@ -26,7 +26,30 @@ func run() int {
 		return exitOK
 	}
 	fmt.Fprintln(os.Stderr, "roamcard:", err)
+	if next := advice(err); next != "" {
+		fmt.Fprintln(os.Stderr, "next:", next)
+	}
 	return exitCode(err)
+}
+
+// advice is what the service says to do next, as a sentence.
+func advice(err error) string {
+	told, ok := errors.AsType[*roamcard.APIError](err)
+	if !ok || errors.Is(err, roamcard.ErrAmbiguousPayment) {
+		return "" // an ambiguous payment says so itself
+	}
+	if told.Code == "card_already_exists" {
+		return "use another wallet; one wallet owns one card"
+	}
+	return map[string]string{
+		"retry_same_request": "repeat the same command with the same --key",
+		"wait_and_retry":     "wait and run it again",
+		"poll_order":         "look at the order until it changes: roamcard orders watch " + told.OrderID,
+		"sign_new_payment":   "run it again; no money moved and a new payment is safe",
+		"fix_request":        "correct the request; repeating it unchanged will not help",
+		"sign_in":            "run it again; it signs in anew",
+		"contact_support":    "ask the service's operators, with the request's id",
+	}[told.NextAction]
 }
 
 // The exit codes: a payment refused by the policy and one whose outcome is not known have their own.

@@ -95,9 +95,9 @@ func (b *buyer) walletBalance() *cobra.Command {
 				return err
 			}
 			if b.asJSON {
-				return b.showJSON(cmd, map[string]string{"address": signer.Address(), "usdc": usdc})
+				return b.showJSON(cmd, map[string]string{"address": signer.Address(), "usdc": usdc.Dollars()})
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), usdc, "USDC")
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), usdc.Dollars(), "USDC")
 			return err
 		},
 	}

@@ -19,7 +19,7 @@ type DemoConfig struct {
 	Out, Err            io.Writer
 }
 
-// Demo buys, shows and reveals a card on a development server.
+// Demo buys and shows a card and an eSIM on a development server.
 func Demo(ctx context.Context, c DemoConfig) error {
 	if c.ReadyFile != "" {
 		r, err := ReadReady(c.ReadyFile)

@@ -16,28 +16,30 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// USDCBalance reads what an account holds of USDC from a node of Base: dollars with six decimals, as in
-// "25.000000".
-func USDCBalance(ctx context.Context, rpcURL, account string) (string, error) {
+// USDC is an amount in its smallest unit; Dollars shows it as in "25.000000".
+type USDC = money.USDC
+
+// USDCBalance reads what an account holds of USDC from a node of Base.
+func USDCBalance(ctx context.Context, rpcURL, account string) (USDC, error) {
 	holder, err := x402.ParseAddress(account)
 	if err != nil {
-		return "", fmt.Errorf("read the account: %w", err)
+		return 0, fmt.Errorf("read the account: %w", err)
 	}
 	body, err := json.Marshal(map[string]any{
 		"jsonrpc": "2.0", "id": 1, "method": "eth_call",
 		"params": []any{map[string]string{"to": BaseUSDC, "data": "0x" + hex.EncodeToString(x402.BalanceCall(holder))}, "latest"},
 	})
 	if err != nil {
-		return "", fmt.Errorf("encode the call: %w", err)
+		return 0, fmt.Errorf("encode the call: %w", err)
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, rpcURL, bytes.NewReader(body))
 	if err != nil {
-		return "", fmt.Errorf("make the call: %w", err)
+		return 0, fmt.Errorf("make the call: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("ask the node: %w", err)
+		return 0, fmt.Errorf("ask the node: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
 	var answer struct {
@@ -47,14 +49,14 @@ func USDCBalance(ctx context.Context, rpcURL, account string) (string, error) {
 		} `json:"error"`
 	}
 	if err := json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer); err != nil {
-		return "", fmt.Errorf("read the node's answer: %w", err)
+		return 0, fmt.Errorf("read the node's answer: %w", err)
 	}
 	if answer.Error != nil {
-		return "", errors.New("the node says: " + answer.Error.Message)
+		return 0, errors.New("the node says: " + answer.Error.Message)
 	}
 	n, ok := new(big.Int).SetString(strings.TrimPrefix(answer.Result, "0x"), 16)
 	if !ok || !n.IsInt64() {
-		return "", fmt.Errorf("%q is not an amount; is the node one of Base?", answer.Result)
+		return 0, fmt.Errorf("%q is not an amount; is the node one of Base?", answer.Result)
 	}
-	return money.USDC(n.Int64()).Dollars(), nil
+	return USDC(n.Int64()), nil
 }

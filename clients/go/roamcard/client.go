@@ -94,7 +94,11 @@ func New(c Config) (*Client, error) {
 		c.Events = LogEvents(c.Logger, c.Events)
 	}
 	client := &Client{config: c, origin: u.Scheme + "://" + u.Host}
-	client.HTTP = &http.Client{Transport: recorder{client.transport()}}
+	client.HTTP = &http.Client{
+		Transport: recorder{client.transport()},
+		// A redirect would carry the payment to an address that nobody checked.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	opts := []connect.ClientOption{connect.WithProtoJSON(), connect.WithInterceptors(client.authorized(), explain(), bounded(c.Timeout))}
 	client.Card = roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, opts...)
 	client.Esim = roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, opts...)

@@ -161,7 +161,7 @@ func explained(err error, raw RawResponse) error {
 			return poor(problemError(p, ce), ce.Meta())
 		}
 	}
-	if raw.Status < http.StatusBadRequest {
+	if raw.Status < http.StatusMultipleChoices {
 		return err // there was no answer
 	}
 	told := statusError(raw.Status)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
@@ -79,6 +80,27 @@ func TestAnswersAndErrorsSayWhatOperatorsAskFor(t *testing.T) {
 		t.Errorf("a bad key: %v", err)
 	} else if told, _ := errors.AsType[*roamcard.APIError](err); len(told.Fields) == 0 {
 		t.Errorf("no field is named: %+v", told)
+	}
+}
+
+func TestAPaymentFollowsNoRedirect(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the redirect was followed") }))
+	defer other.Close()
+	service := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusTemporaryRedirect))
+	defer service.Close()
+	signer, err := roamcard.NewKeySigner(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := roamcard.New(roamcard.Config{BaseURL: service.URL, Signer: signer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.BuyCard(t.Context(), ""); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
+		t.Error(err)
+	}
+	if _, err := c.Pay(t.Context(), "ord_1"); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
+		t.Error(err)
 	}
 }
 
