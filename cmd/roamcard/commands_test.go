@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,8 +12,45 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
 )
+
+// TestMain lets the test's own program stand for a wallet of its owner's: what ROAMCARD_SIGNER names.
+func TestMain(m *testing.M) {
+	if key := os.Getenv("TEST_SIGNER_KEY"); key != "" {
+		if err := sign(key, os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func sign(key string, in io.Reader, out io.Writer) error {
+	signer, err := roamcard.NewKeySigner(key)
+	if err != nil {
+		return err
+	}
+	var asked struct {
+		Method, Message string
+		TypedData       roamcard.TypedData
+	}
+	if err := json.NewDecoder(in).Decode(&asked); err != nil {
+		return err
+	}
+	var signature []byte
+	if asked.Method == "personal_sign" {
+		signature, err = signer.SignMessage(context.Background(), asked.Message)
+	} else {
+		signature, err = signer.SignTypedData(context.Background(), asked.TypedData)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(out, "0x%x\n", signature)
+	}
+	return err
+}
 
 // runWith runs the program as main does, with what it prints and its exit code.
 func runWith(t *testing.T, args ...string) (stdout, stderr string, code int) {
@@ -40,6 +78,21 @@ func home(t *testing.T) {
 		"ROAMCARD_OPERATOR_TOKEN": "",
 	} {
 		t.Setenv(name, value)
+	}
+}
+
+func TestExitCodesTellWhatToDo(t *testing.T) {
+	for code, err := range map[int]error{
+		exitUsage:      fmt.Errorf("%w: no", errUsage),
+		exitDenied:     &roamcard.PaymentError{Kind: roamcard.ErrApprovalDenied},
+		exitAmbiguous:  &roamcard.AmbiguousPaymentError{Err: &roamcard.APIError{Status: 503}},
+		exitNotReady:   &roamcard.APIError{Status: 503},
+		exitDifference: app.ErrDifference,
+		exitFailure:    &roamcard.PaymentError{Kind: roamcard.ErrInsufficientFunds},
+	} {
+		if got := exitCode(fmt.Errorf("act: %w", err)); got != code {
+			t.Errorf("%v ends with %d, want %d", err, got, code)
+		}
 	}
 }
 
@@ -197,5 +250,21 @@ func TestATerminalBuyersStory(t *testing.T) {
 		if code != s.code || !strings.Contains(stdout, s.stdout) || !strings.Contains(stderr, s.stderr) {
 			t.Errorf("roamcard %s\nended with %d, expected %d\nstdout %s\nstderr %s", s.args, code, s.code, stdout, stderr)
 		}
+	}
+	r, err := app.ReadReady(ready)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A wallet that signs by a program of its own pays, and signs in.
+	t.Setenv("ROAMCARD_JOURNAL", filepath.Join(t.TempDir(), "journal.json"))
+	t.Setenv("ROAMCARD_SIGNER", os.Args[0])
+	t.Setenv("ROAMCARD_SIGNER_ADDRESS", r.Wallets[5].Address)
+	t.Setenv("TEST_SIGNER_KEY", r.Wallets[5].PrivateKey)
+	if stdout, stderr, code := runWith(t, "card", "buy", "--yes", "--max", "25", "--wait", "--json"); code != exitOK || stderr != "" || !json.Valid([]byte(stdout)) {
+		t.Errorf("an external signer: %d\n%s\n%s", code, stdout, stderr)
+	}
+	t.Setenv("TEST_SIGNER_KEY", r.Wallets[6].PrivateKey)
+	if _, stderr, code := runWith(t, "esim", "buy", "--yes", "--max", "30"); code != exitFailure || !strings.Contains(stderr, "signed something else") {
+		t.Errorf("a signer with another key: %d\n%s", code, stderr)
 	}
 }

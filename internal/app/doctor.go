@@ -82,13 +82,13 @@ func examineService(ctx context.Context, file string) []finding {
 		wrong := errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 		return []finding{judge("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
 	}
-	out := []finding{judge("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, "")}
+	out := []finding{judge("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, ""), examineSecretFiles()}
 	out = append(out, examineDatabase(ctx, cfg)...)
 	out = append(out, examineChain(ctx, cfg)...)
 	if cfg.settlesBy(settlerFacilitator) {
 		out = append(out, examineFacilitator(ctx, cfg))
 	}
-	out = append(out, examineIssuer(ctx, cfg))
+	out = append(out, examineIssuer(ctx, cfg), examineSupplier(ctx, cfg))
 	listener, err := net.Listen("tcp", cfg.Addr)
 	if err == nil {
 		err = listener.Close()
@@ -131,7 +131,7 @@ func examineChain(ctx context.Context, cfg Config) []finding {
 		return []finding{judge("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
 	}
 	defer ch.Close()
-	out := []finding{judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, "")}
+	out := []finding{judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, ""), examineClock(ctx, ch), examinePayee(ctx, cfg, ch)}
 	if cfg.settlesBy(settlerRelayer) {
 		out = append(out, examineRelayer(ctx, cfg, ch))
 	}

@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+)
+
+const (
+	// Authorizations are backdated by minutes and last as long: what differs by less than these does no harm.
+	clockAhead, clockBehind = 30 * time.Second, 2 * time.Minute
+)
+
+// examineClock compares this machine's clock with the chain's, by which authorizations live and die.
+func examineClock(ctx context.Context, on *chain.Chain) finding {
+	at, err := on.Clock(ctx)
+	skew := time.Since(at).Round(time.Second)
+	if err == nil && (skew < -clockAhead || skew > clockBehind) {
+		err = fmt.Errorf("the latest block is %s old", skew)
+	}
+	return judge("clock", fmt.Sprintf("%s after the latest block", skew), err, "set this machine's clock by NTP, or see whether the node is behind")
+}
+
+// examinePayee shows who is paid, and finds a payee that cannot be one.
+func examinePayee(ctx context.Context, cfg Config, on *chain.Chain) finding {
+	holds, err := on.Balance(ctx, cfg.PayTo)
+	if err == nil && cfg.PayTo == cfg.Asset {
+		err = errors.New("payment.pay_to is the token itself")
+	}
+	return judge("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err, "set payment.pay_to to an address of yours")
+}
+
+func examineSupplier(ctx context.Context, cfg Config) finding {
+	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: cfg.Esim.URL, APIKey: cfg.Esim.Key, Timeout: supplierBudget, Horizon: supplierHorizon})
+	if err != nil {
+		return judge("esim supplier", "", err, "check supplier.url")
+	}
+	plans, err := supplier.Listings(ctx)
+	return judge("esim supplier", fmt.Sprintf("%d plans", len(plans)), err, "check supplier.url and supplier.key")
+}
+
+// examineSecretFiles finds files with secrets that others may read.
+func examineSecretFiles() finding {
+	var open []string
+	count := 0
+	for _, s := range settings() {
+		path := os.Getenv(s.env() + "_FILE")
+		if !s.secret || path == "" {
+			continue
+		}
+		count++
+		const others fs.FileMode = 0o077
+		info, err := os.Stat(path)
+		if err == nil && info.Mode().Perm()&others != 0 {
+			open = append(open, path)
+		}
+	}
+	var err error
+	if len(open) > 0 {
+		err = fmt.Errorf("others may read %s", strings.Join(open, ", "))
+	}
+	return judge("secret files", fmt.Sprintf("%d, for this user alone", count), err, "chmod 600 "+strings.Join(open, " "))
+}
