@@ -26,16 +26,16 @@ func (b *buyer) cardBuy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "buy", Args: noArgs, Short: "Buy a card for 25.00 USDC",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			bought, err := client.BuyCard(cmd.Context(), key)
+			bought, err := client.Cards.Purchase(cmd.Context(), key)
 			if err != nil {
 				return err
 			}
 			order := bought.Order
 			if wait {
-				if _, err := client.WaitUntilActive(cmd.Context(), order.GetOrderId()); err != nil {
+				if _, err := client.Cards.WaitUntilActive(cmd.Context(), order.GetOrderId()); err != nil {
 					return err
 				}
-				if order, err = client.GetOrder(cmd.Context(), order.GetOrderId()); err != nil {
+				if order, err = client.Orders.Get(cmd.Context(), order.GetOrderId()); err != nil {
 					return err
 				}
 			}
@@ -60,7 +60,7 @@ func (b *buyer) cardTopup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			bought, err := client.TopUp(cmd.Context(), amount, key)
+			bought, err := client.Cards.TopUp(cmd.Context(), amount, key)
 			if err != nil {
 				return err
 			}
@@ -75,7 +75,7 @@ func (b *buyer) cardList() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the wallet's cards",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			cards, err := client.Cards(cmd.Context())
+			cards, err := client.Cards.List(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -97,7 +97,7 @@ func (b *buyer) cardBalance() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			balance, err := client.Balance(cmd.Context(), id)
+			balance, err := client.Cards.Balance(cmd.Context(), id)
 			if err != nil {
 				return err
 			}
@@ -135,7 +135,7 @@ func (b *buyer) cardReveal() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			seen, err := client.Reveal(cmd.Context(), id, to)
+			seen, err := client.Cards.Reveal(cmd.Context(), id, to)
 			if err != nil {
 				return err
 			}
@@ -157,7 +157,7 @@ func oneCard(ctx context.Context, client *roamcard.Client, args []string) (strin
 	if len(args) == 1 {
 		return args[0], nil
 	}
-	cards, err := client.Cards(ctx)
+	cards, err := client.Cards.List(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -25,7 +25,7 @@ func (b *buyer) esimPlans() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plans", Args: noArgs, Short: "List plans, cheapest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			plans, err := roamcard.Collect(client.Plans(cmd.Context(), country, kind))
+			plans, err := roamcard.Collect(client.Plans.List(cmd.Context(), country, kind))
 			if err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func (b *buyer) esimBuy() *cobra.Command {
 			if len(args) == 1 {
 				plan = args[0]
 			}
-			bought, err := client.BuyESIM(cmd.Context(), plan, key)
+			bought, err := client.ESIM.Purchase(cmd.Context(), plan, key)
 			if err != nil {
 				return err
 			}
@@ -71,7 +71,7 @@ func (b *buyer) esimStatus() *cobra.Command {
 	return &cobra.Command{
 		Use: "status ORDER", Args: oneArg, Short: "Show how far an eSIM has come",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			order, err := client.ESIMStatus(cmd.Context(), args[0])
+			order, err := client.ESIM.Status(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func (b *buyer) esimInstall() *cobra.Command {
 			if !b.asJSON && (!ok || !terminal(out)) {
 				return fmt.Errorf("%w: standard output is no terminal; ask with --json for what installs the eSIM", errUsage)
 			}
-			res, err := client.Esim.GetEsimCredentials(cmd.Context(), &roamcardv1.GetEsimCredentialsRequest{OrderId: args[0]})
+			res, err := client.Services.Esim.GetEsimCredentials(cmd.Context(), &roamcardv1.GetEsimCredentialsRequest{OrderId: args[0]})
 			if err != nil {
 				return err
 			}

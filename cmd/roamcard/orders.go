@@ -24,7 +24,7 @@ func (b *buyer) ordersList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the wallet's orders, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			all, err := roamcard.Collect(client.Orders(cmd.Context(), active))
+			all, err := roamcard.Collect(client.Orders.List(cmd.Context(), active))
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func (b *buyer) ordersShow() *cobra.Command {
 	return &cobra.Command{
 		Use: "show ORDER", Args: oneArg, Short: "Show one order",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			o, err := client.GetOrder(cmd.Context(), args[0])
+			o, err := client.Orders.Get(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -58,7 +58,7 @@ func (b *buyer) ordersWatch() *cobra.Command {
 		Use: "watch ORDER", Args: oneArg, Short: "Follow an order until it is final, a line for each change",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			var told error
-			err := client.WatchOrder(cmd.Context(), args[0], func(o *roamcardv1.Order) bool {
+			err := client.Orders.Watch(cmd.Context(), args[0], func(o *roamcardv1.Order) bool {
 				told = b.show(cmd, o, func(w io.Writer) {
 					fmt.Fprintf(w, "%s\t%s%s\n", o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus())
 				})
@@ -78,7 +78,7 @@ func (b *buyer) ordersOpen() *cobra.Command {
 		Use: "open", Args: noArgs, Short: "Open an order for a card, or with --topup for credit, that the wallet pays later",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
 			if topup == "" {
-				o, err := client.OpenCardOrder(cmd.Context(), key)
+				o, err := client.Orders.OpenCard(cmd.Context(), key)
 				if err != nil {
 					return err
 				}
@@ -88,7 +88,7 @@ func (b *buyer) ordersOpen() *cobra.Command {
 			if err != nil {
 				return fmt.Errorf("%w: --topup: %w", errUsage, err)
 			}
-			o, err := client.OpenTopUpOrder(cmd.Context(), amount, key)
+			o, err := client.Orders.OpenTopUp(cmd.Context(), amount, key)
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func (b *buyer) ordersPay() *cobra.Command {
 	return &cobra.Command{
 		Use: "pay ORDER", Args: oneArg, Short: "Pay an order that was opened, named by its id or its payable_url",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
-			o, err := client.Pay(cmd.Context(), args[0])
+			o, err := client.Orders.Pay(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -23,22 +23,13 @@ func (b *buyer) transfersList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Args: noArgs, Short: "List the transfers that comparisons of the books found, newest first",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			req := &roamcardv1.ListTransfersRequest{Status: &status}
-			all := &roamcardv1.ListTransfersResponse{}
-			for {
-				page, err := client.Operator.ListTransfers(cmd.Context(), req)
-				if err != nil {
-					return err
-				}
-				all.Transfers = append(all.Transfers, page.GetTransfers()...)
-				if page.NextPageToken == nil {
-					break
-				}
-				req.PageToken = page.NextPageToken
+			transfers, err := roamcard.Collect(client.Admin.Transfers(cmd.Context(), status))
+			if err != nil {
+				return err
 			}
-			return b.show(cmd, all, func(w io.Writer) {
+			return b.show(cmd, &roamcardv1.ListTransfersResponse{Transfers: transfers}, func(w io.Writer) {
 				fmt.Fprintln(w, "TRANSFER\tFROM\tUSDC UNITS\tSEEN\tRESOLUTION\tBY\tREASON")
-				for _, t := range all.GetTransfers() {
+				for _, t := range transfers {
 					transferText(w, t)
 				}
 			})
@@ -58,7 +49,7 @@ func (b *buyer) transfersResolve() *cobra.Command {
 				return err
 			}
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
-			res, err := client.Operator.ResolveTransfer(ctx, &roamcardv1.ResolveTransferRequest{
+			res, err := client.Admin.ResolveTransfer(ctx, &roamcardv1.ResolveTransferRequest{
 				Transaction: transaction, LogIndex: index, Resolution: strings.ReplaceAll(as, "-", "_"), Reason: reason,
 			})
 			if err != nil {

@@ -111,7 +111,7 @@ func (s *story) unfit(ctx context.Context) (reason string, err error) {
 	if s.before < units(s.price) {
 		return fmt.Sprintf("has %s USDC, too little for %s", s.before.Dollars(), s.price), nil
 	}
-	cards, err := s.client.Cards(ctx)
+	cards, err := s.client.Cards.List(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -127,7 +127,7 @@ func (s *story) unfit(ctx context.Context) (reason string, err error) {
 func (s *story) pay(ctx context.Context, signer roamcard.Signer) error {
 	s.begin("Pay, and lose the answer on purpose")
 	s.network.paid, s.network.lose = 0, true
-	first, err := s.client.BuyCard(ctx, s.key)
+	first, err := s.client.Cards.Purchase(ctx, s.key)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (s *story) prove(ctx context.Context, signer roamcard.Signer) error {
 	if err != nil {
 		return err
 	}
-	again, err := forgetful.BuyCard(ctx, s.key)
+	again, err := forgetful.Cards.Purchase(ctx, s.key)
 	if err != nil {
 		return err
 	}

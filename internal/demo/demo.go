@@ -171,7 +171,7 @@ func (s *story) lookAround(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	shop, err := visitor.Config(ctx)
+	shop, err := visitor.Discovery.Config(ctx)
 	if _, answered := errors.AsType[*roamcard.APIError](err); err != nil && !answered {
 		return fmt.Errorf("nothing answers at %s: %w. Next: start one with roamcard dev", s.BaseURL, err)
 	}

@@ -20,7 +20,7 @@ func (s *story) awaitCard(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
 	s.wait("its order is on its way")
-	id, err := s.client.WaitUntilActive(ctx, s.summary.OrderID)
+	id, err := s.client.Cards.WaitUntilActive(ctx, s.summary.OrderID)
 	if err != nil {
 		return fmt.Errorf("%w. Next: the order goes on by itself; look at GET /api/orders/%s later", err, s.summary.OrderID)
 	}
@@ -37,7 +37,7 @@ func (s *story) awaitBalance(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		b, err := s.client.Balance(ctx, s.summary.CardID)
+		b, err := s.client.Cards.Balance(ctx, s.summary.CardID)
 		switch told, _ := errors.AsType[*roamcard.APIError](err); {
 		case err != nil && (told == nil || !told.Retryable):
 			return fmt.Errorf("wait for the balance: %w", err)
@@ -59,7 +59,7 @@ func (s *story) awaitBalance(ctx context.Context) error {
 // reveal gets the card sealed to a key that exists only here, and for this once.
 func (s *story) reveal(ctx context.Context) error {
 	s.begin("Reveal the card, sealed to a fresh key")
-	_, err := s.client.Reveal(ctx, s.summary.CardID, teller{s})
+	_, err := s.client.Cards.Reveal(ctx, s.summary.CardID, teller{s})
 	return err
 }
 
@@ -68,7 +68,7 @@ func (s *story) travel(ctx context.Context) error {
 	s.begin("Buy the cheapest eSIM")
 	ctx, cancel := context.WithTimeout(ctx, s.Patience)
 	defer cancel()
-	bought, err := s.client.BuyESIM(ctx, "", "")
+	bought, err := s.client.ESIM.Purchase(ctx, "", "")
 	if err != nil {
 		return err
 	}
@@ -78,11 +78,11 @@ func (s *story) travel(ctx context.Context) error {
 	s.say("Transaction  %s", bought.Transaction)
 	if bought.Credentials == nil {
 		s.wait("the supplier makes it")
-		if err := s.client.WatchOrder(ctx, order.GetOrderId(), func(*roamcardv1.Order) bool { return true }); err != nil {
+		if err := s.client.Orders.Watch(ctx, order.GetOrderId(), func(*roamcardv1.Order) bool { return true }); err != nil {
 			return fmt.Errorf("wait for the eSIM: %w", err)
 		}
 	}
-	_, err = s.client.InstallESIM(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order.GetOrderId(), teller{s})
+	_, err = s.client.ESIM.Install(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order.GetOrderId(), teller{s})
 	return err
 }
 

@@ -43,3 +43,14 @@ func given(text string) *string {
 	}
 	return &text
 }
+
+// Transfers lists what reached the payee and belongs to no order, newest first: open or resolved.
+func (a Admin) Transfers(ctx context.Context, status string) iter.Seq2[*roamcardv1.StrayTransfer, error] {
+	return pages(func(token *string) ([]*roamcardv1.StrayTransfer, *string, error) {
+		res, err := a.ListTransfers(ctx, &roamcardv1.ListTransfersRequest{Status: given(status), PageToken: token})
+		if err != nil {
+			return nil, nil, err
+		}
+		return res.GetTransfers(), res.NextPageToken, nil
+	})
+}

@@ -32,14 +32,14 @@ func purchase(s *stage) {
 
 	w := s.wallet()
 	c := s.buyer(w)
-	bought, err := c.BuyCard(ctx, "")
+	bought, err := c.Cards.Purchase(ctx, "")
 	if err != nil || bought.IdempotencyKey == "" || bought.Transaction == "" || bought.RequestID == "" || bought.Order.GetReplayed() {
 		s.t.Fatalf("%+v, %v", bought, err)
 	}
 	if again := overREST(c, bought.IdempotencyKey); again.OrderID != bought.Order.GetOrderId() || !again.Replayed {
 		s.t.Errorf("over REST it is %+v, want order %s again", again, bought.Order.GetOrderId())
 	}
-	if card, err := c.WaitUntilActive(ctx, bought.Order.GetOrderId()); err != nil || card == "" {
+	if card, err := c.Cards.WaitUntilActive(ctx, bought.Order.GetOrderId()); err != nil || card == "" {
 		s.t.Errorf("card %q, %v", card, err)
 	}
 	s.paid(w, 1, 2500)
@@ -47,10 +47,10 @@ func purchase(s *stage) {
 	w = s.wallet()
 	c = s.buyer(w)
 	order := overREST(c, "over REST")
-	if again, err := c.BuyCard(ctx, "over REST"); err != nil || again.Order.GetOrderId() != order.OrderID || !again.Order.GetReplayed() {
+	if again, err := c.Cards.Purchase(ctx, "over REST"); err != nil || again.Order.GetOrderId() != order.OrderID || !again.Order.GetReplayed() {
 		s.t.Errorf("over Connect it is %v, %v; want order %s again", again, err, order.OrderID)
 	}
-	if card, err := c.WaitUntilActive(ctx, order.OrderID); err != nil || card == "" {
+	if card, err := c.Cards.WaitUntilActive(ctx, order.OrderID); err != nil || card == "" {
 		s.t.Errorf("card %q, %v", card, err)
 	}
 	s.paid(w, 1, 2500)
@@ -59,11 +59,11 @@ func purchase(s *stage) {
 // activeCard buys a card and waits for it.
 func (s *stage) activeCard(c *roamcard.Client) string {
 	s.t.Helper()
-	bought, err := c.BuyCard(s.t.Context(), "")
+	bought, err := c.Cards.Purchase(s.t.Context(), "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	card, err := c.WaitUntilActive(s.t.Context(), bought.Order.GetOrderId())
+	card, err := c.Cards.WaitUntilActive(s.t.Context(), bought.Order.GetOrderId())
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -75,19 +75,19 @@ func topUp(s *stage) {
 	c := s.buyer(w)
 	card := s.activeCard(c)
 	s.inject(fault{"on": "paid", "status": 503}, fault{"on": "paid", "cut": 0})
-	bought, err := c.TopUp(ctx, 2500, "")
+	bought, err := c.Cards.TopUp(ctx, 2500, "")
 	if err != nil || bought.Order.GetTopup().GetCardCreditUsdCents() != 2450 {
 		s.t.Fatalf("%+v, %v", bought, err)
 	}
 	var last *roamcardv1.Order
-	err = c.WatchOrder(ctx, bought.Order.GetOrderId(), func(o *roamcardv1.Order) bool { last = o; return true })
+	err = c.Orders.Watch(ctx, bought.Order.GetOrderId(), func(o *roamcardv1.Order) bool { last = o; return true })
 	if err != nil || last.GetStatus() != "fulfilled" || last.GetTopup().GetStatus() != "credited" {
 		s.t.Fatalf("it ended at %v, %v", last, err)
 	}
 	// 15.00 of the card and 24.50, once the fee of the issue is withdrawn.
 	var balance int64
 	for end := time.Now().Add(30 * time.Second); balance != 3950 && time.Now().Before(end); {
-		read, err := c.Balance(ctx, card)
+		read, err := c.Cards.Balance(ctx, card)
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -103,17 +103,17 @@ func topUp(s *stage) {
 func esim(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
 	c := s.buyer(w)
-	plans, err := roamcard.Collect(c.Plans(ctx, "JP", "country"))
+	plans, err := roamcard.Collect(c.Plans.List(ctx, "JP", "country"))
 	if err != nil || len(plans) == 0 {
 		s.t.Fatalf("%d plans, %v", len(plans), err)
 	}
 	plan, price := plans[0].GetPlanId(), roamcard.Cents(plans[0].GetPriceUsdCents())
-	bought, err := c.BuyESIM(ctx, plan, "an eSIM for Japan")
+	bought, err := c.ESIM.Purchase(ctx, plan, "an eSIM for Japan")
 	if err != nil || bought.Order.GetDelivery().GetPlanId() != plan || bought.Credentials == nil || bought.DeliveryToken.IsZero() {
 		s.t.Fatalf("%v, %v", bought, err)
 	}
 	id := bought.Order.GetOrderId()
-	if again, err := c.BuyESIM(ctx, plan, "an eSIM for Japan"); err != nil || again.Order.GetOrderId() != id || !again.Order.GetReplayed() {
+	if again, err := c.ESIM.Purchase(ctx, plan, "an eSIM for Japan"); err != nil || again.Order.GetOrderId() != id || !again.Order.GetReplayed() {
 		s.t.Errorf("again: %v, %v", again, err)
 	}
 	s.paid(w, 1, price)
@@ -128,14 +128,14 @@ func esim(s *stage) {
 		}
 	}
 	byToken := roamcard.WithDeliveryToken(ctx, bought.DeliveryToken)
-	if o, err := c.ESIMStatus(byToken, id); err != nil || o.GetStatus() != "fulfilled" {
+	if o, err := c.ESIM.Status(byToken, id); err != nil || o.GetStatus() != "fulfilled" {
 		s.t.Errorf("by its token: %v, %v", o.GetStatus(), err)
 	}
 	stranger := s.buyer(s.wallet())
-	if _, err := stranger.ESIMStatus(ctx, id); !isNotFound(err) {
+	if _, err := stranger.ESIM.Status(ctx, id); !isNotFound(err) {
 		s.t.Errorf("another wallet: %v", err)
 	}
-	if _, err := stranger.ESIMStatus(roamcard.WithDeliveryToken(ctx, roamcard.NewSecret("wrong")), id); err == nil {
+	if _, err := stranger.ESIM.Status(roamcard.WithDeliveryToken(ctx, roamcard.NewSecret("wrong")), id); err == nil {
 		s.t.Error("another token opens the order")
 	}
 }
@@ -144,23 +144,23 @@ func esim(s *stage) {
 func esimLate(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
 	c := s.buyer(w)
-	plans, err := roamcard.Collect(c.Plans(ctx, "", ""))
+	plans, err := roamcard.Collect(c.Plans.List(ctx, "", ""))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	bought, err := c.BuyESIM(ctx, "", roamcard.NewKey()+"~005")
+	bought, err := c.ESIM.Purchase(ctx, "", roamcard.NewKey()+"~005")
 	if err != nil || bought.Credentials != nil || bought.Order.GetDelivery().GetStatus() != "pending" {
 		s.t.Fatalf("%v, %v; want an order without its eSIM", bought, err)
 	}
 	id := bought.Order.GetOrderId()
-	if _, err := c.InstallESIM(ctx, id, s.person(new([]string))); !isCode(err, "order_not_fulfilled") {
+	if _, err := c.ESIM.Install(ctx, id, s.person(new([]string))); !isCode(err, "order_not_fulfilled") {
 		s.t.Errorf("before it is there: %v", err)
 	}
-	if err := c.WatchOrder(ctx, id, func(*roamcardv1.Order) bool { return true }); err != nil {
+	if err := c.Orders.Watch(ctx, id, func(*roamcardv1.Order) bool { return true }); err != nil {
 		s.t.Fatal(err)
 	}
 	var seen []string
-	if shown, err := c.InstallESIM(ctx, id, s.person(&seen)); err != nil || !shown.Seen || !strings.Contains(seen[0], "LPA:1$") {
+	if shown, err := c.ESIM.Install(ctx, id, s.person(&seen)); err != nil || !shown.Seen || !strings.Contains(seen[0], "LPA:1$") {
 		s.t.Errorf("%v, %v, seen %d pages", shown, err, len(seen))
 	}
 	s.paid(w, 1, roamcard.Cents(plans[0].GetPriceUsdCents()))
@@ -169,18 +169,18 @@ func esimLate(s *stage) {
 func payOrder(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
 	c := s.buyer(w)
-	opened, err := c.OpenCardOrder(ctx, "for later")
+	opened, err := c.Orders.OpenCard(ctx, "for later")
 	if err != nil || opened.GetStatus() != "payment_required" {
 		s.t.Fatalf("%v, %v", opened, err)
 	}
 	s.inject(fault{"on": "paid", "cut": -5})
 	for i, named := range []string{opened.GetPayableUrl(), opened.GetOrderId(), opened.GetPayableUrl()} {
-		o, err := c.Pay(ctx, named)
+		o, err := c.Orders.Pay(ctx, named)
 		if err != nil || o.GetOrderId() != opened.GetOrderId() || o.GetStatus() == "payment_required" {
 			s.t.Errorf("paid %d times: %v, %v", i+1, o, err)
 		}
 	}
-	if _, err := c.Pay(ctx, "https://elsewhere.example/pay/"+opened.GetOrderId()); err == nil {
+	if _, err := c.Orders.Pay(ctx, "https://elsewhere.example/pay/"+opened.GetOrderId()); err == nil {
 		s.t.Error("an address of another service was paid")
 	}
 	s.paid(w, 1, 2500)

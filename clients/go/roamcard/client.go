@@ -3,12 +3,9 @@ package roamcard
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -54,16 +51,20 @@ type Config struct {
 
 // Client buys, and serves what was bought. It is safe for concurrent use.
 type Client struct {
-	// The services as they are generated, with payment, sign-in and this package's errors in place.
-	Card    roamcardv1connect.CardServiceClient
-	Esim    roamcardv1connect.EsimServiceClient
-	Order   roamcardv1connect.OrderServiceClient
-	Auth    roamcardv1connect.AuthServiceClient
-	Runtime roamcardv1connect.RuntimeServiceClient
-	// Discovery is what the service publishes, Quote its prices, Admin what its operators do.
+	// Discovery is what the service says of itself, Quote what things cost, and Plans the catalogue of eSIMs.
 	Discovery Discovery
 	Quote     Quotes
-	Admin     Admin
+	Plans     Plans
+	Cards     Cards
+	ESIM      ESIMs
+	Orders    Orders
+	// Auth is the wallet's session. Whatever needs one signs in by itself.
+	Auth Auth
+	// Admin is what operators do.
+	Admin Admin
+	// Services are those of the protocol as they are generated, with payment, sign-in and this package's errors
+	// in place.
+	Services Services
 
 	// HTTP is a client for the REST routes of the same service, which pays like all the rest. As with every
 	// http.Client without a timeout, what bounds a request is its context.
@@ -75,6 +76,17 @@ type Client struct {
 
 	publishedMu sync.Mutex
 	published   *roamcardv1.GetConfigResponse
+}
+
+// Services are the services of the protocol.
+type Services struct {
+	Card     roamcardv1connect.CardServiceClient
+	Esim     roamcardv1connect.EsimServiceClient
+	Order    roamcardv1connect.OrderServiceClient
+	Auth     roamcardv1connect.AuthServiceClient
+	Runtime  roamcardv1connect.RuntimeServiceClient
+	Operator roamcardv1connect.OperatorServiceClient
+	Activity roamcardv1connect.ActivityServiceClient
 }
 
 // New makes a client. It makes no call.
@@ -100,16 +112,18 @@ func New(c Config) (*Client, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	opts := []connect.ClientOption{connect.WithProtoJSON(), connect.WithInterceptors(client.authorized(), explain(), bounded(c.Timeout))}
-	client.Card = roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, opts...)
-	client.Esim = roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, opts...)
-	client.Order = roamcardv1connect.NewOrderServiceClient(client.HTTP, client.origin, opts...)
-	client.Auth = roamcardv1connect.NewAuthServiceClient(client.HTTP, client.origin, opts...)
-	client.Runtime = roamcardv1connect.NewRuntimeServiceClient(client.HTTP, client.origin, opts...)
-	client.Discovery, client.Quote = Discovery{client}, Quotes{client}
-	client.Admin = Admin{
+	client.Services = Services{
+		roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, opts...),
+		roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, opts...),
+		roamcardv1connect.NewOrderServiceClient(client.HTTP, client.origin, opts...),
+		roamcardv1connect.NewAuthServiceClient(client.HTTP, client.origin, opts...),
+		roamcardv1connect.NewRuntimeServiceClient(client.HTTP, client.origin, opts...),
 		roamcardv1connect.NewOperatorServiceClient(client.HTTP, client.origin, opts...),
 		roamcardv1connect.NewActivityServiceClient(client.HTTP, client.origin, opts...),
 	}
+	client.Discovery, client.Quote, client.Plans = Discovery{client}, Quotes{client}, Plans{client}
+	client.Cards, client.ESIM, client.Orders, client.Auth = Cards{client}, ESIMs{client}, Orders{client}, Auth{client}
+	client.Admin = Admin{client.Services.Operator, client.Services.Activity}
 	return client, nil
 }
 
@@ -124,7 +138,7 @@ func (c *Client) transport() http.RoundTripper {
 		Next: c.config.HTTP, Signer: c.config.Signer, Policy: c.config.Policy, Store: c.config.Store,
 		Timeout: c.config.Timeout, MaxReplays: c.config.MaxReplays, Events: c.config.Events, Now: c.config.Now,
 		PayTo: func(ctx context.Context) (string, error) {
-			published, err := c.Config(ctx)
+			published, err := c.settings(ctx)
 			return published.GetNetwork().GetPayTo(), err
 		},
 	}
@@ -158,12 +172,12 @@ func bounded(timeout time.Duration) connect.UnaryInterceptorFunc {
 	}
 }
 
-// Config is the service's public settings, asked for once.
-func (c *Client) Config(ctx context.Context) (*roamcardv1.GetConfigResponse, error) {
+// settings are the service's public settings, asked for once.
+func (c *Client) settings(ctx context.Context) (*roamcardv1.GetConfigResponse, error) {
 	c.publishedMu.Lock()
 	defer c.publishedMu.Unlock()
 	if c.published == nil {
-		published, err := c.Runtime.GetConfig(ctx, &roamcardv1.GetConfigRequest{})
+		published, err := c.Services.Runtime.GetConfig(ctx, &roamcardv1.GetConfigRequest{})
 		if err != nil {
 			return nil, fmt.Errorf("read the service's settings: %w", err)
 		}
@@ -174,70 +188,6 @@ func (c *Client) Config(ctx context.Context) (*roamcardv1.GetConfigResponse, err
 
 // ErrNoSigner says that a call needs a wallet and the client has none.
 var ErrNoSigner = errors.New("the client has no signer")
-
-// NewKey makes an idempotency key. Keep it until the purchase is known to have ended.
-func NewKey() string { return "go-" + rand.Text() }
-
-// Purchase is a paid order. Keep the key: the same call with it returns the same order.
-type Purchase struct {
-	// Order says with GetReplayed whether an earlier request paid it.
-	Order          *roamcardv1.Order
-	IdempotencyKey string
-	// Transaction is the transfer of the payment on chain.
-	Transaction string
-	// RequestID is what the service's operators ask for.
-	RequestID string
-}
-
-// BuyCard buys a card at the published price. It is issued meanwhile: see WaitUntilActive. The same key gives the
-// same order; an empty one is made, and comes back with the purchase and in an AmbiguousPaymentError.
-func (c *Client) BuyCard(ctx context.Context, key string) (*Purchase, error) {
-	ctx = expectingOf(ctx, func(ctx context.Context) (Cents, error) {
-		published, err := c.Config(ctx)
-		return Cents(published.GetCard().GetWalletPaymentUsdCents()), err
-	})
-	return c.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
-		res, err := c.Card.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: key})
-		return res.GetOrder(), err
-	})
-}
-
-// TopUp adds credit to the wallet's card: amount is what is paid, from which the service keeps its load fee. The
-// key is as in BuyCard.
-func (c *Client) TopUp(ctx context.Context, amount Cents, key string) (*Purchase, error) {
-	cents, err := wire(amount)
-	if err != nil {
-		return nil, err
-	}
-	return c.buy(expecting(ctx, amount), key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
-		res, err := c.Card.TopUpCard(ctx, &roamcardv1.TopUpCardRequest{IdempotencyKey: key, AmountUsdCents: &cents})
-		return res.GetOrder(), err
-	})
-}
-
-func (c *Client) buy(ctx context.Context, key string, call func(ctx context.Context, key string) (*roamcardv1.Order, error)) (*Purchase, error) {
-	if c.config.Signer == nil {
-		return nil, ErrNoSigner
-	}
-	if key == "" {
-		key = NewKey()
-	}
-	var raw RawResponse
-	order, err := call(WithRawResponse(ctx, &raw), key)
-	if err != nil {
-		return nil, err
-	}
-	bought := &Purchase{Order: order, IdempotencyKey: key, Transaction: order.GetPayment().GetTransaction(), RequestID: raw.RequestID()}
-	return bought, nil
-}
-
-// wire is an amount as the service reads it.
-func wire(amount Cents) (uint32, error) {
-	if amount < 0 || amount > math.MaxUint32 {
-		return 0, fmt.Errorf("%s is not an amount of US dollars that can be paid", amount)
-	}
-	return uint32(amount), nil
-}
 
 // Pending gives the purchases of this wallet in the store whose outcome is not known: call again with their keys.
 func (c *Client) Pending(ctx context.Context) ([]Entry, error) {
@@ -256,76 +206,6 @@ func (c *Client) Pending(ctx context.Context) ([]Entry, error) {
 	}
 	slices.SortFunc(open, func(a, b Entry) int { return a.At.Compare(b.At) })
 	return open, nil
-}
-
-// Orders lists the wallet's orders, newest first, page by page as they are taken; active leaves out those that
-// are final.
-func (c *Client) Orders(ctx context.Context, active bool) iter.Seq2[*roamcardv1.Order, error] {
-	status := ""
-	if active {
-		status = "active"
-	}
-	return pages(func(token *string) ([]*roamcardv1.Order, *string, error) {
-		res, err := c.Order.ListOrders(ctx, &roamcardv1.ListOrdersRequest{Status: given(status), PageToken: token})
-		if err != nil {
-			return nil, nil, err
-		}
-		return res.GetOrders(), res.NextPageToken, nil
-	})
-}
-
-// GetOrder reads one order of the wallet.
-func (c *Client) GetOrder(ctx context.Context, id string) (*roamcardv1.Order, error) {
-	res, err := c.Order.GetOrder(ctx, &roamcardv1.GetOrderRequest{OrderId: id})
-	return res.GetOrder(), err
-}
-
-// Cards lists the wallet's cards.
-func (c *Client) Cards(ctx context.Context) ([]*roamcardv1.Card, error) {
-	res, err := c.Card.ListCards(ctx, &roamcardv1.ListCardsRequest{})
-	return res.GetCards(), err
-}
-
-// Balance reads what is on a card, from the issuer.
-func (c *Client) Balance(ctx context.Context, cardID string) (*roamcardv1.GetCardBalanceResponse, error) {
-	return c.Card.GetCardBalance(ctx, &roamcardv1.GetCardBalanceRequest{Id: cardID})
-}
-
-// WaitUntilActive waits until the card of an order can be used, and returns its id.
-func (c *Client) WaitUntilActive(ctx context.Context, orderID string) (cardID string, err error) {
-	var at *roamcardv1.Order
-	err = c.WatchOrder(ctx, orderID, func(o *roamcardv1.Order) bool {
-		at = o
-		return o.GetIssuance().GetStatus() != "active"
-	})
-	if err != nil {
-		return "", fmt.Errorf("wait for the card: %w", err)
-	}
-	if id := at.GetIssuance().GetCardId(); id != "" && at.GetIssuance().GetStatus() == "active" {
-		return id, nil
-	}
-	return "", fmt.Errorf("order %s is %s: no card comes of it by itself", orderID, at.GetStatus())
-}
-
-// stateOf is what may change about an order.
-func stateOf(o *roamcardv1.Order) string {
-	return strings.Join([]string{o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus(), o.GetDelivery().GetStatus()}, " ")
-}
-
-func final(status string) bool {
-	switch status {
-	case "fulfilled", "refunded", "expired", "operator_review":
-		return true
-	}
-	return false
-}
-
-// mayPass says that a failure to read may pass by itself.
-func mayPass(err error) bool {
-	if told, ok := errors.AsType[*APIError](err); ok {
-		return told.Retryable
-	}
-	return connect.CodeOf(err) == connect.CodeUnavailable
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -15,22 +15,22 @@ type Discovery struct{ client *Client }
 
 // Config is the service's public settings, asked for once.
 func (d Discovery) Config(ctx context.Context) (*roamcardv1.GetConfigResponse, error) {
-	return d.client.Config(ctx)
+	return d.client.settings(ctx)
 }
 
 // Card is the contract of the purchase of a card.
 func (d Discovery) Card(ctx context.Context) (*roamcardv1.GetCardDiscoveryResponse, error) {
-	return d.client.Card.GetCardDiscovery(ctx, &roamcardv1.GetCardDiscoveryRequest{})
+	return d.client.Services.Card.GetCardDiscovery(ctx, &roamcardv1.GetCardDiscoveryRequest{})
 }
 
 // TopUp is the contract of a top-up.
 func (d Discovery) TopUp(ctx context.Context) (*roamcardv1.GetTopupDiscoveryResponse, error) {
-	return d.client.Card.GetTopupDiscovery(ctx, &roamcardv1.GetTopupDiscoveryRequest{})
+	return d.client.Services.Card.GetTopupDiscovery(ctx, &roamcardv1.GetTopupDiscoveryRequest{})
 }
 
 // ESIM is the contract of the purchase of an eSIM.
 func (d Discovery) ESIM(ctx context.Context) (*roamcardv1.GetEsimDiscoveryResponse, error) {
-	return d.client.Esim.GetEsimDiscovery(ctx, &roamcardv1.GetEsimDiscoveryRequest{})
+	return d.client.Services.Esim.GetEsimDiscovery(ctx, &roamcardv1.GetEsimDiscoveryRequest{})
 }
 
 // Agent is the contract for agents: a JSON document.

@@ -13,5 +13,5 @@
 //		Signer:  signer,
 //		Policy:  roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 10_000},
 //	})
-//	bought, err := client.BuyCard(ctx, "my-first-card")
+//	bought, err := client.Cards.Purchase(ctx, "my-first-card")
 package roamcard

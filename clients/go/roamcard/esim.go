@@ -27,7 +27,7 @@ type BoughtESIM struct {
 	// DeliveryToken opens this one order for 30 days, for whoever holds it; see WithDeliveryToken. It is zero when a
 	// repeat came without; the wallet's session does as well.
 	DeliveryToken Secret
-	// Credentials are nil when the eSIM was not ready in time: see InstallESIM.
+	// Credentials are nil when the eSIM was not ready in time: see ESIMs.Install.
 	Credentials *ESIM
 }
 
@@ -37,23 +37,29 @@ type ESIMPresenter interface {
 	PresentESIM(ctx context.Context, e ESIM) (Presented, error)
 }
 
-// Plans lists the eSIM plans that are sold, the cheapest first: those that cover a country of two letters, and
+// Plans is the catalogue of eSIM plans.
+type Plans struct{ client *Client }
+
+// List lists the eSIM plans that are sold, the cheapest first: those that cover a country of two letters, and
 // of the kind country or region, when these are not empty.
-func (c *Client) Plans(ctx context.Context, country, kind string) iter.Seq2[*roamcardv1.EsimPlan, error] {
+func (p Plans) List(ctx context.Context, country, kind string) iter.Seq2[*roamcardv1.EsimPlan, error] {
 	return pages(func(*string) ([]*roamcardv1.EsimPlan, *string, error) {
-		res, err := c.Esim.ListEsimPlans(ctx, &roamcardv1.ListEsimPlansRequest{CountryCode: given(country), Type: given(kind)})
+		res, err := p.client.Services.Esim.ListEsimPlans(ctx, &roamcardv1.ListEsimPlansRequest{CountryCode: given(country), Type: given(kind)})
 		return res.GetPlans(), nil, err
 	})
 }
 
-// BuyESIM buys a plan at its published price or, when planID is empty, the cheapest that can be had, at any
-// price within the caps. The key is as in BuyCard.
-func (c *Client) BuyESIM(ctx context.Context, planID, key string) (*BoughtESIM, error) {
+// ESIMs buys eSIMs, and serves those of the wallet.
+type ESIMs struct{ client *Client }
+
+// Purchase buys a plan at its published price or, when planID is empty, the cheapest that can be had, at any
+// price within the caps. The key is as in Cards.Purchase.
+func (e ESIMs) Purchase(ctx context.Context, planID, key string) (*BoughtESIM, error) {
 	if planID != "" {
-		ctx = expectingOf(ctx, func(ctx context.Context) (Cents, error) { return c.planPrice(ctx, planID) })
+		ctx = expectingOf(ctx, func(ctx context.Context) (Cents, error) { return e.client.planPrice(ctx, planID) })
 	}
-	bought, err := c.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
-		res, err := c.Esim.PurchaseEsim(ctx, &roamcardv1.PurchaseEsimRequest{IdempotencyKey: key, PlanId: given(planID)})
+	bought, err := e.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
+		res, err := e.client.Services.Esim.PurchaseEsim(ctx, &roamcardv1.PurchaseEsimRequest{IdempotencyKey: key, PlanId: given(planID)})
 		return res.GetOrder(), err
 	})
 	if err != nil {
@@ -61,8 +67,8 @@ func (c *Client) BuyESIM(ctx context.Context, planID, key string) (*BoughtESIM, 
 	}
 	order := bought.Order
 	esim := &BoughtESIM{Purchase: *bought, DeliveryToken: NewSecret(order.GetDelivery().GetToken())}
-	if e := order.GetCredentials(); e != nil {
-		secret := esimOf(e)
+	if credentials := order.GetCredentials(); credentials != nil {
+		secret := esimOf(credentials)
 		esim.Credentials = &secret
 	}
 	order.Credentials = nil
@@ -74,7 +80,7 @@ func (c *Client) BuyESIM(ctx context.Context, planID, key string) (*BoughtESIM, 
 
 // planPrice is what a plan costs now.
 func (c *Client) planPrice(ctx context.Context, planID string) (Cents, error) {
-	for p, err := range c.Plans(ctx, "", "") {
+	for p, err := range c.Plans.List(ctx, "", "") {
 		if err != nil {
 			return 0, fmt.Errorf("read the catalogue: %w", err)
 		}
@@ -85,25 +91,25 @@ func (c *Client) planPrice(ctx context.Context, planID string) (Cents, error) {
 	return 0, denied(ErrTermsMismatch, "no plan %s is published", planID)
 }
 
-// ESIMStatus reads an eSIM order without its secrets, by the delivery token of ctx or the wallet's session.
-func (c *Client) ESIMStatus(ctx context.Context, orderID string) (*roamcardv1.Order, error) {
-	res, err := c.Esim.GetEsimOrder(ctx, &roamcardv1.GetEsimOrderRequest{OrderId: orderID})
+// Status reads an eSIM order without its secrets, by the delivery token of ctx or the wallet's session.
+func (e ESIMs) Status(ctx context.Context, orderID string) (*roamcardv1.Order, error) {
+	res, err := e.client.Services.Esim.GetEsimOrder(ctx, &roamcardv1.GetEsimOrderRequest{OrderId: orderID})
 	return res.GetOrder(), err
 }
 
-// InstallESIM shows the eSIM of a fulfilled order through a presenter: the caller learns whether it was seen,
+// Install shows the eSIM of a fulfilled order through a presenter: the caller learns whether it was seen,
 // and nothing else. It is read by the delivery token of ctx or the wallet's session.
-func (c *Client) InstallESIM(ctx context.Context, orderID string, to ESIMPresenter) (Presented, error) {
-	res, err := c.Esim.GetEsimCredentials(ctx, &roamcardv1.GetEsimCredentialsRequest{OrderId: orderID})
+func (e ESIMs) Install(ctx context.Context, orderID string, to ESIMPresenter) (Presented, error) {
+	res, err := e.client.Services.Esim.GetEsimCredentials(ctx, &roamcardv1.GetEsimCredentialsRequest{OrderId: orderID})
 	if err != nil {
 		return Presented{}, err
 	}
-	e := res.GetCredentials()
-	if e.GetLpa() != "LPA:1$"+e.GetSmdpAddress()+"$"+e.GetMatchingId() || !picture.MatchString(e.GetQrPng()) {
+	got := res.GetCredentials()
+	if got.GetLpa() != "LPA:1$"+got.GetSmdpAddress()+"$"+got.GetMatchingId() || !picture.MatchString(got.GetQrPng()) {
 		// What is wrong with it could quote the code.
 		return Presented{}, errors.New("what came is not an eSIM")
 	}
-	return to.PresentESIM(ctx, esimOf(e))
+	return to.PresentESIM(ctx, esimOf(got))
 }
 
 var picture = regexp.MustCompile(`^data:image/png;base64,[A-Za-z0-9+/=]+$`)

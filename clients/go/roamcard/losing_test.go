@@ -19,7 +19,7 @@ func (s *stage) costsOnePayment(faults []fault, changes ...func(*roamcard.Config
 	w := s.wallet()
 	already, before := s.sent()
 	s.inject(faults...)
-	if _, err := s.buyer(w, changes...).BuyCard(s.t.Context(), ""); err != nil {
+	if _, err := s.buyer(w, changes...).Cards.Purchase(s.t.Context(), ""); err != nil {
 		s.t.Fatal(err)
 	}
 	if all, different := s.sent(); all-already != len(faults)+1 || different-before != 1 {
@@ -40,12 +40,12 @@ func replyDropped(s *stage) {
 	}
 	// An eSIM without naming a plan: the cheapest is another one by the time of the repeat, perhaps.
 	w := s.wallet()
-	plans, err := roamcard.Collect(s.buyer(w).Plans(s.t.Context(), "", ""))
+	plans, err := roamcard.Collect(s.buyer(w).Plans.List(s.t.Context(), "", ""))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.inject(fault{"on": "paid", "cut": 0}, fault{"on": "paid", "cut": -5})
-	first, err := s.buyer(w).BuyESIM(s.t.Context(), "", "the same key for good")
+	first, err := s.buyer(w).ESIM.Purchase(s.t.Context(), "", "the same key for good")
 	if err != nil || first.Credentials == nil {
 		s.t.Fatalf("%v, %v", first, err)
 	}
@@ -110,7 +110,7 @@ func TestBuyerProcess(t *testing.T) {
 	}
 	s := &stage{t: t, proxy: &proxy{URL: os.Getenv("BUYER_PROXY")}}
 	s.BaseURL = os.Getenv("BUYER_BASE")
-	bought, err := s.buyer(signer, s.storedIn(os.Getenv("BUYER_JOURNAL"))).BuyCard(t.Context(), killedKey)
+	bought, err := s.buyer(signer, s.storedIn(os.Getenv("BUYER_JOURNAL"))).Cards.Purchase(t.Context(), killedKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func journalLost(s *stage) {
 	w, journal := s.wallet(), filepath.Join(s.t.TempDir(), "journal.json")
 	var orders [2]*roamcardv1.Order
 	for i := range orders {
-		bought, err := s.buyer(w, s.storedIn(journal)).BuyCard(s.t.Context(), "the same key")
+		bought, err := s.buyer(w, s.storedIn(journal)).Cards.Purchase(s.t.Context(), "the same key")
 		if err != nil {
 			s.t.Fatal(err)
 		}
@@ -139,11 +139,11 @@ func journalLost(s *stage) {
 	c := s.buyer(w, capped(2500, 2500))
 	for range 2 {
 		s.inject(fault{"on": "paid", "dead": true})
-		if _, err := c.BuyCard(s.t.Context(), "k"); err == nil {
+		if _, err := c.Cards.Purchase(s.t.Context(), "k"); err == nil {
 			s.t.Fatal("a dead payment bought a card")
 		}
 	}
-	if bought, err := c.BuyCard(s.t.Context(), "k"); err != nil || bought.Order.GetReplayed() {
+	if bought, err := c.Cards.Purchase(s.t.Context(), "k"); err != nil || bought.Order.GetReplayed() {
 		s.t.Fatalf("%v, %v", bought, err)
 	}
 	if n := w.nonces; n[0] == n[1] || n[1] == n[2] || n[0] == n[2] {
@@ -158,7 +158,7 @@ func parallel(s *stage) {
 		orders := make([]string, 8)
 		for i := range orders {
 			calls.Go(func() {
-				bought, err := clients[i%len(clients)].BuyCard(s.t.Context(), "one key for all")
+				bought, err := clients[i%len(clients)].Cards.Purchase(s.t.Context(), "one key for all")
 				if err != nil {
 					s.t.Error(err)
 					return

@@ -47,7 +47,7 @@ func reveal(s *stage) {
 	card := s.activeCard(c)
 	var stranger, first, second int
 	var page string
-	shown, err := c.Reveal(ctx, card, roamcard.BrowserPresenter{Open: s.opens(func(get func(string) (int, string)) {
+	shown, err := c.Cards.Reveal(ctx, card, roamcard.BrowserPresenter{Open: s.opens(func(get func(string) (int, string)) {
 		stranger, _ = get("rebound.example")
 		first, page = get("")
 		second, _ = get("")
@@ -60,16 +60,16 @@ func reveal(s *stage) {
 		s.t.Fatal("the page shows no card")
 	}
 
-	bought, err := c.BuyESIM(ctx, "", "")
+	bought, err := c.ESIM.Purchase(ctx, "", "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if err := c.WatchOrder(ctx, bought.Order.GetOrderId(), func(*roamcardv1.Order) bool { return true }); err != nil {
+	if err := c.Orders.Watch(ctx, bought.Order.GetOrderId(), func(*roamcardv1.Order) bool { return true }); err != nil {
 		s.t.Fatal(err)
 	}
 	var seen []string
 	for _, ctx := range []context.Context{ctx, roamcard.WithDeliveryToken(ctx, bought.DeliveryToken)} {
-		if shown, err := c.InstallESIM(ctx, bought.Order.GetOrderId(), s.person(&seen)); err != nil || !shown.Seen {
+		if shown, err := c.ESIM.Install(ctx, bought.Order.GetOrderId(), s.person(&seen)); err != nil || !shown.Seen {
 			s.t.Fatalf("%v, %v", shown, err)
 		}
 	}
@@ -108,7 +108,7 @@ func watch(s *stage) {
 // once, to its end.
 func (s *stage) isFollowed(name string, faults []fault) {
 	c := s.buyer(s.wallet())
-	bought, err := c.BuyCard(s.t.Context(), "")
+	bought, err := c.Cards.Purchase(s.t.Context(), "")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func (s *stage) isFollowed(name string, faults []fault) {
 	step := map[string]int{"settling": 1, "settled": 2, "provisioning": 3, "fulfilled": 4}
 	var seen []string
 	at := 0
-	err = c.WatchOrder(s.t.Context(), bought.Order.GetOrderId(), func(o *roamcardv1.Order) bool {
+	err = c.Orders.Watch(s.t.Context(), bought.Order.GetOrderId(), func(o *roamcardv1.Order) bool {
 		now := o.GetStatus() + " " + o.GetIssuance().GetStatus()
 		if step[o.GetStatus()] < max(at, 1) || (len(seen) > 0 && seen[len(seen)-1] == now) {
 			s.t.Errorf("%s: %s after %v", name, now, seen)
@@ -144,7 +144,7 @@ func signIn(s *stage) {
 		var calls sync.WaitGroup
 		for range 8 {
 			calls.Go(func() {
-				if _, err := c.Cards(ctx); err != nil {
+				if _, err := c.Cards.List(ctx); err != nil {
 					s.t.Error(err)
 				}
 			})
@@ -161,7 +161,7 @@ func signIn(s *stage) {
 		}
 	}
 	atOnce(1)
-	if _, err := c.Auth.Logout(ctx, &roamcardv1.LogoutRequest{}); err != nil {
+	if _, err := c.Services.Auth.Logout(ctx, &roamcardv1.LogoutRequest{}); err != nil {
 		s.t.Fatal(err)
 	}
 	atOnce(2)

@@ -22,7 +22,7 @@ type Quotes struct{ client *Client }
 // Card asks what a card costs.
 func (q Quotes) Card(ctx context.Context) (Verdict, error) {
 	return quoted(ctx, func(ctx context.Context) error {
-		_, err := q.client.BuyCard(ctx, "")
+		_, err := q.client.Cards.Purchase(ctx, "")
 		return err
 	})
 }
@@ -30,7 +30,7 @@ func (q Quotes) Card(ctx context.Context) (Verdict, error) {
 // TopUp asks what a top-up costs.
 func (q Quotes) TopUp(ctx context.Context, amount Cents) (Verdict, error) {
 	return quoted(ctx, func(ctx context.Context) error {
-		_, err := q.client.TopUp(ctx, amount, "")
+		_, err := q.client.Cards.TopUp(ctx, amount, "")
 		return err
 	})
 }
@@ -38,7 +38,7 @@ func (q Quotes) TopUp(ctx context.Context, amount Cents) (Verdict, error) {
 // ESIM asks what a plan costs, the cheapest that can be had when planID is empty.
 func (q Quotes) ESIM(ctx context.Context, planID string) (Verdict, error) {
 	return quoted(ctx, func(ctx context.Context) error {
-		_, err := q.client.BuyESIM(ctx, planID, "")
+		_, err := q.client.ESIM.Purchase(ctx, planID, "")
 		return err
 	})
 }

@@ -25,9 +25,9 @@ func (s *stage) refused(what any, err, kind error) {
 
 func caps(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
-	_, err := s.buyer(w, capped(2499, 100_000)).BuyCard(ctx, "")
+	_, err := s.buyer(w, capped(2499, 100_000)).Cards.Purchase(ctx, "")
 	s.refused("the cap of a payment", err, roamcard.ErrPolicyDenied)
-	_, err = s.buyer(w, capped(2500, 2499)).BuyCard(ctx, "")
+	_, err = s.buyer(w, capped(2500, 2499)).Cards.Purchase(ctx, "")
 	s.refused("the cap of a day", err, roamcard.ErrPolicyDenied)
 	if all, _ := s.sent(); all != 0 {
 		s.t.Errorf("sent %d payments", all)
@@ -35,7 +35,7 @@ func caps(s *stage) {
 	s.paid(w, 0)
 
 	// The cap of the day has room for one of these, and each is a program of its own.
-	plans, err := roamcard.Collect(s.buyer(w).Plans(ctx, "", ""))
+	plans, err := roamcard.Collect(s.buyer(w).Plans.List(ctx, "", ""))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func caps(s *stage) {
 	errs := make([]error, 3)
 	for i := range errs {
 		c := s.buyer(w, capped(price, 2*price-1), s.storedIn(journal))
-		calls.Go(func() { _, errs[i] = c.BuyESIM(ctx, "", fmt.Sprint("race ", i)) })
+		calls.Go(func() { _, errs[i] = c.ESIM.Purchase(ctx, "", fmt.Sprint("race ", i)) })
 	}
 	calls.Wait()
 	won := 0
@@ -70,17 +70,17 @@ func wrongTerms(s *stage) {
 		{"resource": "https://elsewhere.example/"}, {"extra": map[string]any{"name": "USDC", "version": "2"}}, {"maxTimeoutSeconds": 1 << 40},
 	} {
 		s.inject(fault{"on": "unpaid", "terms": terms})
-		_, err := c.BuyCard(ctx, "")
+		_, err := c.Cards.Purchase(ctx, "")
 		s.refused(terms, err, roamcard.ErrTermsMismatch)
 	}
-	plans, err := roamcard.Collect(c.Plans(ctx, "", ""))
+	plans, err := roamcard.Collect(c.Plans.List(ctx, "", ""))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.inject(fault{"on": "unpaid", "terms": map[string]any{"amount": fmt.Sprint((plans[0].GetPriceUsdCents() + 1) * 10_000)}})
-	_, err = c.BuyESIM(ctx, plans[0].GetPlanId(), "")
+	_, err = c.ESIM.Purchase(ctx, plans[0].GetPlanId(), "")
 	s.refused("another price than the plan's", err, roamcard.ErrTermsMismatch)
-	_, err = c.BuyESIM(ctx, "pln_none", "")
+	_, err = c.ESIM.Purchase(ctx, "pln_none", "")
 	if err == nil {
 		s.t.Error("a plan that is none was bought")
 	}
@@ -96,7 +96,7 @@ func approval(s *stage) {
 	says := func(mode roamcard.Mode, above roamcard.Cents, approve func(context.Context, roamcard.Quote) (bool, error)) error {
 		_, err := s.buyer(w, func(c *roamcard.Config) {
 			c.Policy.Mode, c.Policy.ApproveAbove, c.Policy.Approve = mode, above, approve
-		}).BuyCard(ctx, "")
+		}).Cards.Purchase(ctx, "")
 		return err
 	}
 	no := func(_ context.Context, q roamcard.Quote) (bool, error) {
@@ -122,7 +122,7 @@ func approval(s *stage) {
 
 func poor(s *stage) {
 	w := s.walletWith(24_999_999)
-	_, err := s.buyer(w).BuyCard(s.t.Context(), "")
+	_, err := s.buyer(w).Cards.Purchase(s.t.Context(), "")
 	s.refused("24.999999", err, roamcard.ErrInsufficientFunds)
 	if told, ok := errors.AsType[*roamcard.APIError](err); !ok || told.Status != 402 || told.RequestID == "" {
 		s.t.Errorf("the service's answer is not in it: %v", err)

@@ -36,8 +36,8 @@ type Presented struct {
 
 // Reveal shows a card through a presenter. The answer is sealed to a key that is made here and forgotten, so
 // that neither what lies between nor the caller of this method ever holds the card.
-func (c *Client) Reveal(ctx context.Context, cardID string, to Presenter) (Presented, error) {
-	if c.config.Signer == nil {
+func (c Cards) Reveal(ctx context.Context, cardID string, to Presenter) (Presented, error) {
+	if c.client.config.Signer == nil {
 		return Presented{}, ErrNoSigner
 	}
 	key, err := hpke.DHKEM(ecdh.X25519()).GenerateKey()
@@ -45,13 +45,13 @@ func (c *Client) Reveal(ctx context.Context, cardID string, to Presenter) (Prese
 		return Presented{}, fmt.Errorf("make a key for the card: %w", err)
 	}
 	recipient := base64.StdEncoding.EncodeToString(key.PublicKey().Bytes())
-	ch, err := c.Card.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{
+	ch, err := c.client.Services.Card.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{
 		Id: cardID, PreferredMessageSchemes: []string{string(auth.EIP191)}, RecipientKey: &recipient,
 	})
 	if err != nil {
 		return Presented{}, fmt.Errorf("ask for a reveal challenge: %w", err)
 	}
-	signature, err := c.signMessage(ctx, ch.GetMessage(), []string{
+	signature, err := c.client.signMessage(ctx, ch.GetMessage(), []string{
 		"urn:roamcard:card:" + cardID,
 		"urn:roamcard:recipient-key:" + base64.RawURLEncoding.EncodeToString(key.PublicKey().Bytes()),
 	})
@@ -59,7 +59,7 @@ func (c *Client) Reveal(ctx context.Context, cardID string, to Presenter) (Prese
 		return Presented{}, err
 	}
 	scheme := string(auth.EIP191)
-	res, err := c.Card.RevealCard(ctx, &roamcardv1.RevealCardRequest{
+	res, err := c.client.Services.Card.RevealCard(ctx, &roamcardv1.RevealCardRequest{
 		Id: cardID, IntentId: ch.GetIntentId(), Signature: signature, MessageScheme: &scheme, RecipientKey: &recipient,
 	})
 	if err != nil {

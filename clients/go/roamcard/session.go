@@ -31,9 +31,27 @@ type session struct {
 	expires time.Time
 }
 
-// SignIn signs the wallet in, unless it is. Calls that need it do so by themselves.
-func (c *Client) SignIn(ctx context.Context) error {
-	_, err := c.token(ctx, "")
+// Auth is the wallet's session. Whatever needs one signs in by itself.
+type Auth struct{ client *Client }
+
+// SignIn signs the wallet in, unless it is, and says whose the session is, what it may do and until when.
+func (a Auth) SignIn(ctx context.Context) (*roamcardv1.GetSessionResponse, error) {
+	return a.client.Services.Auth.GetSession(ctx, &roamcardv1.GetSessionRequest{})
+}
+
+// SignOut ends the session.
+func (a Auth) SignOut(ctx context.Context) error {
+	s := &a.client.session
+	s.mu.Lock()
+	signedIn := s.token != ""
+	s.mu.Unlock()
+	if !signedIn {
+		return nil
+	}
+	_, err := a.client.Services.Auth.Logout(ctx, &roamcardv1.LogoutRequest{})
+	s.mu.Lock()
+	s.token = ""
+	s.mu.Unlock()
 	return err
 }
 
@@ -49,7 +67,7 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 		return "", ErrNoSigner
 	}
 	address := c.config.Signer.Address()
-	ch, err := c.Auth.CreateChallenge(ctx, &roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{string(auth.EIP191)}})
+	ch, err := c.Services.Auth.CreateChallenge(ctx, &roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{string(auth.EIP191)}})
 	if err != nil {
 		return "", fmt.Errorf("ask for a sign-in message: %w", err)
 	}
@@ -58,7 +76,7 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 		return "", err
 	}
 	scheme, intent := string(auth.EIP191), ch.GetIntentId()
-	in, err := c.Auth.VerifyChallenge(ctx, &roamcardv1.VerifyChallengeRequest{
+	in, err := c.Services.Auth.VerifyChallenge(ctx, &roamcardv1.VerifyChallengeRequest{
 		Address: address, Signature: signature, IntentId: &intent, MessageScheme: &scheme,
 	})
 	if err != nil {

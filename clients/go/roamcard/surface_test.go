@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
@@ -31,10 +32,10 @@ func TestWhatIsPublishedIsReadWithoutAWallet(t *testing.T) {
 	if err != nil || !json.Valid(document) {
 		t.Errorf("agent: %s, %v", document, err)
 	}
-	if _, err := c.BuyCard(ctx, ""); !errors.Is(err, roamcard.ErrNoSigner) {
+	if _, err := c.Cards.Purchase(ctx, ""); !errors.Is(err, roamcard.ErrNoSigner) {
 		t.Errorf("bought without a wallet: %v", err)
 	}
-	if _, err := c.Cards(ctx); !errors.Is(err, roamcard.ErrNoSigner) {
+	if _, err := c.Cards.List(ctx); !errors.Is(err, roamcard.ErrNoSigner) {
 		t.Errorf("cards without a wallet: %v", err)
 	}
 }
@@ -64,23 +65,48 @@ func TestAnswersAndErrorsSayWhatOperatorsAskFor(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	c := s.buyer(s.wallet())
 	var raw roamcard.RawResponse
-	if _, err := c.Cards(roamcard.WithRawResponse(ctx, &raw)); err != nil || raw.Status != http.StatusOK || raw.RequestID() == "" {
+	if _, err := c.Cards.List(roamcard.WithRawResponse(ctx, &raw)); err != nil || raw.Status != http.StatusOK || raw.RequestID() == "" {
 		t.Errorf("%+v, %v", raw, err)
 	}
-	_, err := c.GetOrder(ctx, "ord_none")
+	_, err := c.Orders.Get(ctx, "ord_none")
 	told, ok := errors.AsType[*roamcard.APIError](err)
 	if !ok || told.Code != "order_not_found" || told.RequestID == "" || !errors.Is(err, roamcard.ErrNotFound) || errors.Is(err, roamcard.ErrConflict) {
 		t.Errorf("%+v, %v", told, err)
 	}
 	s.inject(fault{"on": "/roamcard.v1.CardService/ListCards", "status": 502, "forward": false})
-	if _, err := c.Cards(ctx); !errors.Is(err, roamcard.ErrUnavailable) {
+	if _, err := c.Cards.List(ctx); !errors.Is(err, roamcard.ErrUnavailable) {
 		t.Errorf("502: %v", err)
 	}
-	if _, err := c.BuyESIM(ctx, "", "a key that is "+string(make([]byte, 200))); !errors.Is(err, &roamcard.APIError{Code: "schema_invalid"}) {
+	if _, err := c.ESIM.Purchase(ctx, "", "a key that is "+string(make([]byte, 200))); !errors.Is(err, &roamcard.APIError{Code: "schema_invalid"}) {
 		t.Errorf("a bad key: %v", err)
 	} else if told, _ := errors.AsType[*roamcard.APIError](err); len(told.Fields) == 0 {
 		t.Errorf("no field is named: %+v", told)
 	}
+}
+
+func TestASessionIsTheWalletsAndEnds(t *testing.T) {
+	ctx, s := t.Context(), newStage(t)
+	w := s.wallet()
+	c := s.buyer(w)
+	if err := c.Auth.SignOut(ctx); err != nil {
+		t.Errorf("out before in: %v", err)
+	}
+	for range 2 {
+		if session, err := c.Auth.SignIn(ctx); err != nil || !strings.EqualFold(session.GetWallet(), w.Address()) {
+			t.Errorf("%v, %v", session, err)
+		}
+		if err := c.Auth.SignOut(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	opened, err := c.Orders.OpenESIM(ctx, "", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if paid, err := c.Orders.Pay(ctx, opened.GetOrderId()); err != nil || paid.GetOrderId() != opened.GetOrderId() {
+		t.Errorf("%v, %v", paid, err)
+	}
+	s.paid(w, 1, roamcard.Cents(opened.GetAmountUsdCents()))
 }
 
 func TestAPaymentFollowsNoRedirect(t *testing.T) {
@@ -96,10 +122,10 @@ func TestAPaymentFollowsNoRedirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.BuyCard(t.Context(), ""); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
+	if _, err := c.Cards.Purchase(t.Context(), ""); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
 		t.Error(err)
 	}
-	if _, err := c.Pay(t.Context(), "ord_1"); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
+	if _, err := c.Orders.Pay(t.Context(), "ord_1"); !errors.Is(err, &roamcard.APIError{Code: "http_307"}) {
 		t.Error(err)
 	}
 }
@@ -108,12 +134,12 @@ func TestOperatorsAndOwnersReadEveryPage(t *testing.T) {
 	ctx, s := t.Context(), newStage(t)
 	w := s.wallet()
 	c := s.buyer(w, func(c *roamcard.Config) { c.OperatorToken = roamcard.NewSecret(s.OperatorToken) })
-	bought, err := c.BuyCard(ctx, "")
+	bought, err := c.Cards.Purchase(ctx, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := map[string]bool{}
-	for order, err := range c.Orders(ctx, false) {
+	for order, err := range c.Orders.List(ctx, false) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +151,7 @@ func TestOperatorsAndOwnersReadEveryPage(t *testing.T) {
 	if !seen[bought.Order.GetOrderId()] {
 		t.Errorf("orders %v, want %s among them", seen, bought.Order.GetOrderId())
 	}
-	if _, err := c.WaitUntilActive(ctx, bought.Order.GetOrderId()); err != nil {
+	if _, err := c.Cards.WaitUntilActive(ctx, bought.Order.GetOrderId()); err != nil {
 		t.Fatal(err)
 	}
 	if jobs, err := roamcard.Collect(c.Admin.FeeJobs(ctx, "")); err != nil || len(jobs) == 0 {

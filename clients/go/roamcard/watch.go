@@ -3,6 +3,7 @@ package roamcard
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -19,11 +20,11 @@ const (
 	streamPatience = 2
 )
 
-// WatchOrder calls seen with an order now and whenever it changed, until it is final, seen returns false, or
+// Watch calls seen with an order now and whenever it changed, until it is final, seen returns false, or
 // ctx ends. It follows the service's stream, goes on where a stream that broke left off, and asks again and
 // again where streams do not get through.
-func (c *Client) WatchOrder(ctx context.Context, id string, seen func(*roamcardv1.Order) bool) error {
-	w := &watch{client: c, id: id, seen: seen}
+func (o Orders) Watch(ctx context.Context, id string, seen func(*roamcardv1.Order) bool) error {
+	w := &watch{client: o.client, id: id, seen: seen}
 	for {
 		if w.failures < streamPatience {
 			brought, err := w.stream(ctx)
@@ -42,7 +43,7 @@ func (c *Client) WatchOrder(ctx context.Context, id string, seen func(*roamcardv
 		if err := w.look(ctx); err != nil || w.done {
 			return err
 		}
-		if err := pause(ctx, c.config.Poll); err != nil {
+		if err := pause(ctx, o.client.config.Poll); err != nil {
 			return err
 		}
 	}
@@ -76,7 +77,7 @@ func (w *watch) stream(ctx context.Context) (brought bool, err error) {
 	var raw RawResponse
 	ctx, call := connect.NewClientContext(WithRawResponse(ctx, &raw))
 	call.RequestHeader().Set("Authorization", "Bearer "+token)
-	in, err := w.client.Order.WatchOrder(ctx, &roamcardv1.WatchOrderRequest{OrderId: w.id, After: w.cursor})
+	in, err := w.client.Services.Order.WatchOrder(ctx, &roamcardv1.WatchOrderRequest{OrderId: w.id, After: w.cursor})
 	if err != nil {
 		return false, explained(err, raw)
 	}
@@ -101,7 +102,7 @@ func (w *watch) stream(ctx context.Context) (brought bool, err error) {
 
 // look reads the order once. A failure that may pass is left to the next look.
 func (w *watch) look(ctx context.Context) error {
-	o, err := w.client.GetOrder(ctx, w.id)
+	o, err := w.client.Orders.Get(ctx, w.id)
 	switch {
 	case err == nil:
 		w.show(o)
@@ -116,4 +117,25 @@ func (w *watch) show(o *roamcardv1.Order) {
 		w.last = now
 		w.done = !w.seen(o) || final(o.GetStatus())
 	}
+}
+
+// stateOf is what may change about an order.
+func stateOf(o *roamcardv1.Order) string {
+	return strings.Join([]string{o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus(), o.GetDelivery().GetStatus()}, " ")
+}
+
+func final(status string) bool {
+	switch status {
+	case "fulfilled", "refunded", "expired", "operator_review":
+		return true
+	}
+	return false
+}
+
+// mayPass says that a failure to read may pass by itself.
+func mayPass(err error) bool {
+	if told, ok := errors.AsType[*APIError](err); ok {
+		return told.Retryable
+	}
+	return connect.CodeOf(err) == connect.CodeUnavailable
 }

@@ -31,13 +31,13 @@ func main() {
 		log.Fatal(err)
 	}
 
-	bought, err := client.BuyCard(ctx, "my-first-card")
+	bought, err := client.Cards.Purchase(ctx, "my-first-card")
 	if errors.Is(err, roamcard.ErrAmbiguousPayment) {
 		log.Fatal("It is not known yet whether the payment was taken. Run this again: it pays at most once.")
 	} else if err != nil {
 		log.Fatal(err)
 	}
-	card, err := client.WaitUntilActive(ctx, bought.Order.GetOrderId())
+	card, err := client.Cards.WaitUntilActive(ctx, bought.Order.GetOrderId())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -64,26 +64,26 @@ func quote(ctx context.Context, client *roamcard.Client) error {
 }
 
 func cards(ctx context.Context, client *roamcard.Client) error {
-	bought, err := client.BuyCard(ctx, "") // an empty key is made for you, and comes back
+	bought, err := client.Cards.Purchase(ctx, "") // an empty key is made for you, and comes back
 	if err != nil {
 		return err
 	}
 	fmt.Println(bought.IdempotencyKey, bought.Order.GetOrderId(), bought.Transaction, bought.RequestID)
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	card, err := client.WaitUntilActive(ctx, bought.Order.GetOrderId())
+	card, err := client.Cards.WaitUntilActive(ctx, bought.Order.GetOrderId())
 	if err != nil {
 		return err
 	}
-	if _, err := client.TopUp(ctx, 2500, "my-first-topup"); err != nil { // 25.00, of which 2 % are the fee
+	if _, err := client.Cards.TopUp(ctx, 2500, "my-first-topup"); err != nil { // 25.00, of which 2 % are the fee
 		return err
 	}
-	balance, err := client.Balance(ctx, card)
+	balance, err := client.Cards.Balance(ctx, card)
 	if err != nil {
 		return err
 	}
 	fmt.Println(balance.GetAvailableUsdCents())
-	shown, err := client.Reveal(ctx, card, roamcard.BrowserPresenter{Open: openBrowser})
+	shown, err := client.Cards.Reveal(ctx, card, roamcard.BrowserPresenter{Open: openBrowser})
 	if err != nil {
 		return err
 	}
@@ -92,18 +92,18 @@ func cards(ctx context.Context, client *roamcard.Client) error {
 }
 
 func esim(ctx context.Context, client *roamcard.Client) error {
-	for plan, err := range client.Plans(ctx, "JP", "country") {
+	for plan, err := range client.Plans.List(ctx, "JP", "country") {
 		if err != nil {
 			return err
 		}
 		fmt.Println(plan.GetPlanId(), plan.GetName(), plan.GetPriceUsdCents())
 	}
-	bought, err := client.BuyESIM(ctx, "", "my-trip") // an empty plan is the cheapest there is
+	bought, err := client.ESIM.Purchase(ctx, "", "my-trip") // an empty plan is the cheapest there is
 	if err != nil {
 		return err
 	}
 	order := bought.Order.GetOrderId()
-	err = client.WatchOrder(ctx, order, func(o *roamcardv1.Order) bool {
+	err = client.Orders.Watch(ctx, order, func(o *roamcardv1.Order) bool {
 		fmt.Println(o.GetStatus(), o.GetDelivery().GetStatus())
 		return true // until it is final
 	})
@@ -111,7 +111,7 @@ func esim(ctx context.Context, client *roamcard.Client) error {
 		return err
 	}
 	// Its delivery token opens the order for whoever holds it; without one the wallet signs in.
-	shown, err := client.InstallESIM(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order, roamcard.BrowserPresenter{Open: openBrowser})
+	shown, err := client.ESIM.Install(roamcard.WithDeliveryToken(ctx, bought.DeliveryToken), order, roamcard.BrowserPresenter{Open: openBrowser})
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func esim(ctx context.Context, client *roamcard.Client) error {
 }
 
 func orders(ctx context.Context, client *roamcard.Client) error {
-	for order, err := range client.Orders(ctx, false) { // the next page is read when this one is used up
+	for order, err := range client.Orders.List(ctx, false) { // the next page is read when this one is used up
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func orders(ctx context.Context, client *roamcard.Client) error {
 }
 
 func failures(ctx context.Context, client *roamcard.Client) error {
-	_, err := client.BuyCard(ctx, "another-card")
+	_, err := client.Cards.Purchase(ctx, "another-card")
 	switch {
 	case errors.Is(err, roamcard.ErrAmbiguousPayment):
 		fmt.Println("call again with the same key")
@@ -149,7 +149,7 @@ func failures(ctx context.Context, client *roamcard.Client) error {
 
 func raw(ctx context.Context, client *roamcard.Client) error {
 	var answer roamcard.RawResponse
-	if _, err := client.Cards(roamcard.WithRawResponse(ctx, &answer)); err != nil {
+	if _, err := client.Cards.List(roamcard.WithRawResponse(ctx, &answer)); err != nil {
 		return err
 	}
 	fmt.Println(answer.Status, answer.RequestID(), answer.Header.Get("Date"))

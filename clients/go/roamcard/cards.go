@@ -1,0 +1,64 @@
+package roamcard
+
+import (
+	"context"
+	"fmt"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// Cards buys cards, and serves those of the wallet.
+type Cards struct{ client *Client }
+
+// Purchase buys a card at the published price. It is issued meanwhile: see WaitUntilActive. The same key gives the
+// same order; an empty one is made, and comes back with the purchase and in an AmbiguousPaymentError.
+func (c Cards) Purchase(ctx context.Context, key string) (*Purchase, error) {
+	ctx = expectingOf(ctx, func(ctx context.Context) (Cents, error) {
+		published, err := c.client.settings(ctx)
+		return Cents(published.GetCard().GetWalletPaymentUsdCents()), err
+	})
+	return c.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
+		res, err := c.client.Services.Card.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: key})
+		return res.GetOrder(), err
+	})
+}
+
+// TopUp adds credit to the wallet's card: amount is what is paid, from which the service keeps its load fee. The
+// key is as in Purchase.
+func (c Cards) TopUp(ctx context.Context, amount Cents, key string) (*Purchase, error) {
+	cents, err := wire(amount)
+	if err != nil {
+		return nil, err
+	}
+	return c.client.buy(expecting(ctx, amount), key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
+		res, err := c.client.Services.Card.TopUpCard(ctx, &roamcardv1.TopUpCardRequest{IdempotencyKey: key, AmountUsdCents: &cents})
+		return res.GetOrder(), err
+	})
+}
+
+// WaitUntilActive waits until the card of an order can be used, and returns its id.
+func (c Cards) WaitUntilActive(ctx context.Context, orderID string) (cardID string, err error) {
+	var at *roamcardv1.Order
+	err = c.client.Orders.Watch(ctx, orderID, func(o *roamcardv1.Order) bool {
+		at = o
+		return o.GetIssuance().GetStatus() != "active"
+	})
+	if err != nil {
+		return "", fmt.Errorf("wait for the card: %w", err)
+	}
+	if id := at.GetIssuance().GetCardId(); id != "" && at.GetIssuance().GetStatus() == "active" {
+		return id, nil
+	}
+	return "", fmt.Errorf("order %s is %s: no card comes of it by itself", orderID, at.GetStatus())
+}
+
+// List lists the wallet's cards.
+func (c Cards) List(ctx context.Context) ([]*roamcardv1.Card, error) {
+	res, err := c.client.Services.Card.ListCards(ctx, &roamcardv1.ListCardsRequest{})
+	return res.GetCards(), err
+}
+
+// Balance reads what is on a card, from the issuer.
+func (c Cards) Balance(ctx context.Context, cardID string) (*roamcardv1.GetCardBalanceResponse, error) {
+	return c.client.Services.Card.GetCardBalance(ctx, &roamcardv1.GetCardBalanceRequest{Id: cardID})
+}

@@ -1,0 +1,107 @@
+package roamcard
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// Orders are what the wallet has bought, and what it has opened to pay later.
+type Orders struct{ client *Client }
+
+// List lists the wallet's orders, newest first, page by page as they are taken; active leaves out those that
+// are final.
+func (o Orders) List(ctx context.Context, active bool) iter.Seq2[*roamcardv1.Order, error] {
+	status := ""
+	if active {
+		status = "active"
+	}
+	return pages(func(token *string) ([]*roamcardv1.Order, *string, error) {
+		res, err := o.client.Services.Order.ListOrders(ctx, &roamcardv1.ListOrdersRequest{Status: given(status), PageToken: token})
+		if err != nil {
+			return nil, nil, err
+		}
+		return res.GetOrders(), res.NextPageToken, nil
+	})
+}
+
+// Get reads one order of the wallet.
+func (o Orders) Get(ctx context.Context, id string) (*roamcardv1.Order, error) {
+	res, err := o.client.Services.Order.GetOrder(ctx, &roamcardv1.GetOrderRequest{OrderId: id})
+	return res.GetOrder(), err
+}
+
+// OpenCard opens an order for a card that is paid later, by the same wallet, at its payable_url. The same
+// key gives the same order; without one, the wallet's open order comes back.
+func (o Orders) OpenCard(ctx context.Context, key string) (*roamcardv1.Order, error) {
+	if key != "" {
+		ctx = WithIdempotencyKey(ctx, key)
+	}
+	res, err := o.client.Services.Card.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})
+	return res.GetOrder(), err
+}
+
+// OpenTopUp opens an order that funds the wallet's card and is paid later.
+func (o Orders) OpenTopUp(ctx context.Context, amount Cents, key string) (*roamcardv1.Order, error) {
+	if key != "" {
+		ctx = WithIdempotencyKey(ctx, key)
+	}
+	cents, err := wire(amount)
+	if err != nil {
+		return nil, err
+	}
+	res, err := o.client.Services.Order.CreateOrder(ctx, &roamcardv1.CreateOrderRequest{AmountUsdCents: &cents})
+	return res.GetOrder(), err
+}
+
+// OpenESIM opens an order for an eSIM that is paid later: a plan, or the cheapest that can be had when planID is empty.
+// The key is made when it is empty.
+func (o Orders) OpenESIM(ctx context.Context, planID, key string) (*roamcardv1.Order, error) {
+	ctx = WithIdempotencyKey(ctx, cmp.Or(key, NewKey()))
+	res, err := o.client.Services.Esim.CreateEsimOrder(ctx, &roamcardv1.CreateEsimOrderRequest{PlanId: given(planID)})
+	return res.GetOrder(), err
+}
+
+// Pay pays an order that exists, named by its id or its payable_url. It is safe to repeat.
+func (o Orders) Pay(ctx context.Context, order string) (*roamcardv1.Order, error) {
+	if o.client.config.Signer == nil {
+		return nil, ErrNoSigner
+	}
+	if strings.Contains(order, "/") {
+		u, err := url.Parse(order)
+		if err != nil || u.Scheme+"://"+u.Host != o.client.origin || !isPayPath(u.Path) {
+			return nil, denied(ErrTermsMismatch, "%q is no payable_url of %s", order, o.client.origin)
+		}
+		order = u.Path[strings.LastIndexByte(u.Path, '/')+1:]
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, o.client.origin+"/pay/"+url.PathEscape(order), nil)
+	if err != nil {
+		return nil, fmt.Errorf("make the request: %w", err)
+	}
+	res, err := o.client.HTTP.Do(req)
+	if err != nil {
+		return nil, unwrapped(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode != http.StatusOK {
+		return nil, poor(problemOf(res), res.Header)
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read the answer: %w", err)
+	}
+	paid := &roamcardv1.Order{}
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, paid); err != nil {
+		return nil, fmt.Errorf("read the order: %w", err)
+	}
+	return paid, nil
+}
