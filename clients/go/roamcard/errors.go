@@ -146,14 +146,17 @@ func explained(err error, raw RawResponse) error {
 	if !ok {
 		return err
 	}
-	if stopped, ok := errors.AsType[*PaymentError](err); ok {
-		return stopped
-	}
-	if unclear, ok := errors.AsType[*AmbiguousPaymentError](err); ok {
-		return unclear
-	}
-	if told, ok := errors.AsType[*APIError](err); ok {
-		return told
+	// The Connect client forgets the transport's error when the context has ended meanwhile.
+	for _, err := range []error{err, raw.err} {
+		if stopped, ok := errors.AsType[*PaymentError](err); ok {
+			return stopped
+		}
+		if unclear, ok := errors.AsType[*AmbiguousPaymentError](err); ok {
+			return unclear
+		}
+		if told, ok := errors.AsType[*APIError](err); ok {
+			return told
+		}
 	}
 	for _, d := range ce.Details() {
 		msg, err := d.Value()

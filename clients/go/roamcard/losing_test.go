@@ -1,6 +1,8 @@
 package roamcard_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -54,6 +56,20 @@ func replyDropped(s *stage) {
 
 func replyLate(s *stage) {
 	s.costsOnePayment([]fault{{"on": "paid", "delayMs": 60_000}}, func(c *roamcard.Config) { c.Timeout = 2 * time.Second })
+	// A caller who gives up is told what to call again with, and then gets the order.
+	w := s.wallet()
+	c := s.buyer(w)
+	s.inject(fault{"on": "paid", "delayMs": 60_000})
+	ctx, giveUp := context.WithTimeout(s.t.Context(), 3*time.Second)
+	defer giveUp()
+	_, err := c.Cards.Purchase(ctx, "given up")
+	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); !ok || unclear.IdempotencyKey != "given up" || !errors.Is(err, context.DeadlineExceeded) {
+		s.t.Errorf("given up: %v", err)
+	}
+	if again, err := c.Cards.Purchase(s.t.Context(), "given up"); err != nil || !again.Order.GetReplayed() {
+		s.t.Errorf("again: %v, %v", again, err)
+	}
+	s.paid(w, 1, 2500)
 }
 
 func unavailable(s *stage) {

@@ -37,7 +37,8 @@ type Payer struct {
 	Next   http.RoundTripper
 	Signer Signer
 	Policy Policy
-	Store  Store
+	// Store keeps what was signed; it must be set.
+	Store Store
 	// PayTo finds the published payee of an origin, when the policy does not pin one.
 	PayTo func(ctx context.Context) (string, error)
 	// Timeout bounds one answer before the same bytes are sent again; zero means 30 seconds, which is longer

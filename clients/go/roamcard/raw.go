@@ -9,6 +9,8 @@ import (
 type RawResponse struct {
 	Status int
 	Header http.Header
+	// err is why there is none.
+	err error
 }
 
 // RequestID is what the service's operators ask for.
@@ -28,10 +30,11 @@ type recorder struct{ next http.RoundTripper }
 // RoundTrip implements http.RoundTripper.
 func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := r.next.RoundTrip(req)
-	if err == nil {
-		to, _ := req.Context().Value(rawKey{}).([]*RawResponse)
-		for _, raw := range to {
-			*raw = RawResponse{Status: res.StatusCode, Header: res.Header.Clone()}
+	to, _ := req.Context().Value(rawKey{}).([]*RawResponse)
+	for _, raw := range to {
+		*raw = RawResponse{err: err}
+		if err == nil {
+			raw.Status, raw.Header = res.StatusCode, res.Header.Clone()
 		}
 	}
 	return res, err
