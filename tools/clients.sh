@@ -3,7 +3,6 @@
 # each proved.
 #
 #   tools/clients.sh [LANGUAGE…]      typescript python go, or some of them
-#   GO_SCENARIOS=FILE                 the lines of a run of Go's suite that has been, instead of another one
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [[ $# -eq 0 ]]; then set -- typescript python go; fi
@@ -43,10 +42,6 @@ export ROAMCARD_READY=$work/ready.json ROAMCARD_SCENARIOS=$lines
 # At once: a suite mostly waits.
 declare -A suites=()
 for language; do
-  if [[ $language == go && -n ${GO_SCENARIOS:-} ]]; then
-    cat "$GO_SCENARIOS" >>"$lines"
-    continue
-  fi
   "$language" >"$work/$language.log" 2>&1 &
   suites[$language]=$!
 done
