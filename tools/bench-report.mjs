@@ -63,10 +63,10 @@ const tables = {
     ['database transactions (reads)', count(Math.max(...all('cgo ChallengeBooks', 'reads')))],
     ['of these in a second', Math.max(...all('cgo ChallengeBooks', 'reads/s')).toFixed(1)],
   ]),
-  claim: table(['purchase', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each'], claims.map(([title, name, aim]) => [
+  claim: table(['purchase', 'purchases/s', 'pgbench tx/s', 'ratio', 'aim', 'p50 ms', 'p99 ms', 'transactions each', 'rows written'], claims.map(([title, name, aim]) => [
     title, count(mid(`cgo Claim/${name}`, 'tx/s')), count(mid('cgo Claim/pgbench', 'tx/s')),
     ratio(all(`cgo Claim/${name}`, 'tx/s'), all('cgo Claim/pgbench', 'tx/s')), aim,
-    count(mid(`cgo Claim/${name}`, 'p50-ms')), count(mid(`cgo Claim/${name}`, 'p99-ms')), mid(`cgo Claim/${name}`, 'transactions/op').toFixed(1),
+    count(mid(`cgo Claim/${name}`, 'p50-ms')), count(mid(`cgo Claim/${name}`, 'p99-ms')), mid(`cgo Claim/${name}`, 'transactions/op').toFixed(1), mid(`cgo Claim/${name}`, 'rows/op').toFixed(1),
   ])),
   transcoder: table(['answer', 'REST µs', 'Connect JSON µs', 'by hand µs', 'REST : Connect', 'REST : by hand', 'allocations'], ['post', 'get'].map((verb) => {
     const of = (way) => `cgo Transcoder/${verb}-${way}`;

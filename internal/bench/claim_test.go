@@ -182,15 +182,15 @@ type counter struct {
 }
 
 // Move implements checkout.Store.
-func (c counter) Move(ctx context.Context, f job.Fence, m order.Move) error {
+func (c counter) Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error) {
 	if c.stay {
-		return job.ErrLeaseLost
+		return order.Order{}, job.ErrLeaseLost
 	}
-	err := c.Store.Move(ctx, f, m)
+	o, err := c.Store.Move(ctx, f, m)
 	if err == nil && m.To == order.Fulfilled {
 		c.fulfilled.Done()
 	}
-	return err
+	return o, err
 }
 
 // purchases buys b.N cards, each for a wallet of its own, and reports how many are settled in a second, or
@@ -232,6 +232,7 @@ func purchases(b *testing.B, db string, c course) {
 	s.Close()
 	after := activityOf(b, db)
 	b.ReportMetric(float64(after.transactions-before.transactions)/float64(b.N), "transactions/op")
+	b.ReportMetric(float64(after.written-before.written)/float64(b.N), "rows/op")
 }
 
 // releaseHolds gives back, until it is stopped, what orders hold that stay at settled. Delivered ones do so

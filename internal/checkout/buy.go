@@ -100,7 +100,8 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
-	placed, err := c.Store.Place(ctx, c.placement(p, pay, offer, admission, known))
+	placement := c.placement(p, pay, offer, admission, known)
+	placed, err := c.Store.Place(ctx, placement)
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}
@@ -115,11 +116,9 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, know
 		return Sold{}, authorizationReused()
 	case Fresh:
 	}
-	// Watched from before the job begins, the order need not be read until something has happened.
-	wake, stop := c.Store.Watch(placed.Order.ID)
-	defer stop()
-	c.Runner.Adopt(placed.Job)
-	return c.await(ctx, p, placed.Order, wake, false)
+	decided := make(chan Sold, 1)
+	c.Runner.Adopt(placed.Job, c.begin(placed.Order, placement.Payment, decided))
+	return c.await(ctx, p, placed.Order.ID, decided)
 }
 
 // canSettle keeps a payment from being claimed that would have to wait for what is down.
@@ -218,41 +217,52 @@ func (c *Checkout) repeat(ctx context.Context, p Purchase, pay x402.Payment, o o
 	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
-	wake, stop := c.Store.Watch(o.ID)
-	defer stop()
-	sold, err := c.await(ctx, p, o, wake, true)
+	sold, err := c.await(ctx, p, o.ID, nil)
 	sold.Private = err == nil && c.private(ctx, p, pay, sold)
 	return sold, err
 }
 
-// await waits until the order's payment is decided, for as long as the configuration allows. The
-// payment goes on without it.
-func (c *Checkout) await(ctx context.Context, p Purchase, o order.Order, wake <-chan struct{}, replayed bool) (Sold, error) {
+// await waits until the order's payment is decided, for as long as the configuration allows. The payment goes
+// on without it. here tells of it first when its job began in this process; it is nil for a repeat, which looks
+// at once.
+func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan Sold) (Sold, error) {
+	wake, stop := c.Store.Watch(id)
+	defer stop()
 	patience := time.NewTimer(c.Wait)
 	defer patience.Stop()
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
-	for changed := replayed; ; changed = true {
-		if changed {
-			got, err := c.Store.Find(ctx, o.ID)
+	replayed := here == nil
+	for looking := replayed; ; looking = true {
+		if looking {
+			o, err := c.Store.Find(ctx, id)
 			if err != nil {
-				return Sold{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(o.ID)))
+				return Sold{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(id)))
 			}
-			if got.Status != order.Settling {
-				return c.decided(ctx, p, got, replayed)
+			if o.Status != order.Settling {
+				return c.decided(ctx, p, o, replayed)
 			}
 		}
+		changed := wake
+		if here != nil {
+			changed = nil // it is for those who are not told
+		}
 		select {
-		case <-wake:
+		case sold, told := <-here:
+			if told {
+				return c.answer(ctx, p, sold.Order, sold.Payment, false)
+			}
+			here = nil
+		case <-changed:
 		case <-look.C:
 		case <-patience.C:
 			c.Metrics.Settled(ctx, string(p.Kind), "unknown")
 			if mutant.UnknownIs402 {
 				return Sold{}, c.reject(ctx, p, nil)
 			}
-			return Sold{}, unknownYet(o.ID)
+			return Sold{}, unknownYet(id)
 		case <-ctx.Done():
-			return Sold{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(o.ID)))
+			return Sold{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(id)))
 		}
 	}
 }
@@ -267,6 +277,11 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 	if err != nil {
 		return Sold{}, fmt.Errorf("read the payment: %w", errors.Join(err, unknownYet(o.ID)))
 	}
+	return c.answer(ctx, p, o, pay, replayed)
+}
+
+// answer is what a payment that is decided bought, or how to pay instead.
+func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool) (Sold, error) {
 	if o.Status.Paid() {
 		if replayed {
 			c.Metrics.Replayed(ctx, string(p.Kind))

@@ -45,12 +45,34 @@ func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error)
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
 	faultpoint.Reach("carry.leased")
+	o, err := c.Store.Find(ctx, a.Order)
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
+	}
+	return c.carry(ctx, l, o, nil)
+}
+
+// begin does the first attempt of the job of an order that this process has just claimed. It goes on from what
+// was stored, without reading it, and tells the buyer who waits here how the payment was decided. An attempt
+// that ends without that closes decided, and the buyer looks for himself.
+func (c *Checkout) begin(o order.Order, pay payment.Payment, decided chan<- Sold) job.Handler {
+	return func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+		faultpoint.Reach("carry.leased")
+		defer close(decided)
+		return c.carry(ctx, l, o, &claimed{pay, decided})
+	}
+}
+
+// claimed is what is known of an order's payment without reading it, and who waits to hear of it.
+type claimed struct {
+	payment payment.Payment
+	decided chan<- Sold
+}
+
+// carry goes from what is stored of an order to what each step has stored.
+func (c *Checkout) carry(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
 	for {
-		o, err := c.Store.Find(ctx, a.Order)
-		if err != nil {
-			return job.Outcome{}, fmt.Errorf("read the order: %w", err)
-		}
-		wait, err := c.step(ctx, l, o)
+		next, wait, err := c.step(ctx, l, o, known)
 		if err != nil {
 			return job.Outcome{}, err
 		}
@@ -61,6 +83,7 @@ func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error)
 		case wait > 0:
 			return job.Snooze(wait), nil
 		}
+		o = next
 	}
 }
 
@@ -77,7 +100,8 @@ func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error 
 	}
 	switch o.Status {
 	case order.Settled, order.Provisioning:
-		return c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
+		_, err := c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
+		return err
 	case order.RefundPending:
 		return c.refundAllTheSame(ctx, l, o)
 	default:
@@ -88,80 +112,104 @@ func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error 
 // refundAllTheSame goes on with a refund whose job has used up its attempts: money that is promised back
 // is not left behind a parked job. The error keeps the job from being parked.
 func (c *Checkout) refundAllTheSame(ctx context.Context, l *job.Lease, o order.Order) error {
-	if _, err := c.refund(ctx, l, o); err != nil {
-		return err
-	}
-	o, err := c.Store.Find(ctx, o.ID)
+	o, _, err := c.refund(ctx, l, o)
 	if err == nil && o.Status == order.RefundPending {
 		err = errors.New("the refund is not decided yet")
 	}
 	return err
 }
 
-// step takes one step: 0 means look at once for the next, a positive time means later, rest means that
-// there is nothing to do.
-func (c *Checkout) step(ctx context.Context, l *job.Lease, o order.Order) (time.Duration, error) {
+// step takes one step and returns the order as it is stored then: with 0 to look at once for the next, a
+// positive time for later, rest when there is nothing to do.
+func (c *Checkout) step(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
 	ctx, span := otel.Tracer("checkout").Start(ctx, "order."+string(o.Status),
 		trace.WithAttributes(attribute.String("order.id", string(o.ID)), attribute.String("order.kind", string(o.Kind))))
 	defer span.End()
 	switch o.Status {
 	case order.Settling:
-		return c.settle(ctx, l, o)
+		return c.settle(ctx, l, o, known)
 	case order.Settled:
-		return 0, c.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"})
+		return onward(c.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"}))
 	case order.Provisioning:
 		return c.deliver(ctx, l, o)
 	case order.RefundPending:
 		return c.refund(ctx, l, o)
 	case order.PaymentRequired, order.Expired, order.Fulfilled, order.Refunded, order.OperatorReview:
 	}
-	return rest, nil
+	return o, rest, nil
 }
+
+// onward is a step after which the next one may begin.
+func onward(o order.Order, err error) (order.Order, time.Duration, error) { return o, 0, err }
 
 const rest = time.Duration(-1)
 
 // settle brings the order's payment to a verdict of the chain.
-func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order) (time.Duration, error) {
-	pay, err := c.payment(ctx, o.ID)
-	if err != nil {
-		return 0, fmt.Errorf("read the payment: %w", err)
+func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
+	var pay payment.Payment
+	if known != nil {
+		pay = known.payment
+	} else {
+		var err error
+		if pay, err = c.payment(ctx, o.ID); err != nil {
+			return o, 0, fmt.Errorf("read the payment: %w", err)
+		}
 	}
 	if held := c.withheld(o); held > 0 {
-		return held, nil
+		return o, held, nil
 	}
 	if mutant.DeliverFirst {
 		if at, err := c.products[o.Kind].Deliver(ctx, l, o); err != nil || at.State == order.Waiting {
-			return settleAgain, err
+			return o, settleAgain, err
 		}
 	}
 	verdict := c.Collect.Collect(ctx, pay)
+	var wait time.Duration
+	var err error
 	switch verdict.State {
 	case payment.Moved:
-		faultpoint.Reach("settle.seen")
-		pay.Status, pay.Receipt = payment.Paid, verdict.Receipt
-		m := worker(o, order.Settled, order.Progress{
-			Reason: "payment proven", Evidence: map[string]string{"transaction": verdict.Receipt.Transaction.String()},
-		})
-		if err := c.Store.Settle(ctx, l.Fence(), pay, m, confirmJob(pay)); err != nil {
-			return 0, fmt.Errorf("record the payment: %w", err)
-		}
-		c.Metrics.Settled(ctx, string(o.Kind), "paid")
-		c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
-		faultpoint.Reach("settle.committed")
-		return 0, nil
+		o, pay, err = c.arrived(ctx, l, o, pay, verdict.Receipt)
 	case payment.Gone:
-		pay.Status, pay.DeadReason = payment.Dead, verdict.Reason
-		m := worker(o, order.PaymentRequired, order.Progress{Reason: "payment dead: " + verdict.Reason})
-		if err := c.Store.Bury(ctx, l.Fence(), pay, m); err != nil {
-			return 0, fmt.Errorf("record the dead payment: %w", err)
-		}
-		c.Metrics.Settled(ctx, string(o.Kind), "dead")
-		c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
-		faultpoint.Reach("bury.committed")
-		return rest, nil
+		o, pay, err = c.buried(ctx, l, o, pay, verdict.Reason)
+		wait = rest
 	case payment.Unknown, payment.Unused:
+		return o, settleAgain, nil
 	}
-	return settleAgain, nil
+	if err == nil && known != nil {
+		known.decided <- Sold{Order: o, Payment: pay}
+	}
+	return o, wait, err
+}
+
+// arrived records that a payment is proven.
+func (c *Checkout) arrived(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, proof *payment.Receipt) (order.Order, payment.Payment, error) {
+	faultpoint.Reach("settle.seen")
+	pay.Status, pay.Receipt = payment.Paid, proof
+	m := worker(o, order.Settled, order.Progress{
+		Reason: "payment proven", Evidence: map[string]string{"transaction": proof.Transaction.String()},
+	})
+	o, err := c.Store.Settle(ctx, l.Fence(), pay, m, confirmJob(pay))
+	if err != nil {
+		return o, pay, fmt.Errorf("record the payment: %w", err)
+	}
+	c.Metrics.Settled(ctx, string(o.Kind), "paid")
+	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
+	faultpoint.Reach("settle.committed")
+	return o, pay, nil
+}
+
+// buried records that a payment can never arrive.
+func (c *Checkout) buried(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, reason string) (order.Order, payment.Payment, error) {
+	pay.Status, pay.DeadReason = payment.Dead, reason
+	m := worker(o, order.PaymentRequired, order.Progress{Reason: "payment dead: " + reason})
+	o, err := c.Store.Bury(ctx, l.Fence(), pay, m)
+	if err != nil {
+		return o, pay, fmt.Errorf("record the dead payment: %w", err)
+	}
+	c.Metrics.Settled(ctx, string(o.Kind), "dead")
+	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
+	faultpoint.Reach("bury.committed")
+	return o, pay, nil
 }
 
 // settleAgain is how long an undecided payment rests between looks.
@@ -176,35 +224,36 @@ func (c *Checkout) withheld(o order.Order) time.Duration {
 }
 
 // deliver takes one step of the product's delivery.
-func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (time.Duration, error) {
+func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Order, time.Duration, error) {
 	at, err := c.products[o.Kind].Deliver(ctx, l, o)
 	if err != nil {
-		return 0, fmt.Errorf("deliver the %s: %w", o.Kind, err)
+		return o, 0, fmt.Errorf("deliver the %s: %w", o.Kind, err)
 	}
 	switch at.State {
 	case order.Delivered:
-		return 0, c.move(ctx, l, o, order.Fulfilled, at)
+		return onward(c.move(ctx, l, o, order.Fulfilled, at))
 	case order.Refused:
-		return 0, c.refused(ctx, l, o, at)
+		return onward(c.refused(ctx, l, o, at))
 	case order.Doubtful:
 		// Money is in, and the goods may come or not: a person decides, with the evidence before them.
-		return 0, c.move(ctx, l, o, order.OperatorReview, at)
+		return onward(c.move(ctx, l, o, order.OperatorReview, at))
 	case order.Waiting:
 	}
-	return max(at.After, time.Millisecond), nil
+	return o, max(at.After, time.Millisecond), nil
 }
 
-func (c *Checkout) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress) error {
-	return c.take(ctx, l, o.Kind, worker(o, to, at))
+func (c *Checkout) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress) (order.Order, error) {
+	return c.take(ctx, l, worker(o, to, at))
 }
 
-func (c *Checkout) take(ctx context.Context, l *job.Lease, kind order.Kind, m order.Move) error {
-	if err := c.Store.Move(ctx, l.Fence(), m); err != nil {
-		return fmt.Errorf("move the order to %s: %w", m.To, err)
+func (c *Checkout) take(ctx context.Context, l *job.Lease, m order.Move) (order.Order, error) {
+	o, err := c.Store.Move(ctx, l.Fence(), m)
+	if err != nil {
+		return o, fmt.Errorf("move the order to %s: %w", m.To, err)
 	}
-	c.Metrics.Moved(ctx, string(kind), string(m.From), string(m.To))
+	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 	faultpoint.Reach("move.committed")
-	return nil
+	return o, nil
 }
 
 func worker(o order.Order, to order.Status, at order.Progress) order.Move {

@@ -64,15 +64,15 @@ type Store interface {
 	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
-	// payment until it is final.
-	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) error
+	// payment until it is final. Whatever moves an order returns it as it is stored then.
+	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error)
 	// Reprove records where a paid payment's transfer stands for good.
 	Reprove(ctx context.Context, f job.Fence, p payment.Payment) error
 	// Bury records that a payment can never arrive, gives its order's holds back, and makes the order
 	// payable again.
-	Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error
+	Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error)
 	// Move takes a step of an order. When it ends the order, its holds are given back.
-	Move(ctx context.Context, f job.Fence, m order.Move) error
+	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
 	RefundStore
 	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
@@ -130,8 +130,8 @@ type Collector interface {
 type Runner interface {
 	// Own makes a job to be born leased to this process.
 	Own(n job.New) job.New
-	// Adopt runs such a job once it is committed.
-	Adopt(row job.Row)
+	// Adopt runs such a job once it is committed, this once by the handler given.
+	Adopt(row job.Row, h job.Handler)
 }
 
 // Config is what Checkout is made of.

@@ -98,7 +98,7 @@ func (c *Checkout) undone(ctx context.Context, l *job.Lease, pay payment.Payment
 		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
 	}
 	if o.Status == order.Settled || o.Status == order.Provisioning {
-		if err := c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: why}); err != nil {
+		if _, err := c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: why}); err != nil {
 			return job.Outcome{}, err
 		}
 	}

@@ -44,16 +44,16 @@ type RefundStore interface {
 	SignRefund(ctx context.Context, f job.Fence, r payment.Refund, earlier *payment.Refund) error
 	// Refunded records a proven refund, moves its order to refunded, and enqueues the job that follows the
 	// refund until it is final.
-	Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) error
+	Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) (order.Order, error)
 	// GiveUpRefund records that a signed refund can never move its money, and moves its order.
-	GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) error
+	GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error)
 	// ReproveRefund records where a paid refund's transfer stands for good.
 	ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund) error
 }
 
 // refused moves an order whose provider proved that it will never deliver: to its refund, or to a person
 // where nothing can be refunded.
-func (c *Checkout) refused(ctx context.Context, l *job.Lease, o order.Order, at order.Progress) error {
+func (c *Checkout) refused(ctx context.Context, l *job.Lease, o order.Order, at order.Progress) (order.Order, error) {
 	to := order.RefundPending
 	if why := c.Refunds.Unavailable(); why != "" {
 		to = order.OperatorReview
@@ -61,17 +61,17 @@ func (c *Checkout) refused(ctx context.Context, l *job.Lease, o order.Order, at 
 	}
 	m := worker(o, to, at)
 	m.Refused = true
-	return c.take(ctx, l, o.Kind, m)
+	return c.take(ctx, l, m)
 }
 
 // refund takes one step of an order's refund. The order leaves refund_pending only when the money has
 // moved or when no authorization that could move it is left: so nothing that comes after, a delivery or
 // another refund, can come on top of it.
-func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (time.Duration, error) {
+func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (order.Order, time.Duration, error) {
 	r, err := c.refundOf(ctx, o.ID)
 	switch {
 	case err != nil && !errors.Is(err, ErrNotFound):
-		return 0, err
+		return o, 0, err
 	case err != nil:
 		return c.sign(ctx, l, o, nil)
 	case r.Status == payment.RefundDead:
@@ -79,19 +79,19 @@ func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (tim
 	}
 	verdict, err := c.bringBack(ctx, r)
 	if err != nil {
-		return 0, err
+		return o, 0, err
 	}
 	switch verdict.State {
 	case payment.Moved:
-		return 0, c.refunded(ctx, l, o, r, *verdict.Receipt)
+		return onward(c.refunded(ctx, l, o, r, *verdict.Receipt))
 	case payment.Gone:
 		if verdict.Reason == payment.ReasonExpired && c.Refunds.Unavailable() == "" && !c.impatient(o) {
 			return c.sign(ctx, l, o, &r)
 		}
-		return 0, c.giveUp(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason)
+		return onward(c.giveUp(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason))
 	case payment.Unknown, payment.Unused:
 	}
-	return c.refundLater(o), nil
+	return o, c.refundLater(o), nil
 }
 
 // refundLater is how long an undecided refund rests: a twentieth of the time gone by.
@@ -106,34 +106,34 @@ func (c *Checkout) impatient(o order.Order) bool {
 
 // sign stores the refund's authorization, with which the next step begins. Nothing of an earlier one can
 // move money any more, and what is given back is there.
-func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlier *payment.Refund) (time.Duration, error) {
+func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlier *payment.Refund) (order.Order, time.Duration, error) {
 	if why := c.Refunds.Unavailable(); why != "" {
-		return 0, c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why})
+		return onward(c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "the refund cannot be made: " + why}))
 	}
 	pay, err := c.payment(ctx, o.ID)
 	if err != nil {
-		return 0, fmt.Errorf("read the payment: %w", err)
+		return o, 0, fmt.Errorf("read the payment: %w", err)
 	}
 	switch arrived, err := c.Chain.Judge(ctx, pay.Authorization, pay.Since()); {
 	case err != nil:
-		return 0, fmt.Errorf("look for the payment: %w", err)
+		return o, 0, fmt.Errorf("look for the payment: %w", err)
 	case mutant.UndoneRefunded:
 	case arrived.State == payment.Gone:
-		return 0, c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason})
+		return onward(c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason}))
 	case arrived.State == payment.Unused, arrived.State == payment.Unknown && c.Now().Sub(pay.CreatedAt) < confirmPatience:
 		// A reorganisation took the payment out; who follows it brings it back. One that is older than that
 		// is out of the chain's reach, and final long since.
-		return c.refundLater(o), nil
+		return o, c.refundLater(o), nil
 	}
 	r, err := c.Refunds.Treasury.Refund(pay, earlier, c.Now())
 	if err != nil {
-		return 0, err
+		return o, 0, err
 	}
 	if err := c.Store.SignRefund(ctx, l.Fence(), r, earlier); err != nil {
-		return 0, fmt.Errorf("store the refund: %w", err)
+		return o, 0, fmt.Errorf("store the refund: %w", err)
 	}
 	faultpoint.Reach("refund.stored")
-	return 0, nil
+	return o, 0, nil
 }
 
 // bringBack brings a signed refund to a verdict of the chain. Where nobody sends any more, it only looks:
@@ -156,29 +156,31 @@ func (c *Checkout) bringBack(ctx context.Context, r payment.Refund) (payment.Ver
 	return c.Refunds.Collect.Collect(ctx, r.Payment()), nil
 }
 
-func (c *Checkout) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt) error {
+func (c *Checkout) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt) (order.Order, error) {
 	faultpoint.Reach("refund.seen")
 	r.Status, r.Receipt = payment.RefundPaid, &receipt
 	m := worker(o, order.Refunded, order.Progress{Reason: "refund proven", Evidence: map[string]string{
 		"refund": r.ID.String(), "transaction": receipt.Transaction.String(), "amount": receipt.Amount.String(),
 	}})
-	if err := c.Store.Refunded(ctx, l.Fence(), r, m, refundConfirmJob(r)); err != nil {
-		return fmt.Errorf("record the refund: %w", err)
+	o, err := c.Store.Refunded(ctx, l.Fence(), r, m, refundConfirmJob(r))
+	if err != nil {
+		return o, fmt.Errorf("record the refund: %w", err)
 	}
 	c.Metrics.Moved(ctx, string(o.Kind), string(m.From), string(m.To))
 	faultpoint.Reach("refund.committed")
-	return nil
+	return o, nil
 }
 
-func (c *Checkout) giveUp(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, why string) error {
+func (c *Checkout) giveUp(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, why string) (order.Order, error) {
 	r.Status = payment.RefundDead
 	m := worker(o, order.OperatorReview, order.Progress{Reason: why, Evidence: map[string]string{
 		"refund": r.ID.String(), "treasury": r.Authorization.From.String(), "amount": r.Authorization.Value.String(),
 	}})
-	if err := c.Store.GiveUpRefund(ctx, l.Fence(), r, m); err != nil {
-		return fmt.Errorf("give the refund up: %w", err)
+	o, err := c.Store.GiveUpRefund(ctx, l.Fence(), r, m)
+	if err != nil {
+		return o, fmt.Errorf("give the refund up: %w", err)
 	}
-	return nil
+	return o, nil
 }
 
 func (c *Checkout) refundOf(ctx context.Context, id order.ID) (payment.Refund, error) {

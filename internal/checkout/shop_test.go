@@ -147,7 +147,7 @@ func run(t *testing.T, r *job.Runner) {
 // deadRunner leaves what it adopts to the lease.
 type deadRunner struct{ *job.Runner }
 
-func (deadRunner) Adopt(job.Row) {}
+func (deadRunner) Adopt(job.Row, job.Handler) {}
 
 // buyer is a wallet with money.
 type buyer struct {

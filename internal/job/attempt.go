@@ -16,7 +16,7 @@ import (
 
 // attempt runs one claim to its outcome. asked is our clock before the claim was asked for: the lease
 // has ended by asked+TTL at the latest, whatever the queue's clock says.
-func (r *Runner) attempt(row Row, asked time.Time, adopted bool) {
+func (r *Runner) attempt(row Row, handle Handler, asked time.Time, adopted bool) {
 	started := r.Now()
 	ctx, span := r.tracer.Start(withTraceparent(r.base, row.Traceparent), "job "+string(row.Kind),
 		trace.WithSpanKind(trace.SpanKindConsumer),
@@ -33,7 +33,7 @@ func (r *Runner) attempt(row Row, asked time.Time, adopted bool) {
 	defer release()
 
 	lease := newLease(r.Queue, r.Now, row)
-	outcome, err := r.call(ctx, lease)
+	outcome, err := r.call(ctx, lease, handle)
 	outcome, err = r.conclude(ctx, lease, outcome, err)
 	if outcome.Status != "" {
 		if finishErr := r.finish(row.Fence(), outcome); finishErr != nil {
@@ -45,10 +45,9 @@ func (r *Runner) attempt(row Row, asked time.Time, adopted bool) {
 }
 
 // call runs the handler; a panic is an error like any other.
-func (r *Runner) call(ctx context.Context, lease *Lease) (outcome Outcome, err error) {
+func (r *Runner) call(ctx context.Context, lease *Lease, handle Handler) (outcome Outcome, err error) {
 	row := lease.Row()
-	handle, ok := r.handlers[row.Kind]
-	if !ok {
+	if handle == nil {
 		return Outcome{}, fmt.Errorf("no handler for %q", row.Kind)
 	}
 	if row.Used() > row.MaxAttempts {

@@ -179,7 +179,7 @@ func TestAdoptedJobOutlivesItsRequest(t *testing.T) {
 		stop := k.start(r)
 		for i := range 5 {
 			n := r.Own(job.New{UniqueKey: fmt.Sprint(i)})
-			r.Adopt(k.enqueue(n))
+			r.Adopt(k.enqueue(n), nil)
 		}
 		k.enqueue(job.New{UniqueKey: "queued"})
 		settle(2 * time.Minute)
@@ -204,7 +204,7 @@ func TestAdoptNeedsTheLease(t *testing.T) {
 		stop := k.start(r)
 		row := k.enqueue(r.Own(job.New{}))
 		settle(time.Hour)
-		r.Adopt(row)
+		r.Adopt(row, nil)
 		settle(time.Second)
 		stop()
 	})
@@ -243,7 +243,7 @@ func TestStopLetsHandlersEndThenHandsBack(t *testing.T) {
 		if short.Status != job.Succeeded || long.Status != job.Queued || long.Used() != 0 {
 			t.Errorf("short %s, long %+v", short.Status, long)
 		}
-		r.Adopt(k.enqueue(r.Own(job.New{UniqueKey: "late"})))
+		r.Adopt(k.enqueue(r.Own(job.New{UniqueKey: "late"})), nil)
 		if late := k.row("late"); late.Status != job.Queued {
 			t.Errorf("adopted after the stop: %s", late.Status)
 		}

@@ -123,11 +123,15 @@ func (r *Runner) Own(n New) New {
 }
 
 // Adopt runs a job that was inserted leased to this runner, under the runner's context and outside of
-// its slots. It returns at once. If the lease is lost already, or was never committed, nothing runs; a
-// runner that is stopping hands the job back instead.
-func (r *Runner) Adopt(row Row) {
+// its slots. It returns at once. h, unless it is nil, does this attempt in the place of the kind's handler:
+// it may know what that would have to look up. If the lease is lost already, or was never committed, nothing
+// runs; a runner that is stopping hands the job back instead.
+func (r *Runner) Adopt(row Row, h Handler) {
+	if h == nil {
+		h = r.handlers[row.Kind]
+	}
 	if r.begin(false) {
-		go r.runAdopted(row)
+		go r.runAdopted(row, h)
 		return
 	}
 	if err := r.finish(row.Fence(), Release("adopted while stopping")); err != nil {
@@ -135,10 +139,10 @@ func (r *Runner) Adopt(row Row) {
 	}
 }
 
-func (r *Runner) runAdopted(row Row) {
+func (r *Runner) runAdopted(row Row, h Handler) {
 	defer r.end(false)
 	if age := r.Now().Sub(row.Asked); age >= 0 && age < r.TTL/4 {
-		r.attempt(row, row.Asked, true)
+		r.attempt(row, h, row.Asked, true)
 		return
 	}
 	// The insert took long, or it is not known how long: the lease is renewed first.
@@ -150,7 +154,7 @@ func (r *Runner) runAdopted(row Row) {
 		r.Log.Warn("job not adopted", "id", row.ID, "kind", row.Kind, "held", held, "error", err)
 		return
 	}
-	r.attempt(row, asked, true)
+	r.attempt(row, h, asked, true)
 }
 
 // Run works until ctx ends, then drains: it claims nothing more, lets the running handlers go on for the
@@ -260,7 +264,7 @@ func (r *Runner) claim(kinds []Kind, limit int) int {
 		}
 		go func() {
 			defer r.end(true)
-			r.attempt(row, asked, false)
+			r.attempt(row, r.handlers[row.Kind], asked, false)
 		}()
 	}
 	return len(rows)

@@ -236,7 +236,7 @@ func (d Desk) Decide(ctx context.Context, id order.ID, to order.Status, act orde
 			later(tx, decideJobSQL, checkout.Carrying, key)
 			wakeOnCommit(tx, topicJobs, "")
 		}
-		if err := moveOrder(ctx, tx, m, d.s.stamp()); err != nil {
+		if err := moveOrder(ctx, tx, m, d.s.stamp(), new(order.Order)); err != nil {
 			return err
 		}
 		return d.s.record(ctx, tx, act, actDecide, string(id), decided{order.OperatorReview}, decided{to})

@@ -61,7 +61,7 @@ const (
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'`
 
 	fenceJobSQL = `
-		SELECT FROM jobs
+		SELECT 1 FROM jobs
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'
 			AND lease_until > clock_timestamp()
 		FOR UPDATE`
@@ -182,13 +182,7 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, e
 // transaction fails with job.ErrLeaseLost. It comes first in every transaction that writes for a job, so
 // that all take their locks in one order.
 func fence(tx *ent.Tx, f job.Fence) {
-	pgxOf(tx).later(queued{
-		sql: fenceJobSQL, args: []any{f.ID, f.Owner, f.Attempt}, decides: true,
-		read: func(answers pgx.BatchResults) error {
-			tag, err := answers.Exec()
-			return leaseHeld("fence job", tag.RowsAffected(), err)
-		},
-	})
+	touchOne(tx, fmt.Errorf("fence job: %w", job.ErrLeaseLost), fenceJobSQL, f.ID, f.Owner, f.Attempt)
 }
 
 // finishJob ends a claim in the transaction of its effect; the handler then returns job.Recorded.

@@ -96,15 +96,17 @@ func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 	wantPosted(t, s)
 	paid := settled(p)
 	if n := atOnce(func() error {
-		return s.Orders().Settle(t.Context(), fence, paid, move(p, order.Settling, order.Settled), follow(p))
+		return errOf(s.Orders().Settle(t.Context(), fence, paid, move(p, order.Settling, order.Settled), follow(p)))
 	}); n != 1 {
 		t.Errorf("settled %d times", n)
 	}
 	wantPosted(t, s, ledger.Settled(string(p.Order.ID), 25_990_000))
-	if err := s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning)); err != nil {
+	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning))); err != nil {
 		t.Fatal(err)
 	}
-	if n := atOnce(func() error { return s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled)) }); n != 1 {
+	if n := atOnce(func() error {
+		return errOf(s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled)))
+	}); n != 1 {
 		t.Errorf("fulfilled %d times", n)
 	}
 	id := string(p.Order.ID)
@@ -119,10 +121,10 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Place
 		p.Order.Owner[5] = byte(time.Now().UnixNano())
 	})
 	fence = place(t, s, p).Job.Fence()
-	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning)); err != nil {
+	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.Settled, order.Provisioning))); err != nil {
 		t.Fatal(err)
 	}
 	made, err := s.Esims().Reserve(t.Context(), fence, esim.Profile{
@@ -149,7 +151,9 @@ func TestAnESIMIsPostedOnceWithItsCost(t *testing.T) {
 				want = append(want, ledger.Supplied(id, cost))
 			}
 			wantPosted(t, s, want...)
-			if n := atOnce(func() error { return s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled)) }); n != 1 {
+			if n := atOnce(func() error {
+				return errOf(s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled)))
+			}); n != 1 {
 				t.Errorf("fulfilled %d times", n)
 			}
 			wantPosted(t, s, append(want, ledger.Sold(id, 500))...)
@@ -178,7 +182,7 @@ func TestADeadPaymentIsNeverPosted(t *testing.T) {
 	s := storetest.New(t)
 	p := placement("k")
 	fence := place(t, s, p).Job.Fence()
-	if err := s.Orders().Bury(t.Context(), fence, p.Payment, move(p, order.Settling, order.PaymentRequired)); err != nil {
+	if err := errOf(s.Orders().Bury(t.Context(), fence, p.Payment, move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	wantPosted(t, s)
@@ -305,18 +309,18 @@ func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
 		p.Order.Item, _ = json.Marshal(item) // a struct of numbers
 	})
 	fence := place(t, s, p).Job.Fence()
-	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
 	for _, m := range []order.Move{move(p, order.Settled, order.Provisioning), move(p, order.Provisioning, order.Fulfilled)} {
-		if err := s.Orders().Move(t.Context(), fence, m); err != nil {
+		if err := errOf(s.Orders().Move(t.Context(), fence, m)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	place(t, s, placement("unpaid"))
 	travel, travels := boughtEsim(t, s, 0)
 	boughtEsim(t, s, 0) // not delivered
-	if err := s.Orders().Move(t.Context(), travels, move(travel, order.Provisioning, order.Fulfilled)); err != nil {
+	if err := errOf(s.Orders().Move(t.Context(), travels, move(travel, order.Provisioning, order.Fulfilled))); err != nil {
 		t.Fatal(err)
 	}
 	want := posted(t, s)

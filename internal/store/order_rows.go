@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
@@ -21,6 +23,20 @@ func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetScenario(o.Scenario).SetResource(o.Resource).
 		SetVersion(o.Version).SetDelivery(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
 		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
+}
+
+// orderColumns is what scanOrder reads.
+const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, scenario, resource,
+	version, delivery, created_at, updated_at, expires_at`
+
+func scanOrder(row pgx.Row) (order.Order, error) {
+	var r ent.Order
+	err := row.Scan(&r.ID, &r.OperationID, &r.Kind, &r.Status, &r.Owner, &r.IdempotencyKey, &r.Fingerprint, &r.PriceUsdCents, &r.Item,
+		&r.Scenario, &r.Resource, &r.Version, &r.Delivery, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
+	if err != nil {
+		return order.Order{}, err
+	}
+	return orderOf(&r)
 }
 
 func orderOf(row *ent.Order) (order.Order, error) {

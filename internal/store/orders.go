@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"entgo.io/ent/dialect/sql"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
@@ -38,31 +40,20 @@ func (o Orders) Find(ctx context.Context, id order.ID) (order.Order, error) {
 	if strings.ContainsRune(string(id), 0) {
 		return order.Order{}, checkout.ErrNotFound // PostgreSQL would refuse to look
 	}
-	row, err := o.s.ent.Order.Get(ctx, string(id))
-	if ent.IsNotFound(err) {
-		return order.Order{}, checkout.ErrNotFound
-	}
-	if err != nil {
-		return order.Order{}, mapError(err)
-	}
-	return orderOf(row)
+	return findOrder(o.s.pool.QueryRow(ctx, findOrderSQL, id))
 }
 
 // FindByKey implements checkout.Store.
 func (o Orders) FindByKey(ctx context.Context, kind order.Kind, owner x402.Address, key string) (order.Order, error) {
-	return findByKey(ctx, o.s.ent.Order, kind, owner, key)
+	return findOrder(o.s.pool.QueryRow(ctx, findOrderByKeySQL, kind, owner.Lower(), key))
 }
 
-func findByKey(ctx context.Context, c *ent.OrderClient, kind order.Kind, owner x402.Address, key string) (order.Order, error) {
-	row, err := c.Query().Where(
-		entorder.KindEQ(entorder.Kind(kind)), entorder.Owner(owner.Lower()), entorder.IdempotencyKey(key)).Only(ctx)
-	if ent.IsNotFound(err) {
+func findOrder(row pgx.Row) (order.Order, error) {
+	found, err := scanOrder(row)
+	if errors.Is(err, pgx.ErrNoRows) {
 		return order.Order{}, checkout.ErrNotFound
 	}
-	if err != nil {
-		return order.Order{}, mapError(err)
-	}
-	return orderOf(row)
+	return found, mapError(err)
 }
 
 // Claimed implements checkout.Store.
@@ -215,18 +206,30 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (or
 	return ord, recordMove(ctx, tx, move, ord.Version, o.s.stamp())
 }
 
-// Every purchase is proven and moved: these statements cost no round trip of their own, or one.
+// Every purchase is looked up, proven and moved: what ent would write and read here is most of its cost.
 const (
+	findOrderSQL = `SELECT ` + orderColumns + ` FROM orders WHERE id = $1`
+
+	findOrderByKeySQL = `SELECT ` + orderColumns + ` FROM orders WHERE kind = $1 AND owner = $2 AND idempotency_key = $3`
+
 	provePaymentSQL = `
 		UPDATE payments SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
-		WHERE id = $1 AND status = $2`
+		WHERE id = $1 AND status = $2 RETURNING 1`
+
+	// A move that finds the order elsewhere leaves a line without version, which the timeline refuses: so the
+	// server itself undoes the transaction, and nobody waits for its answer before the commit.
 	moveOrderSQL = `
-		UPDATE orders SET status = $3, version = version + 1, updated_at = $4, delivery = delivery + $5
-		WHERE id = $1 AND status = $2 RETURNING version, kind, item, price_usd_cents`
+		WITH moved AS (
+			UPDATE orders SET status = $3, version = version + 1, updated_at = $4, delivery = delivery + $5
+			WHERE id = $1 AND status = $2 RETURNING *
+		), told AS (
+			INSERT INTO timeline (id, order_id, version, at, from_status, to_status, actor, reason, evidence)
+			SELECT $6, $1, (SELECT version FROM moved), $4, $2, $3, $7, $8, $9)
+		SELECT ` + orderColumns + ` FROM moved`
 )
 
 // Settle implements checkout.Store.
-func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) error {
+func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
 		post(tx, o.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
@@ -249,21 +252,12 @@ func (o Orders) Reprove(ctx context.Context, f job.Fence, p payment.Payment) err
 // prove queues the record of the transfer of a payment that is in a status, which makes it paid.
 func prove(tx *ent.Tx, p payment.Payment, from entpayment.Status) {
 	r := p.Receipt
-	pgxOf(tx).later(queued{
-		sql: provePaymentSQL, decides: true,
-		args: []any{p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt},
-		read: func(answers pgx.BatchResults) error {
-			tag, err := answers.Exec()
-			if err == nil && tag.RowsAffected() != 1 {
-				err = fmt.Errorf("payment %s is not %s any more", p.ID, from)
-			}
-			return err
-		},
-	})
+	touchOne(tx, fmt.Errorf("payment %s is not %s any more", p.ID, from), provePaymentSQL,
+		p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt)
 }
 
 // Bury implements checkout.Store.
-func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) error {
+func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Payment.Update().
 			Where(entpayment.ID(p.ID), entpayment.StatusEQ(entpayment.StatusClaimed)).
@@ -279,15 +273,16 @@ func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m orde
 }
 
 // Move implements checkout.Store.
-func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) error {
+func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(context.Context, *ent.Tx) error { return faultpoint.Fail("move.before_commit") })
 }
 
 // moving takes a step of an order together with what belongs to it, under the job's fence.
-func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func(context.Context, *ent.Tx) error) error {
+func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func(context.Context, *ent.Tx) error) (order.Order, error) {
 	if err := m.Check(); err != nil {
-		return err
+		return order.Order{}, err
 	}
+	var moved order.Order
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if !mutant.OrderUnfenced {
 			fence(tx, f)
@@ -295,37 +290,47 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 		if err := also(ctx, tx); err != nil {
 			return err
 		}
-		return moveOrder(ctx, tx, m, o.s.stamp())
+		return moveOrder(ctx, tx, m, o.s.stamp(), &moved)
 	})
 	if err != nil {
-		return err
+		return order.Order{}, err
 	}
 	o.s.Notify(topicOrder, string(m.Order))
-	return nil
+	return moved, nil
 }
 
-func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time) error {
-	var version, refused int
+// moveOrder queues the move of an order and its line in the timeline. moved has the order as it is stored,
+// once the move has gone out.
+func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) error {
+	refused := 0
 	if m.Refused {
 		refused = 1
 	}
-	moved := order.Order{ID: m.Order}
-	err := raw(tx).QueryRow(ctx, moveOrderSQL, m.Order, m.From, m.To, now, refused).Scan(&version, &moved.Kind, &moved.Item, (*int64)(&moved.Price))
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = fmt.Errorf("order %s is not %s any more", m.Order, m.From)
-	}
-	if err != nil {
-		return err
-	}
+	pgxOf(tx).later(queued{
+		sql:  moveOrderSQL,
+		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence},
+		read: func(answers pgx.BatchResults) (err error) {
+			*moved, err = scanOrder(answers.QueryRow())
+			return err
+		},
+		refused: func(err *pgconn.PgError) error {
+			if err.ColumnName != "version" {
+				return err
+			}
+			return fmt.Errorf("order %s is not %s any more: %w", m.Order, m.From, err)
+		},
+	})
 	if m.To.Final() || m.To == order.PaymentRequired || mutant.HoldsReleasedEarly {
 		releaseHolds(tx, m.Order, now)
 	}
-	if m.To == order.Fulfilled {
-		if err := postDelivered(tx, now, moved); err != nil {
-			return err
-		}
+	if m.To != order.Fulfilled {
+		return nil
 	}
-	return recordMove(ctx, tx, m, version, now)
+	// What is posted depends on the order.
+	if err := pgxOf(tx).flush(ctx); err != nil {
+		return err
+	}
+	return postDelivered(tx, now, *moved)
 }
 
 func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, version int, now time.Time) error {

@@ -38,8 +38,6 @@ type queued struct {
 	args []any
 	// read reads the answer.
 	read func(pgx.BatchResults) error
-	// decides says that read may refuse, so that the commit has to wait for it.
-	decides bool
 	// refused explains the server's refusal of the statement, and wraps it.
 	refused func(*pgconn.PgError) error
 }
@@ -145,9 +143,6 @@ func (t *pgxTx) Commit() error {
 		return pgx.ErrTxClosed
 	}
 	defer func() { _ = t.Rollback() }() // after a commit there is nothing to roll back
-	if err := t.decide(); err != nil {
-		return err
-	}
 	if t.conn == nil && len(t.queue) == 0 {
 		return nil
 	}
@@ -165,16 +160,6 @@ func (t *pgxTx) Commit() error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrUnknownCommit, err)
-}
-
-// decide sends what is queued when an answer to it may forbid the commit.
-func (t *pgxTx) decide() error {
-	for _, q := range t.queue {
-		if q.decides {
-			return t.flush(t.ctx)
-		}
-	}
-	return nil
 }
 
 func (t *pgxTx) commit() error {

@@ -229,9 +229,9 @@ func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
 		}
 		var err error
 		if to == order.Settled {
-			err = s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to), follow(p))
+			err = errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, at, to), follow(p)))
 		} else {
-			err = s.Orders().Move(t.Context(), fence, move(p, at, to))
+			err = errOf(s.Orders().Move(t.Context(), fence, move(p, at, to)))
 		}
 		if err != nil {
 			t.Fatalf("move to %s: %v", to, err)
@@ -253,7 +253,7 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 	fence := place(t, s, p).Job.Fence()
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := s.Orders().Bury(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired)); err != nil {
+	if err := errOf(s.Orders().Bury(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatalf("bury: %v", err)
 	}
 	if held, err := s.Cards().Held(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
@@ -280,8 +280,8 @@ func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
 	dead := p.Payment
 	dead.Status = payment.Dead
 	for name, err := range map[string]error{
-		"settle": s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled), follow(p)),
-		"bury":   s.Orders().Bury(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired)),
+		"settle": errOf(s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled), follow(p))),
+		"bury":   errOf(s.Orders().Bury(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired))),
 	} {
 		if !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("%s: %v, want the lease lost", name, err)
@@ -305,14 +305,14 @@ func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 		move(p, order.Provisioning, order.Fulfilled), // not there yet
 		move(p, order.Settling, order.Fulfilled),     // not in the table
 	} {
-		if err := s.Orders().Move(t.Context(), fence, wrong); err == nil {
+		if err := errOf(s.Orders().Move(t.Context(), fence, wrong)); err == nil {
 			t.Errorf("moved from %s to %s", wrong.From, wrong.To)
 		}
 	}
-	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err == nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err == nil {
 		t.Error("settled twice")
 	}
 }
@@ -320,3 +320,6 @@ func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 func follow(p checkout.Placement) job.New {
 	return job.New{Args: checkout.ConfirmArgs{Order: p.Order.ID}, UniqueKey: p.Payment.ID.String()}
 }
+
+// errOf is how a move of an order went.
+func errOf(_ order.Order, err error) error { return err }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/roamcard/roamcard/ent"
 	entrefund "github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/internal/faultpoint"
@@ -66,13 +64,13 @@ func (o Orders) SignRefund(ctx context.Context, f job.Fence, r payment.Refund, e
 const (
 	proveRefundSQL = `
 		UPDATE refunds SET status = 'paid', transaction = $3, block = $4, block_hash = $5, log_index = $6, settled_at = $7
-		WHERE id = $1 AND status = $2`
+		WHERE id = $1 AND status = $2 RETURNING 1`
 	// A card that never became active is given up with its order: it must not keep its owner from another.
 	dropCardSQL = `UPDATE cards SET status = 'FAILED', updated_at = $2 WHERE order_id = $1 AND status = 'PENDING'`
 )
 
 // Refunded implements checkout.RefundStore.
-func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) error {
+func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
 		post(tx, o.s.stamp(), ledger.Refunded(string(r.Order), r.Authorization.Value))
@@ -85,7 +83,7 @@ func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m o
 }
 
 // GiveUpRefund implements checkout.RefundStore.
-func (o Orders) GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) error {
+func (o Orders) GiveUpRefund(ctx context.Context, f job.Fence, r payment.Refund, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Refund.Update().
 			Where(entrefund.ID(r.ID), entrefund.StatusEQ(entrefund.StatusSigned),
@@ -110,17 +108,8 @@ func (o Orders) ReproveRefund(ctx context.Context, f job.Fence, r payment.Refund
 // proveRefund queues the record of the transfer of a refund that is in a status, which makes it paid.
 func proveRefund(tx *ent.Tx, r payment.Refund, from entrefund.Status) {
 	p := r.Receipt
-	pgxOf(tx).later(queued{
-		sql: proveRefundSQL, decides: true,
-		args: []any{r.ID, from, p.Transaction.String(), int64(p.Block), p.BlockHash.String(), int64(p.LogIndex), p.SettledAt},
-		read: func(answers pgx.BatchResults) error {
-			tag, err := answers.Exec()
-			if err == nil && tag.RowsAffected() != 1 {
-				err = fmt.Errorf("refund %s is not %s any more", r.ID, from)
-			}
-			return err
-		},
-	})
+	touchOne(tx, fmt.Errorf("refund %s is not %s any more", r.ID, from), proveRefundSQL,
+		r.ID, from, p.Transaction.String(), int64(p.Block), p.BlockHash.String(), int64(p.LogIndex), p.SettledAt)
 }
 
 func refundOf(row *ent.Refund) (payment.Refund, error) {

@@ -29,14 +29,14 @@ func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) 
 	t.Helper()
 	p := placement(key, holding(order.Hold{Resource: "float/" + key, Units: 1, Limit: 1}))
 	fence := place(t, s, p).Job.Fence()
-	if err := s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p)); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatalf("settle: %v", err)
 	}
 	at := order.Settled
 	for _, to := range along {
 		m := move(p, at, to)
 		m.Refused = to == order.RefundPending
-		if err := s.Orders().Move(t.Context(), fence, m); err != nil {
+		if err := errOf(s.Orders().Move(t.Context(), fence, m)); err != nil {
 			t.Fatalf("move to %s: %v", to, err)
 		}
 		at = to
@@ -118,7 +118,7 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	errs := make([]error, 4)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { errs[i] = s.Orders().Refunded(t.Context(), fence, r, m, followRefund(r)) })
+		all.Go(func() { errs[i] = errOf(s.Orders().Refunded(t.Context(), fence, r, m, followRefund(r))) })
 	}
 	all.Wait()
 	won := 0
@@ -183,7 +183,7 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 		t.Errorf("job %+v", row)
 	}
 	// The worker that was just closing it writes nothing any more.
-	if err := s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled)); !errors.Is(err, job.ErrLeaseLost) {
+	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.Provisioning, order.Fulfilled))); !errors.Is(err, job.ErrLeaseLost) {
 		t.Errorf("moved without the lease: %v", err)
 	}
 	for name, act := range map[string]order.Act{
@@ -214,7 +214,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Past the one way out of refund_pending that a worker has.
-	if err := s.Orders().Move(t.Context(), fence, move(p, order.RefundPending, order.OperatorReview)); err != nil {
+	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Desk().Decide(t.Context(), p.Order.ID, order.Fulfilled, ann); err == nil {
@@ -225,7 +225,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	if err := s.Orders().SignRefund(t.Context(), fence, r, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Orders().GiveUpRefund(t.Context(), fence, r, move(other, order.RefundPending, order.OperatorReview)); err != nil {
+	if err := errOf(s.Orders().GiveUpRefund(t.Context(), fence, r, move(other, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatalf("give up: %v", err)
 	}
 	if err := s.Desk().Decide(t.Context(), other.Order.ID, order.Fulfilled, ann); err != nil {

@@ -31,7 +31,7 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	p := placement("k")
 	paid := settled(p)
 	paid.Receipt.Block = 77
-	if err := s.Orders().Settle(t.Context(), place(t, s, p).Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p)); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), place(t, s, p).Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
 	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{Oldest: 77}) {

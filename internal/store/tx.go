@@ -87,6 +87,21 @@ func raw(tx *ent.Tx) pgxRunner { return asked{pgxOf(tx)} }
 // later queues a statement in tx whose result nobody waits for.
 func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(queued{sql: sql, args: args}) }
 
+// touchOne queues a statement that locks or changes a row, and returns something of it. When there is no such
+// row it divides by zero: so the server itself undoes the transaction, which fails with otherwise, and nobody
+// waits for the answer before the commit.
+func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
+	pgxOf(tx).later(queued{
+		sql: "WITH touched AS (" + sql + ") SELECT 1 / count(*) FROM touched", args: args,
+		refused: func(err *pgconn.PgError) error {
+			if err.Code != "22012" {
+				return err
+			}
+			return fmt.Errorf("%w: %w", otherwise, err)
+		},
+	})
+}
+
 // wakeOnCommit wakes the subscribers of topic and key once tx is committed: inside of a transaction
 // NOTIFY would make all commits wait for each other.
 func wakeOnCommit(tx *ent.Tx, topic, key string) {

@@ -100,7 +100,7 @@ func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
 	fence := claimOf(t, s, p)
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := s.Orders().Bury(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired)); err != nil {
+	if err := errOf(s.Orders().Bury(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	if n := expire(t, s, 10); n != 0 {
