@@ -124,7 +124,7 @@ func (c *Cards) floatHold(ctx context.Context, amount money.Cents) (order.Hold, 
 		return order.Hold{}, err
 	}
 	return order.Hold{
-		Resource: floatResource, Units: int64(amount), Limit: int64(inv.Float), AsOf: inv.AsOf,
+		Resource: floatResource, Units: int64(amount), Most: int64(MaxOrder), Limit: int64(inv.Float), AsOf: inv.AsOf,
 		Refusal: fault.FloatUnavailable, Detail: noFloat,
 	}, nil
 }

@@ -145,6 +145,9 @@ type Hold struct {
 	// Resource names what is scarce, for example "float/card" or "card/0xabc…".
 	Resource string
 	Units    int64
+	// Most is the most that any order takes of the resource at once, so that orders that are well below its limit
+	// need not wait for each other; zero when nobody can say. The same for everyone who takes of it.
+	Most int64
 	// Limit is how much of the resource there is, as known at AsOf.
 	Limit int64
 	// AsOf is when Limit was read. Holds that ended after it still count: the reading may not show

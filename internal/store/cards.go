@@ -76,12 +76,11 @@ func (c Cards) Issued(ctx context.Context, orders ...order.ID) (map[order.ID]car
 }
 
 // Held implements card.Store.
-func (c Cards) Held(ctx context.Context, resource string, asOf time.Time) (int64, error) {
-	held, err := sumHolds(ctx, c.s.ent.Hold, resource, asOf)
-	if err != nil {
-		return 0, mapError(err)
-	}
-	return held, nil
+func (c Cards) Held(ctx context.Context, resource string, asOf time.Time) (held int64, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	err = c.s.pool.QueryRow(ctx, "SELECT ("+heldSQL+")::bigint", resource, asOf).Scan(&held)
+	return held, mapError(err)
 }
 
 // Reserve implements card.Store.

@@ -1,70 +1,106 @@
 package store
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
 
-	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/ent/hold"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// takeHolds queues the taking of an order's shares of what is scarce, each under the resource's lock, so
-// that two orders are never promised the same. When one does not fit, the transaction fails with an
-// *order.Shortage. It comes last, for the locks are held from here to the commit.
-func takeHolds(tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time) {
-	// One order for everyone, or two placements could wait for each other.
-	holds = slices.SortedFunc(slices.Values(holds), func(a, b order.Hold) int { return strings.Compare(a.Resource, b.Resource) })
+// lanes is how many claims may take of one resource at once. A claim in one lane does not see what those in the
+// others are taking at this moment, and leaves room for the most that they can take: one claim in each. Only
+// when that does not fit any more, a claim takes all lanes, and sees everything.
+const lanes = 8
+
+// errCrowded says that a claim may not fit beside those in other lanes.
+var errCrowded = errors.New("no room beside the other lanes")
+
+// takeHolds queues the taking of an order's shares of what is scarce, under locks, so that two orders are never
+// promised the same. When one does not fit, the transaction fails with an *order.Shortage, or, unless it is
+// alone, with errCrowded. It comes last, for the locks are held from here to the commit.
+func takeHolds(tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time, alone bool) {
+	var locks []string
 	for _, h := range holds {
-		lock(tx, h.Resource)
-		limit := h.Limit
+		locks = append(locks, locksOf(h, alone)...)
+	}
+	// One order for everyone, or two placements could wait for each other.
+	slices.Sort(locks)
+	for _, name := range slices.Compact(locks) {
+		lock(tx, name)
+	}
+	for _, h := range holds {
+		limit, short := h.Limit, error(&order.Shortage{Hold: h})
+		if inLane(h, alone) {
+			limit, short = limit-(lanes-1)*h.Most, errCrowded
+		}
 		if mutant.HoldsUnlimited {
 			limit = math.MaxInt64
 		}
 		pgxOf(tx).later(queued{
 			sql:     takeHoldSQL,
-			args:    []any{uuid.Must(uuid.NewV7()), id, h.Resource, h.Units, now, h.AsOf, limit},
-			refused: func(err *pgconn.PgError) error { return refusedHold(h, err) },
+			args:    []any{h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), id, h.Units, limit, now},
+			refused: func(err *pgconn.PgError) error { return refusedHold(short, err) },
 		})
 	}
 }
 
-// takeHoldSQL adds up like sumHolds. What does not fit is inserted without units, which the table refuses:
-// so the server itself undoes the transaction, and nobody waits for its answer under the lock.
-const takeHoldSQL = `
-	INSERT INTO holds (id, order_id, resource, units, created_at)
-	SELECT $1, $2, $3::varchar, CASE WHEN coalesce(sum(units), 0) + $4::bigint <= $7::bigint THEN $4::bigint ELSE 0 END, $5::timestamptz
-	FROM holds WHERE resource = $3 AND (released_at IS NULL OR released_at > $6)`
+// inLane says that a hold is taken in one lane. What is larger than others allow for is not.
+func inLane(h order.Hold, alone bool) bool { return h.Units <= h.Most && !alone }
 
-func refusedHold(h order.Hold, err *pgconn.PgError) error {
+// locksOf names what is locked to take a hold: the resource, or lanes of it.
+func locksOf(h order.Hold, alone bool) []string {
+	switch {
+	case h.Most == 0:
+		return []string{bucket(h.Resource)}
+	case inLane(h, alone):
+		return []string{lane(h, rand.IntN(lanes))}
+	}
+	all := make([]string, lanes)
+	for i := range all {
+		all[i] = lane(h, i)
+	}
+	return all
+}
+
+// bucket is the lock that a resource shares with others of its sort. One for each wallet would be a row more
+// for every purchase, and stay for ever.
+func bucket(resource string) string {
+	sort, _, _ := strings.Cut(resource, "/")
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(resource)) // never fails
+	return fmt.Sprintf("%s#%d", sort, h.Sum32()%512)
+}
+
+func lane(h order.Hold, n int) string { return fmt.Sprintf("%s#%d", h.Resource, n) }
+
+// heldSQL is what is held of a resource, with what was given back after a time: a limit read then does not show
+// yet what became of it. In one condition the two would be looked for among all that was ever held.
+const heldSQL = `
+	(SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $1 AND released_at IS NULL) +
+	(SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $1 AND released_at > $2)`
+
+// What does not fit is inserted without units, which the table refuses: so the server itself undoes the
+// transaction, and nobody waits for its answer under the lock.
+const takeHoldSQL = `
+	INSERT INTO holds (resource, id, order_id, units, created_at)
+	SELECT $1::varchar, $3, $4, CASE WHEN ` + heldSQL + ` + $5::bigint <= $6::bigint THEN $5::bigint ELSE 0 END, $7`
+
+func refusedHold(short error, err *pgconn.PgError) error {
 	if err.ConstraintName != "holds_units" {
 		return err
 	}
-	return fmt.Errorf("%w: %w", &order.Shortage{Hold: h}, err)
-}
-
-// sumHolds is what is held of a resource, with what was given back after asOf: a limit read then does
-// not show yet what became of it.
-func sumHolds(ctx context.Context, c *ent.HoldClient, resource string, asOf time.Time) (int64, error) {
-	var rows []struct {
-		Sum sql.NullInt64 `json:"sum"`
-	}
-	err := c.Query().
-		Where(hold.Resource(resource), hold.Or(hold.ReleasedAtIsNil(), hold.ReleasedAtGT(asOf))).
-		Aggregate(ent.As(ent.Sum(hold.FieldUnits), "sum")).Scan(ctx, &rows)
-	if err != nil || len(rows) == 0 {
-		return 0, err
-	}
-	return rows[0].Sum.Int64, nil
+	return fmt.Errorf("%w: %w", short, err)
 }
 
 func releaseHolds(tx *ent.Tx, id order.ID, now time.Time) {
@@ -73,6 +109,6 @@ func releaseHolds(tx *ent.Tx, id order.ID, now time.Time) {
 
 // lock holds the row of a named mutex until the transaction ends.
 func lock(tx *ent.Tx, name string) {
-	// The no-op update is what locks a row that is there already.
-	later(tx, "INSERT INTO mutexes (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET id = excluded.id", name)
+	// A row that is there already is locked before it is found that nothing of it is to be updated.
+	later(tx, "INSERT INTO mutexes (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE false", name)
 }

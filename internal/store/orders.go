@@ -126,6 +126,27 @@ var errRepeated = errors.New("the purchase exists")
 
 // Place implements checkout.Store: order, payment, holds, timeline and job, or nothing.
 func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Placed, error) {
+	placed, err := o.place(ctx, p, false)
+	if errors.Is(err, errCrowded) {
+		placed, err = o.place(ctx, p, true)
+	}
+	switch {
+	case err == nil:
+		faultpoint.Reach("place.committed")
+		return placed, nil
+	case errors.Is(err, ErrUnknownCommit):
+		return o.whatBecameOf(ctx, placed, err)
+	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
+		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
+		return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
+	case violates(err, "payments_authorization"):
+		return o.reused(ctx, p)
+	}
+	return checkout.Placed{}, err
+}
+
+// place is one attempt at a placement, beside others or alone with what it holds.
+func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (checkout.Placed, error) {
 	placed := checkout.Placed{Claim: checkout.Fresh, Order: p.Order}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		var err error
@@ -140,22 +161,10 @@ func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Place
 				return err
 			}
 		}
-		takeHolds(tx, p.Order.ID, p.Holds, o.s.stamp())
+		takeHolds(tx, p.Order.ID, p.Holds, o.s.stamp(), alone)
 		return faultpoint.Fail("place.before_commit")
 	})
-	switch {
-	case err == nil:
-		faultpoint.Reach("place.committed")
-		return placed, nil
-	case errors.Is(err, ErrUnknownCommit):
-		return o.whatBecameOf(ctx, placed, err)
-	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
-		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
-		return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
-	case violates(err, "payments_authorization"):
-		return o.reused(ctx, p)
-	}
-	return checkout.Placed{}, err
+	return placed, err
 }
 
 // whatBecameOf finds out by the purchase's key whether a placement was committed after all.

@@ -1,0 +1,53 @@
+package store_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+)
+
+// Orders of all sizes take of one resource at once, far below its limit, up to it, and beyond. Nothing is given
+// back, so whoever was refused does not fit at the end either.
+func TestLanesNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
+	s := storetest.New(t)
+	const most = 10
+	for round := range 6 {
+		resource, limit := fmt.Sprint("float/", round), int64(60+rand.IntN(150))
+		units := make([]int64, 40)
+		errs := make([]error, len(units))
+		var group sync.WaitGroup
+		for i := range units {
+			units[i] = 1 + rand.Int64N(most+2) // one in six is larger than the others allow for
+			group.Go(func() {
+				_, errs[i] = s.Orders().Place(t.Context(), placement(fmt.Sprint(round, "-", i), holding(order.Hold{
+					Resource: resource, Units: units[i], Most: most, Limit: limit, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
+				})))
+			})
+		}
+		group.Wait()
+		held, err := s.Cards().Held(t.Context(), resource, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sold int64
+		for i, err := range errs {
+			switch {
+			case err == nil:
+				sold += units[i]
+			case !isShort(err):
+				t.Errorf("place: %v", err)
+			case held+units[i] <= limit:
+				t.Errorf("%d were refused, with %d of %d taken at the end", units[i], held, limit)
+			}
+		}
+		if sold != held || held > limit {
+			t.Errorf("sold %d, held %d of %d", sold, held, limit)
+		}
+	}
+}
