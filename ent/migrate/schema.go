@@ -316,15 +316,26 @@ var (
 			{
 				Name:    "holds_live",
 				Unique:  true,
-				Columns: []*schema.Column{HoldsColumns[1], HoldsColumns[2]},
+				Columns: []*schema.Column{HoldsColumns[2], HoldsColumns[1]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "(released_at IS NULL)",
 				},
 			},
 			{
-				Name:    "hold_resource_released_at",
+				Name:    "holds_order",
+				Unique:  false,
+				Columns: []*schema.Column{HoldsColumns[1]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(released_at IS NULL)",
+				},
+			},
+			{
+				Name:    "holds_released",
 				Unique:  false,
 				Columns: []*schema.Column{HoldsColumns[2], HoldsColumns[5]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(released_at IS NOT NULL)",
+				},
 			},
 		},
 	}

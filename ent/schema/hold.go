@@ -26,10 +26,17 @@ func (Hold) Fields() []ent.Field {
 // Indexes of a hold.
 func (Hold) Indexes() []ent.Index {
 	return []ent.Index{
-		index.Fields("order_id", "resource").Unique().
+		// What is held of a resource, and of each only once by an order.
+		index.Fields("resource", "order_id").Unique().
 			StorageKey("holds_live").
 			Annotations(entsql.IndexWhere("(released_at IS NULL)")),
-		index.Fields("resource", "released_at"),
+		index.Fields("order_id").
+			StorageKey("holds_order").
+			Annotations(entsql.IndexWhere("(released_at IS NULL)")),
+		// What was given back lately.
+		index.Fields("resource", "released_at").
+			StorageKey("holds_released").
+			Annotations(entsql.IndexWhere("(released_at IS NOT NULL)")),
 	}
 }
 
