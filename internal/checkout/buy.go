@@ -48,26 +48,27 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 
 // presented reads the payment that came with a purchase. Without one, or with one that nobody signed, the
 // error is the answer.
-func (c *Checkout) presented(ctx context.Context, p Purchase) (x402.Payment, error) {
+func (c *Checkout) presented(ctx context.Context, p Purchase) (payment.Signed, error) {
 	if p.Payment == "" {
-		return x402.Payment{}, c.reject(ctx, p, nil)
+		return payment.Signed{}, c.reject(ctx, p, nil)
 	}
 	pay, err := x402.DecodePayment(p.Payment)
 	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
-		return x402.Payment{}, fault.New(fault.PaymentMalformed, bad.Detail)
+		return payment.Signed{}, fault.New(fault.PaymentMalformed, bad.Detail)
 	}
 	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
-		return x402.Payment{}, c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
+		return payment.Signed{}, c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
 	}
 	if err != nil {
-		return x402.Payment{}, fmt.Errorf("decode the payment: %w", err)
+		return payment.Signed{}, fmt.Errorf("decode the payment: %w", err)
 	}
 	faultpoint.Reach("buy.decoded")
 	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
-	if err := c.Terms.Authentic(pay); err != nil && !mutant.RepeatUnsigned {
-		return x402.Payment{}, c.rejected(ctx, p, err)
+	signed, err := c.Terms.Authentic(pay)
+	if err != nil {
+		return payment.Signed{}, c.rejected(ctx, p, err)
 	}
-	return pay, nil
+	return signed, nil
 }
 
 // seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
@@ -81,7 +82,7 @@ const paidGrace = 10 * time.Second
 
 // claim verifies a payment, places the order and waits for the settlement. known is the order when its
 // earlier authorization is dead.
-func (c *Checkout) claim(ctx context.Context, p Purchase, pay x402.Payment, known *order.Order) (Sold, error) {
+func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (Sold, error) {
 	if known != nil && known.Fingerprint != p.fingerprint() {
 		return Sold{}, keyReused(known.ID)
 	}
@@ -147,7 +148,7 @@ func (c *Checkout) canInvite() error {
 
 // promised is the offer that a payment was made for: that of the order it is another attempt of, or of
 // the live quote it echoes; nil when there is none.
-func (c *Checkout) promised(p Purchase, pay x402.Payment, known *order.Order) *order.Offer {
+func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order) *order.Offer {
 	if known != nil {
 		return frozen(*known)
 	}
@@ -181,7 +182,7 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	return c.products[p.Kind].Offer(ctx, p.Request, promised)
 }
 
-func (c *Checkout) placement(p Purchase, pay x402.Payment, offer order.Offer, admission order.Admission, known *order.Order) Placement {
+func (c *Checkout) placement(p Purchase, pay payment.Signed, offer order.Offer, admission order.Admission, known *order.Order) Placement {
 	o := c.newOrder(p, pay.Authorization.From, offer.Price, admission.Item)
 	if known != nil {
 		o = *known
@@ -213,7 +214,7 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 }
 
 // repeat answers a purchase that exists from its record, once its payment is decided.
-func (c *Checkout) repeat(ctx context.Context, p Purchase, pay x402.Payment, o order.Order) (Sold, error) {
+func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o order.Order) (Sold, error) {
 	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
@@ -310,7 +311,7 @@ func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment,
 
 // unverified answers a payment that does not verify: perhaps because a copy of this very request has
 // just spent it, or because it has paid for another purchase.
-func (c *Checkout) unverified(ctx context.Context, p Purchase, pay x402.Payment, known *order.Order, offer order.Offer, err error) (Sold, error) {
+func (c *Checkout) unverified(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer, err error) (Sold, error) {
 	no, ok := errors.AsType[*payment.Rejection](err)
 	if !ok {
 		return Sold{}, fmt.Errorf("verify the payment: %w",
@@ -332,7 +333,7 @@ func (c *Checkout) unverified(ctx context.Context, p Purchase, pay x402.Payment,
 }
 
 // unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.
-func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay x402.Payment, err error) (Sold, error) {
+func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Signed, err error) (Sold, error) {
 	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
 	case lookup == nil && known.Status != order.PaymentRequired:

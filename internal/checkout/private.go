@@ -7,7 +7,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // hardKey is the length from which nobody guesses an idempotency key.
@@ -17,7 +16,7 @@ const hardKey = 16
 // payment is settled, its whole authorization is public there: a header made of it proves the payer only
 // together with a key that nobody guesses, while it is valid. An authorization that nobody has seen
 // proves the payer by itself; it is never sent.
-func (c *Checkout) private(ctx context.Context, p Purchase, pay x402.Payment, sold Sold) bool {
+func (c *Checkout) private(ctx context.Context, p Purchase, pay payment.Signed, sold Sold) bool {
 	if mutant.SecretsReplayed {
 		return true
 	}

@@ -61,7 +61,7 @@ func (t Terms) Requirements(amount money.USDC, extra map[string]any) x402.Requir
 // Verify reports whether the payment would move exactly the amount to us now. A *Rejection says why
 // not; any other error means that the chain did not answer. Whatever needs no chain comes first, so
 // that a wrong payment costs no call.
-func (t Terms) Verify(ctx context.Context, chain Chain, p x402.Payment, amount money.USDC, now time.Time) error {
+func (t Terms) Verify(ctx context.Context, chain Chain, p Signed, amount money.USDC, now time.Time) error {
 	if err := t.Check(p, amount, now); err != nil {
 		return err
 	}
@@ -71,23 +71,16 @@ func (t Terms) Verify(ctx context.Context, chain Chain, p x402.Payment, amount m
 	return nil
 }
 
-// Check is the part of Verify that needs no chain, cheapest first: what the payer accepted, what it
-// authorized, and last its signature. The error is a *Rejection.
-func (t Terms) Check(p x402.Payment, amount money.USDC, now time.Time) error {
+// Check is the part of Verify that needs no chain: what the payer accepted, what it authorized, and for how
+// long. The error is a *Rejection.
+func (t Terms) Check(p Signed, amount money.USDC, now time.Time) error {
 	if err := t.checkAccepted(p.Accepted, amount); err != nil {
 		return err
 	}
 	if err := t.checkAuthorization(p.Authorization, amount); err != nil {
 		return err
 	}
-	if err := t.checkWindow(p.Authorization, now); err != nil {
-		return err
-	}
-	if t.Domain.Verify(p.Authorization, p.Signature) != nil {
-		return reject(x402.ReasonSignature, "the signature is not authorization.from's over the EIP-712 domain %s, version %s, chain %d, contract %s",
-			t.Domain.Name, t.Domain.Version, t.Domain.ChainID, t.Domain.Contract)
-	}
-	return nil
+	return t.checkWindow(p.Authorization, now)
 }
 
 // checkAccepted compares the echoed offer with ours. It is unsigned: this only tells a payer apart
@@ -117,8 +110,6 @@ func (t Terms) checkAuthorization(a x402.Authorization, amount money.USDC) error
 		return reject(x402.ReasonRecipient, "authorization.to must be %s", t.PayTo)
 	case a.From == t.PayTo:
 		return reject(x402.ReasonRecipient, "authorization.from is the payee itself")
-	case reserved(a.From):
-		return reject(x402.ReasonSignature, "authorization.from is not an account that can sign")
 	case amount <= 0 || a.Value != amount && !(mutant.AmountAtLeast && a.Value > amount):
 		return reject(x402.ReasonValue, "authorization.value must be exactly %s", amount)
 	}

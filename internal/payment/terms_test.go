@@ -61,6 +61,16 @@ func goodPayment(t *testing.T, domain x402.Domain, change func(*x402.Payment)) x
 	return p
 }
 
+// verify is what a payment goes through before it is claimed.
+func verify(t *testing.T, chain payment.Chain, p x402.Payment, amount money.USDC) error {
+	t.Helper()
+	signed, err := terms.Authentic(p)
+	if err != nil {
+		return err
+	}
+	return terms.Verify(t.Context(), chain, signed, amount, now)
+}
+
 func TestRequirementsNameTheToken(t *testing.T) {
 	r := terms.Requirements(price, map[string]any{"quoteId": "q_1", "version": "9"})
 	if r.Amount != "25000000" || r.MaxTimeoutSeconds != 120 || r.Extra["name"] != "USD Coin" || r.Extra["version"] != "2" || r.Extra["quoteId"] != "q_1" {
@@ -122,7 +132,7 @@ func TestVerifyTakesExactlyOurTerms(t *testing.T) {
 
 		{"accepted for another payee", accepted(func(r *x402.Requirements) { r.PayTo = usdc.String() }), x402.ReasonRecipient},
 		{"signed for a payee one nibble off", signed(func(a *x402.Authorization) { a.To[19] ^= 1 }), x402.ReasonRecipient},
-		{"the payee pays itself", signed(func(a *x402.Authorization) { a.From = payee }), x402.ReasonRecipient},
+		{"the payee pays itself", signed(func(a *x402.Authorization) { a.From = payee }), x402.ReasonSignature},
 		{"payer zero", signed(func(a *x402.Authorization) { a.From = x402.Address{} }), x402.ReasonSignature},
 		{"payer a precompile", signed(func(a *x402.Authorization) { a.From = x402.Address{19: 1} }), x402.ReasonSignature},
 		{"payer P256VERIFY", signed(func(a *x402.Authorization) { a.From = x402.Address{18: 1} }), x402.ReasonSignature},
@@ -142,7 +152,7 @@ func TestVerifyTakesExactlyOurTerms(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			chain := fundedChain(t)
-			err := terms.Verify(t.Context(), chain, goodPayment(t, terms.Domain, tt.change), price, now)
+			err := verify(t, chain, goodPayment(t, terms.Domain, tt.change), price)
 			if got := reasonOf(t, err); got != tt.reason {
 				t.Errorf("reason %q (%v), want %q", got, err, tt.reason)
 			}
@@ -171,7 +181,7 @@ func TestVerifyTakesNoSignatureOverAnotherDomain(t *testing.T) {
 		p := goodPayment(t, domain, nil)
 		// What the payer echoes of the domain is not believed.
 		p.Accepted.Extra = map[string]any{"name": domain.Name, "version": domain.Version}
-		err := terms.Verify(t.Context(), fundedChain(t), p, price, now)
+		err := verify(t, fundedChain(t), p, price)
 		if got := reasonOf(t, err); got != x402.ReasonSignature {
 			t.Errorf("%s: reason %q (%v)", name, got, err)
 		}
@@ -180,7 +190,7 @@ func TestVerifyTakesNoSignatureOverAnotherDomain(t *testing.T) {
 
 func TestVerifyHoldsAPayeesAmountOfNothingForAMistake(t *testing.T) {
 	p := goodPayment(t, terms.Domain, func(p *x402.Payment) { p.Accepted.Amount, p.Authorization.Value = "0", 0 })
-	if got := reasonOf(t, terms.Verify(t.Context(), fundedChain(t), p, 0, now)); got != x402.ReasonValue {
+	if got := reasonOf(t, verify(t, fundedChain(t), p, 0)); got != x402.ReasonValue {
 		t.Errorf("reason %q", got)
 	}
 }
@@ -188,17 +198,17 @@ func TestVerifyHoldsAPayeesAmountOfNothingForAMistake(t *testing.T) {
 func TestVerifyAsksTheChainLast(t *testing.T) {
 	p := goodPayment(t, terms.Domain, nil)
 	poor := paymenttest.NewChain(terms.Domain, func() time.Time { return now })
-	if got := reasonOf(t, terms.Verify(t.Context(), poor, p, price, now)); got != x402.ReasonBalance {
+	if got := reasonOf(t, verify(t, poor, p, price)); got != x402.ReasonBalance {
 		t.Errorf("poor payer: reason %q", got)
 	}
 	used := fundedChain(t)
 	used.Cancel(p.Authorization.From, p.Authorization.Nonce)
-	if got := reasonOf(t, terms.Verify(t.Context(), used, p, price, now)); got != x402.ReasonNonceUsed {
+	if got := reasonOf(t, verify(t, used, p, price)); got != x402.ReasonNonceUsed {
 		t.Errorf("cancelled nonce: reason %q", got)
 	}
 	down := fundedChain(t)
 	down.Down(true)
-	err := terms.Verify(t.Context(), down, p, price, now)
+	err := verify(t, down, p, price)
 	if _, rejected := errors.AsType[*payment.Rejection](err); rejected || !errors.Is(err, paymenttest.ErrDown) {
 		t.Errorf("silent chain: %v, want its error and no rejection", err)
 	}
