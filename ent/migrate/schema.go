@@ -443,13 +443,6 @@ var (
 		Name:       "ledger_postings",
 		Columns:    LedgerPostingsColumns,
 		PrimaryKey: []*schema.Column{LedgerPostingsColumns[0]},
-		Indexes: []*schema.Index{
-			{
-				Name:    "ledgerposting_order_id",
-				Unique:  false,
-				Columns: []*schema.Column{LedgerPostingsColumns[1]},
-			},
-		},
 	}
 	// MutexesColumns holds the columns for the "mutexes" table.
 	MutexesColumns = []*schema.Column{
@@ -464,7 +457,7 @@ var (
 	// OrdersColumns holds the columns for the "orders" table.
 	OrdersColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
-		{Name: "operation_id", Type: field.TypeUUID, Unique: true},
+		{Name: "operation_id", Type: field.TypeUUID},
 		{Name: "kind", Type: field.TypeEnum, Enums: []string{"card_issue", "card_topup", "esim"}},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"payment_required", "settling", "settled", "provisioning", "fulfilled", "expired", "refund_pending", "refunded", "operator_review"}},
 		{Name: "owner", Type: field.TypeString},

@@ -29,5 +29,5 @@ func oneOf(column string, values []string) string {
 
 // operation names the asynchronous work behind an order to the outside.
 func operation() ent.Field {
-	return field.UUID("operation_id", uuid.UUID{}).Unique().Immutable()
+	return field.UUID("operation_id", uuid.UUID{}).Immutable()
 }

@@ -25,11 +25,6 @@ func (LedgerPosting) Fields() []ent.Field {
 	}
 }
 
-// Indexes of a posting.
-func (LedgerPosting) Indexes() []ent.Index {
-	return []ent.Index{index.Fields("order_id")}
-}
-
 // Annotations of a posting.
 func (LedgerPosting) Annotations() []schema.Annotation {
 	return []schema.Annotation{
