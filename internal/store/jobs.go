@@ -22,8 +22,9 @@ const jobColumns = `id, kind, unique_key, payload, traceparent, status, attempt,
 	step, step_at, run_at, created_at, finished_at, last_error, coalesce(lease_owner, ''), lease_until`
 
 // Statuses are literals in these statements: as parameters they could keep a generic plan off the
-// partial indexes. Leases are compared by the clock, not by the statement's start: it may have waited
-// for the row's lock.
+// partial indexes. A claim is named without one: the table gives an owner to a processing job alone, and
+// with the status the planner may look for the claim among all leases. Leases are compared by the clock, not
+// by the statement's start: it may have waited for the row's lock.
 const (
 	jobValuesSQL = `
 		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
@@ -45,25 +46,22 @@ const (
 
 	beatJobSQL = `
 		UPDATE jobs SET lease_until = now() + $4::interval
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'
-			AND lease_until > clock_timestamp()`
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
 
 	markJobSQL = `
 		UPDATE jobs SET step = $4, step_at = clock_timestamp(), version = version + 1
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'
-			AND lease_until > clock_timestamp()`
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()`
 
 	finishJobSQL = `
 		UPDATE jobs SET status = $4, version = version + 1, forgiven = forgiven + $5, last_error = $6,
 			run_at = CASE WHEN $7 THEN now() + $8::interval ELSE run_at END,
 			finished_at = CASE WHEN $7 THEN NULL ELSE now() END,
 			lease_owner = NULL, lease_until = NULL
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'`
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3`
 
 	fenceJobSQL = `
 		SELECT 1 FROM jobs
-		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND status = 'processing'
-			AND lease_until > clock_timestamp()
+		WHERE id = $1 AND lease_owner = $2 AND attempt = $3 AND lease_until > clock_timestamp()
 		FOR UPDATE`
 
 	// A job past its attempts has had one claim more, in which its runner was to park it.
