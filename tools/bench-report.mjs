@@ -7,6 +7,8 @@ import { readFileSync, writeFileSync } from 'node:fs';
 const [file, doc] = process.argv.slice(2);
 const facts = {};
 const rounds = [];
+// What is measured before the first round is measured once.
+const once = {};
 for (const line of readFileSync(file, 'utf8').split('\n')) {
   const fact = line.match(/^(\w+): (.*)$/);
   if (fact?.[1] === 'round') rounds.push({});
@@ -16,7 +18,7 @@ for (const line of readFileSync(file, 'utf8').split('\n')) {
   const figures = {};
   const words = bench[3].trim().split(/\s+/);
   for (let i = 0; i + 1 < words.length; i += 2) figures[words[i + 1]] = Number(words[i]);
-  rounds.at(-1)[`${bench[1]} ${bench[2]}`] = figures;
+  (rounds.at(-1) ?? once)[`${bench[1]} ${bench[2]}`] = figures;
 }
 
 const median = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -26,6 +28,11 @@ const all = (name, unit) => rounds.map((round) => {
   if (value === undefined) throw new Error(`${file}: a round lacks ${unit} of ${name}`);
   return value;
 });
+const single = (name, unit) => {
+  const value = once[name]?.[unit];
+  if (value === undefined) throw new Error(`${file} lacks ${unit} of ${name}`);
+  return value;
+};
 const mid = (name, unit) => median(all(name, unit));
 const fixed = (value) => value.toFixed(value < 1 ? 2 : 1);
 const ratio = (over, under) => {
@@ -68,6 +75,10 @@ const tables = {
     ratio(all(`cgo Claim/${name}`, 'tx/s'), all('cgo Claim/pgbench', 'tx/s')), aim,
     count(mid(`cgo Claim/${name}`, 'p50-ms')), count(mid(`cgo Claim/${name}`, 'p99-ms')), mid(`cgo Claim/${name}`, 'transactions/op').toFixed(1), mid(`cgo Claim/${name}`, 'rows/op').toFixed(1),
   ])),
+  waiting: table(['buyers waiting', 'KB each', 'late, p50 ms', 'late, p99 ms', 'late, at most ms'], [200, 2000].map((crowd) => {
+    const of = (unit) => single(`cgo Waiting/${crowd}`, unit);
+    return [count(crowd), count(of('bytes/waiter') / 1024), ...['p50', 'p99', 'max'].map((at) => count(of(`late-${at}-ms`)))];
+  })),
   transcoder: table(['answer', 'REST µs', 'Connect JSON µs', 'by hand µs', 'REST : Connect', 'REST : by hand', 'allocations'], ['post', 'get'].map((verb) => {
     const of = (way) => `cgo Transcoder/${verb}-${way}`;
     return [

@@ -35,6 +35,8 @@ measure() {
   sed "s/^Benchmark/$program Benchmark/" "$out/one.txt" | grep -E 'Benchmark|^cpu:' | tee -a "$results"
 }
 
+# It waits for a minute and hardly swings: once is enough.
+measure cgo '^BenchmarkWaiting$' 1x
 for ((round = 1; round <= rounds; round++)); do
   echo "round: $round of $rounds" | tee -a "$results"
   measure cgo '^BenchmarkChallenge$' 2s

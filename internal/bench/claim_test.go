@@ -205,7 +205,7 @@ func purchases(b *testing.B, db string, c course) {
 	var fulfilled sync.WaitGroup
 	sells := shop(s, chain, counter{Store: s.Orders(), stay: c.stay, fulfilled: &fulfilled}, c)
 	paid := payments(b, chain)
-	stop := func() {}
+	stop := func() (released int64) { return 0 }
 	if c.stay {
 		stop = releaseHolds(b, db)
 	}
@@ -228,17 +228,18 @@ func purchases(b *testing.B, db string, c course) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[b.N/2].Microseconds())/1000, "p50-ms")
 	b.ReportMetric(float64(took[b.N*99/100].Microseconds())/1000, "p99-ms")
-	stop()
+	released := stop()
 	s.Close()
 	after := activityOf(b, db)
 	b.ReportMetric(float64(after.transactions-before.transactions)/float64(b.N), "transactions/op")
-	b.ReportMetric(float64(after.written-before.written)/float64(b.N), "rows/op")
+	b.ReportMetric(float64(after.written-before.written-released)/float64(b.N), "rows/op")
 }
 
-// releaseHolds gives back, until it is stopped, what orders hold that stay at settled. Delivered ones do so
-// themselves.
-func releaseHolds(b *testing.B, db string) (stop func()) {
+// releaseHolds gives back, until it is stopped, what orders hold that stay at settled, and says how many holds
+// that were. Delivered orders do so themselves.
+func releaseHolds(b *testing.B, db string) (stop func() int64) {
 	b.Helper()
+	var released int64
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -250,14 +251,16 @@ func releaseHolds(b *testing.B, db string) (stop func()) {
 				case <-tick.C:
 				case <-ctx.Done():
 				}
-				if _, err := conn.Exec(own, "UPDATE holds SET released_at = 'epoch' WHERE released_at IS NULL"); err != nil {
+				tag, err := conn.Exec(own, "UPDATE holds SET released_at = 'epoch' WHERE released_at IS NULL")
+				if err != nil {
 					return err
 				}
+				released += tag.RowsAffected()
 			}
 			return nil
 		})
 	})
-	return func() { cancel(); done.Wait() }
+	return func() int64 { cancel(); done.Wait(); return released }
 }
 
 var payee = x402.Address{0x70, 0x5a, 19: 1}
