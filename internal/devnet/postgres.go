@@ -202,7 +202,7 @@ func pgSettings(place pgPlace, throwaway bool) []string {
 		`unix_socket_directories="` + strings.ReplaceAll(place.socket, `"`, `""`) + `"`,
 		"unix_socket_permissions=0700",
 		"port=" + strconv.Itoa(place.port),
-		"max_connections=200",
+		"max_connections=600",
 		"logging_collector=off",
 		"log_destination=stderr",
 	}
