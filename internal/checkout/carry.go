@@ -44,7 +44,6 @@ func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
-	faultpoint.Reach("carry.leased")
 	o, err := c.Store.Find(ctx, a.Order)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
@@ -57,7 +56,6 @@ func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error)
 // that ends without that closes decided, and the buyer looks for himself.
 func (c *Checkout) begin(o order.Order, pay payment.Payment, decided chan<- Sold) job.Handler {
 	return func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
-		faultpoint.Reach("carry.leased")
 		defer close(decided)
 		return c.carry(ctx, l, o, &claimed{pay, decided})
 	}
@@ -71,6 +69,7 @@ type claimed struct {
 
 // carry goes from what is stored of an order to what each step has stored.
 func (c *Checkout) carry(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
+	faultpoint.Reach("carry.leased")
 	for {
 		next, wait, err := c.step(ctx, l, o, known)
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/invariants"
 )
@@ -85,6 +86,9 @@ func (w *world) survive(t *testing.T, c crash) {
 	if c.flow == refund || c.flow == topupRefund {
 		b.turnToRefusal()
 	}
+	if strings.HasSuffix(c.first, ".final") {
+		w.followsUp(t)
+	}
 	p := w.start(t, c.settler, fault(c.first, "kill"))
 	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" && !strings.HasPrefix(c.first, "open.") {
 		t.Fatalf("ask for the terms: %v", err)
@@ -116,6 +120,25 @@ func (w *world) survive(t *testing.T, c crash) {
 	p.stop(t)
 	note.Violations = len(w.judge(t))
 	note.Failed = t.Failed()
+}
+
+// followsUp waits until every payment and refund of earlier cases is final: what is left of them would meet a
+// fault at that point before the buyer of this case does.
+func (w *world) followsUp(t *testing.T) {
+	t.Helper()
+	p := w.start(t, relayer, "")
+	for end := time.Now().Add(recovery); ; time.Sleep(100 * time.Millisecond) {
+		var open int
+		w.query(t, "SELECT count(*) FROM jobs WHERE kind = ANY($1) AND status IN ('queued', 'processing')",
+			[]any{[]string{string(checkout.Confirming), string(checkout.RefundConfirming)}}, &open)
+		switch {
+		case open == 0:
+			p.stop(t)
+			return
+		case time.Now().After(end):
+			t.Fatalf("%d payments of earlier cases are not final within %s", open, recovery)
+		}
+	}
 }
 
 // ownsACard lets the buyer buy a card in peace; what it buys after that is a top-up.
