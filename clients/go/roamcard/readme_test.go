@@ -21,19 +21,8 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		sources += string(source)
-		// With the address of this run's service in place of the one that people use.
-		w, home := s.wallet(), t.TempDir()
-		edited, binary := filepath.Join(home, "main.go"), filepath.Join(home, name)
-		if err := os.WriteFile(edited, []byte(strings.ReplaceAll(string(source), "http://127.0.0.1:8402", s.BaseURL)), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if out, err := exec.Command("go", "build", "-o", binary, edited).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", name, err, out)
-		}
-		cmd := exec.Command(binary)
-		cmd.Dir, cmd.Env = home, append(os.Environ(), "WALLET_KEY="+w.key)
-		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), last) {
-			t.Errorf("%s: %v\n%s", name, err, out)
+		if out := s.runs(t, string(source)); !strings.Contains(out, last) {
+			t.Errorf("%s: %s", name, out)
 		}
 	}
 	readme, err := os.ReadFile("../README.md")
@@ -49,4 +38,63 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 			t.Errorf("no example has what the README shows:\n%s", snippet[1])
 		}
 	}
+}
+
+// TestTheServicesREADMEIsRight runs what the service's own README shows of this package. It leaves the checks of errors
+// to the reader; here the last one is checked, and an earlier one would leave nil behind.
+func TestTheServicesREADMEIsRight(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	snippet := regexp.MustCompile("(?s)```go\n(.*?)```").FindStringSubmatch(string(readme))
+	if snippet == nil {
+		t.Fatal("it shows nothing")
+	}
+	program := `package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+func main() {
+	ctx := context.Background()
+` + snippet[1] + `
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("card", card)
+}
+`
+	if out := s.runs(t, program); !strings.HasPrefix(out, "card ") {
+		t.Error(out)
+	}
+}
+
+// runs builds and runs a program with a wallet and a folder of its own, against this run's service in place of the one
+// that people use, and gives what it prints.
+func (s *stage) runs(t *testing.T, program string) string {
+	t.Helper()
+	w, home := s.wallet(), t.TempDir()
+	source, binary := filepath.Join(home, "main.go"), filepath.Join(home, "program")
+	if err := os.WriteFile(source, []byte(strings.ReplaceAll(program, "http://127.0.0.1:8402", s.BaseURL)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(binary)
+	cmd.Dir, cmd.Env = home, append(os.Environ(), "WALLET_KEY="+w.key)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return string(out)
 }

@@ -11,3 +11,4 @@ import "./scenarios.test.mjs";
 import "./surface.test.mjs";
 import "./browser.test.mjs";
 import "./esim-client.test.mjs";
+import "./service-readme.test.mjs";

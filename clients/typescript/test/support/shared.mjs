@@ -54,8 +54,8 @@ export function buyer() {
 }
 
 /** A test that shows what the server logged meanwhile when it fails. */
-export function scenario(name, run) {
-  test(name, { timeout: 120_000 }, (t) => explained(name, () => run(t)));
+export function scenario(name, run, options = {}) {
+  test(name, { timeout: 120_000, ...options }, (t) => explained(name, () => run(t)));
 }
 
 /** Runs an action, and shows what the server logged meanwhile when it fails. */
