@@ -32,6 +32,7 @@ authorization_not_unique store    OneAuthorization
 job_forgotten           store     PlacedWithItsJob
 order_unfenced          store     LostItsJob
 holds_unlimited         store     WhatIsScarce
+lanes_overlap           store     LanesNeitherOversell
 holds_released_early    store     AHoldLasts
 paid_too_late           store     WhoseTimeIsOver
 resend_unknown          card      .

@@ -70,6 +70,8 @@ const (
 	PaidTooLate = planted == "paid_too_late"
 	// HoldsUnlimited promises the same float to everyone.
 	HoldsUnlimited = planted == "holds_unlimited"
+	// LanesOverlap leaves no room for what those in other lanes are taking of the same float.
+	LanesOverlap = planted == "lanes_overlap"
 	// HoldsReleasedEarly gives a paid order's float away before the order is delivered.
 	HoldsReleasedEarly = planted == "holds_released_early"
 )

@@ -44,6 +44,9 @@ func takeHolds(tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time, alone
 		if inLane(h, alone) {
 			limit, short = limit-(lanes-1)*h.Most, errCrowded
 		}
+		if mutant.LanesOverlap {
+			limit = h.Limit
+		}
 		if mutant.HoldsUnlimited {
 			limit = math.MaxInt64
 		}

@@ -17,9 +17,12 @@ import (
 func TestLanesNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
 	s := storetest.New(t)
 	const most = 10
-	for round := range 6 {
-		resource, limit := fmt.Sprint("float/", round), int64(60+rand.IntN(150))
-		units := make([]int64, 40)
+	for round := range 26 {
+		// Far from the edge at first, or at it from the beginning.
+		resource, limit, units := fmt.Sprint("float/", round), int64(60+rand.IntN(150)), make([]int64, 40)
+		if round%6 > 0 {
+			limit, units = int64(most+rand.IntN(most)), make([]int64, 8)
+		}
 		errs := make([]error, len(units))
 		var group sync.WaitGroup
 		for i := range units {

@@ -1,0 +1,5 @@
+//go:build mutant_lanes_overlap
+
+package mutant
+
+const planted = "lanes_overlap"
