@@ -207,23 +207,28 @@ func (l *logEntry) takes(a x402.Authorization) bool {
 	return (kind == x402.TopicUsed || kind == x402.TopicCanceled) && l.topic(1) == a.From.Word() && l.topic(2) == a.Nonce
 }
 
-// findUse finds the event that took the nonce, or nil when the nodes show none.
+// findUse finds the event that took the nonce, or nil when the nodes show none. While a node is silent, what the
+// others do not show in one range may be in the next; only where it is in none, the silence is in doubt.
 func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, since time.Time) (*logEntry, error) {
 	start, err := c.blockBefore(ctx, head, since)
 	if err != nil {
 		return nil, err
 	}
+	var doubt error
 	topics := []any{[]string{x402.TopicUsed.String(), x402.TopicCanceled.String()}, a.From.Word().String(), a.Nonce.String()}
 	for from := start; from <= head.Number; from += c.config.LogRange {
 		to := min(from+c.config.LogRange-1, head.Number)
 		found, err := c.log(ctx, func(l logEntry) bool { return l.takes(a) }, map[string]any{
 			"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics,
 		})
-		if err != nil || found != nil {
+		switch {
+		case errors.Is(err, errIncomplete):
+			doubt = err
+		case err != nil || found != nil:
 			return found, err
 		}
 	}
-	return nil, nil
+	return nil, doubt
 }
 
 // transferAfter is the payer's transfer logged directly after AuthorizationUsed in the same

@@ -30,6 +30,9 @@ type Endpoint struct {
 // errNotFound says that every node answered null: no such block or receipt that they know of.
 var errNotFound = errors.New("not found by any endpoint")
 
+// errIncomplete says that the nodes that answer know of no such thing, and that others, which do not, may.
+var errIncomplete = errors.New("not found by the endpoints that answer")
+
 // pool asks several nodes, in order of preference, until one gives an answer. A node that errs, is
 // slow, or does not know a block yet is passed over; a node that keeps failing is not asked for a while.
 type pool struct {
@@ -111,7 +114,7 @@ func into(result any) taking {
 }
 
 // call asks until one node answers with something. An error that is the chain's own answer, such as
-// a revert, comes back at once; errNotFound says that all of them answered null.
+// a revert, comes back at once; errNotFound says that all of them answered null, errIncomplete that some did.
 func (p *pool) call(ctx context.Context, result any, method string, args ...any) error {
 	return p.callUntil(ctx, into(result), method, args...)
 }
@@ -141,10 +144,14 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 			}
 		}
 	}
-	if missing == asked {
+	switch missing {
+	case asked:
 		return errNotFound
+	case 0:
+		return failures
+	default:
+		return fmt.Errorf("%w: %w", errIncomplete, failures)
 	}
-	return failures
 }
 
 // alone is the pool with one of its nodes only.

@@ -106,7 +106,7 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 // resume looks after an open attempt. It is live unless a block shows that it moved nothing.
 func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err error) {
 	receipt, included, err := r.inclusion(ctx, a)
-	if err != nil {
+	if err != nil && !errors.Is(err, errIncomplete) { // what a silent node may know makes the same bytes no worse
 		return false, fmt.Errorf("resume attempt: %w", err)
 	}
 	if !included && !mutant.InFlightIsFailed {
