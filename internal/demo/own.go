@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
@@ -95,7 +94,7 @@ func (t teller) Present(_ context.Context, c roamcard.Credentials) (roamcard.Pre
 	s.summary.Card = masked(c.Number)
 	s.say("The owner signed for this card and this key; the answer opens here and nowhere else.")
 	if s.ShowCard && !s.JSON {
-		s.say("%s  valid to %02d/%d  code %s (a sandbox card: it buys nothing)", grouped(c.Number), c.ExpiryMonth, c.ExpiryYear, c.SecurityCode)
+		s.say("%s  valid to %02d/%d  code %s (a sandbox card: it buys nothing)", roamcard.Grouped(c.Number), c.ExpiryMonth, c.ExpiryYear, c.SecurityCode)
 	} else {
 		s.say("%s  valid to %02d/%d", s.summary.Card, c.ExpiryMonth, c.ExpiryYear)
 	}
@@ -126,17 +125,5 @@ func masked(number string) string {
 	for i := 6; i < len(hidden)-4; i++ {
 		hidden[i] = '•'
 	}
-	return grouped(string(hidden))
-}
-
-// grouped writes a number in fours.
-func grouped(number string) string {
-	var b strings.Builder
-	for i, r := range []rune(number) {
-		if i > 0 && i%4 == 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
+	return roamcard.Grouped(string(hidden))
 }

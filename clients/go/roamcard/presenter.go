@@ -36,7 +36,7 @@ func (p BrowserPresenter) Present(ctx context.Context, c Credentials) (Presented
 	return p.present(ctx, cardPage, struct {
 		Number, Code string
 		Month, Year  int
-	}{grouped(c.Number), c.SecurityCode, c.ExpiryMonth, c.ExpiryYear})
+	}{Grouped(c.Number), c.SecurityCode, c.ExpiryMonth, c.ExpiryYear})
 }
 
 // PresentESIM implements ESIMPresenter.
@@ -149,8 +149,8 @@ dt{color:#666;font-size:.8em}dd{margin:0 0 1em;font:1.4em ui-monospace,monospace
 `))
 }
 
-// grouped writes a number in fours.
-func grouped(number string) string {
+// Grouped writes a card's number in fours, as cards show it.
+func Grouped(number string) string {
 	var b strings.Builder
 	for i, r := range []rune(number) {
 		if i > 0 && i%4 == 0 {

@@ -23,7 +23,7 @@ var ErrNoTerminal = errors.New("there is no terminal to show the card on")
 
 // Present implements Presenter.
 func (p TerminalPresenter) Present(ctx context.Context, c Credentials) (Presented, error) {
-	return p.present(ctx, grouped(c.Number), fmt.Sprintf("valid to %02d/%d   code %s", c.ExpiryMonth, c.ExpiryYear, c.SecurityCode))
+	return p.present(ctx, Grouped(c.Number), fmt.Sprintf("valid to %02d/%d   code %s", c.ExpiryMonth, c.ExpiryYear, c.SecurityCode))
 }
 
 // PresentESIM implements ESIMPresenter.
