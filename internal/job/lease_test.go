@@ -172,14 +172,15 @@ func TestSubmitSendsNothingWhenLateOrLost(t *testing.T) {
 
 func TestAdoptedJobOutlivesItsRequest(t *testing.T) {
 	story(t, func(k kitchen) {
-		r := k.runner(job.Config{AdoptOnly: true, Slots: 1}, func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+		handler := func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 			<-time.After(time.Minute)
 			return job.Done(), ctx.Err()
-		})
+		}
+		r := k.runner(job.Config{AdoptOnly: true, Slots: 1}, handler)
 		stop := k.start(r)
 		for i := range 5 {
 			n := r.Own(job.New{UniqueKey: fmt.Sprint(i)})
-			r.Adopt(k.enqueue(n), nil)
+			r.Adopt(k.enqueue(n), handler)
 		}
 		k.enqueue(job.New{UniqueKey: "queued"})
 		settle(2 * time.Minute)
@@ -197,14 +198,15 @@ func TestAdoptedJobOutlivesItsRequest(t *testing.T) {
 
 func TestAdoptNeedsTheLease(t *testing.T) {
 	story(t, func(k kitchen) {
-		r := k.runner(job.Config{AdoptOnly: true}, func(context.Context, *job.Lease) (job.Outcome, error) {
+		handler := func(context.Context, *job.Lease) (job.Outcome, error) {
 			t.Error("ran without a lease")
 			return job.Done(), nil
-		})
+		}
+		r := k.runner(job.Config{AdoptOnly: true}, handler)
 		stop := k.start(r)
 		row := k.enqueue(r.Own(job.New{}))
 		settle(time.Hour)
-		r.Adopt(row, nil)
+		r.Adopt(row, handler)
 		settle(time.Second)
 		stop()
 	})
@@ -243,7 +245,7 @@ func TestStopLetsHandlersEndThenHandsBack(t *testing.T) {
 		if short.Status != job.Succeeded || long.Status != job.Queued || long.Used() != 0 {
 			t.Errorf("short %s, long %+v", short.Status, long)
 		}
-		r.Adopt(k.enqueue(r.Own(job.New{UniqueKey: "late"})), nil)
+		r.Adopt(k.enqueue(r.Own(job.New{UniqueKey: "late"})), handler)
 		if late := k.row("late"); late.Status != job.Queued {
 			t.Errorf("adopted after the stop: %s", late.Status)
 		}

@@ -123,13 +123,10 @@ func (r *Runner) Own(n New) New {
 }
 
 // Adopt runs a job that was inserted leased to this runner, under the runner's context and outside of
-// its slots. It returns at once. h, unless it is nil, does this attempt in the place of the kind's handler:
-// it may know what that would have to look up. If the lease is lost already, or was never committed, nothing
+// its slots. It returns at once. h does this attempt in the place of the kind's handler: it may know what that
+// would have to look up. If the lease is lost already, or was never committed, nothing
 // runs; a runner that is stopping hands the job back instead.
 func (r *Runner) Adopt(row Row, h Handler) {
-	if h == nil {
-		h = r.handlers[row.Kind]
-	}
 	if r.begin(false) {
 		go r.runAdopted(row, h)
 		return
