@@ -166,25 +166,17 @@ func TestConfigShowsSourcesAndNoSecrets(t *testing.T) {
 func TestATerminalBuyersStory(t *testing.T) {
 	home(t)
 	ready := filepath.Join(t.TempDir(), "ready.json")
-	ctx, stop := context.WithCancel(context.Background())
-	up, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- app.Dev(ctx, app.DevConfig{
-			Addr: "127.0.0.1:0", ReadyFile: ready, Log: app.DevLogger(io.Discard, ""), Out: io.Discard, OnReady: func(app.Ready) { close(up) },
-		})
-	}()
+	_, stop, err := app.StartDev(context.Background(), app.DevConfig{
+		Addr: "127.0.0.1:0", ReadyFile: ready, Log: app.DevLogger(io.Discard, ""), Out: io.Discard,
+	})
+	if err != nil {
+		t.Fatalf("start the development server: %v", err)
+	}
 	defer func() {
-		stop()
-		if err := <-ended; err != nil {
+		if err := stop(); err != nil {
 			t.Errorf("the development server: %v", err)
 		}
 	}()
-	select {
-	case <-up:
-	case err := <-ended:
-		ended <- nil
-		t.Fatalf("start the development server: %v", err)
-	}
 	t.Setenv("ROAMCARD_READY_FILE", ready)
 	steps := []struct {
 		args   string

@@ -28,27 +28,16 @@ func Demo(ctx context.Context, c DemoConfig) error {
 		}
 		return c.buy(ctx, r)
 	}
-	// The server of the demo's own ends with the demo, and takes its data with it.
-	serverCtx, stop := context.WithCancel(ctx)
-	defer stop()
 	if !c.JSON {
 		fmt.Fprintln(c.Err, "Starting a development server: PostgreSQL, a local chain, the sandbox issuer, the service …")
 	}
-	ready, ended := make(chan Ready, 1), make(chan error, 1)
-	go func() {
-		ended <- Dev(serverCtx, DevConfig{
-			Addr: "127.0.0.1:0", Log: DevLogger(c.Err, os.Getenv("ROAMCARD_LOG__LEVEL")),
-			OnReady: func(r Ready) { ready <- r },
-		})
-	}()
-	select {
-	case err := <-ended:
+	// It ends with the demo, and takes its data with it.
+	r, stop, err := StartDev(ctx, DevConfig{Addr: "127.0.0.1:0", Log: DevLogger(c.Err, os.Getenv("ROAMCARD_LOG__LEVEL"))})
+	if err != nil {
 		return err
-	case r := <-ready:
-		err := c.buy(ctx, r)
-		stop()
-		return errors.Join(err, <-ended)
 	}
+	err = c.buy(ctx, r)
+	return errors.Join(err, stop())
 }
 
 func (c DemoConfig) buy(ctx context.Context, r Ready) error {

@@ -136,6 +136,21 @@ func Dev(ctx context.Context, c DevConfig) (err error) {
 	})
 }
 
+// StartDev runs Dev beside the caller and returns once it is ready. stop ends it, and gives what it ended with.
+func StartDev(ctx context.Context, c DevConfig) (ready Ready, stop func() error, err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	up, ended := make(chan Ready, 1), make(chan error, 1)
+	c.OnReady = func(r Ready) { up <- r }
+	go func() { ended <- Dev(ctx, c) }()
+	select {
+	case ready = <-up:
+		return ready, func() error { cancel(); return <-ended }, nil
+	case err = <-ended:
+		cancel()
+		return Ready{}, nil, cmp.Or(err, context.Canceled) // before it was ready it ends well only when told to
+	}
+}
+
 // start brings up the children that do not run elsewhere, and the configuration that uses them.
 func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, error) {
 	cfg := devDefaults()

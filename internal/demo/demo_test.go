@@ -21,27 +21,16 @@ import (
 // serve runs a development server for the test.
 func serve(t *testing.T) app.Ready {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	ready, ended := make(chan app.Ready, 1), make(chan error, 1)
-	go func() {
-		ended <- app.Dev(ctx, app.DevConfig{
-			Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard, OnReady: func(r app.Ready) { ready <- r },
-		})
-	}()
-	select {
-	case r := <-ready:
-		t.Cleanup(func() {
-			stop()
-			if err := <-ended; err != nil {
-				t.Errorf("the development server: %v", err)
-			}
-		})
-		return r
-	case err := <-ended:
-		stop()
+	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	if err != nil {
 		t.Fatalf("start the development server: %v", err)
 	}
-	return app.Ready{}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("the development server: %v", err)
+		}
+	})
+	return r
 }
 
 func buyerAt(r app.Ready, wallets ...app.ReadyWallet) (demo.Config, *bytes.Buffer) {

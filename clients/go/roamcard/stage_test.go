@@ -58,20 +58,11 @@ func start() (app.Ready, func() error, error) {
 		r, err := app.ReadReady(path)
 		return r, nil, err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	ready, ended := make(chan app.Ready, 1), make(chan error, 1)
-	go func() {
-		ended <- app.Dev(ctx, app.DevConfig{
-			Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard, OnReady: func(r app.Ready) { ready <- r },
-		})
-	}()
-	select {
-	case r := <-ready:
-		return r, func() error { stop(); return <-ended }, nil
-	case err := <-ended:
-		stop()
-		return app.Ready{}, nil, fmt.Errorf("start the development server: %w", err)
+	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	if err != nil {
+		return r, nil, fmt.Errorf("start the development server: %w", err)
 	}
+	return r, stop, nil
 }
 
 // stage is a running service behind a fault proxy of a test's own, and the wallets that the test made.
