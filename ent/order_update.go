@@ -194,6 +194,9 @@ func (_u *OrderUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.AddedDelivery(); ok {
 		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
 	}
+	if _u.mutation.ReferenceCleared() {
+		_spec.ClearField(order.FieldReference, field.TypeUUID)
+	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)
 	}
@@ -419,6 +422,9 @@ func (_u *OrderUpdateOne) sqlSave(ctx context.Context) (_node *Order, err error)
 	}
 	if value, ok := _u.mutation.AddedDelivery(); ok {
 		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
+	}
+	if _u.mutation.ReferenceCleared() {
+		_spec.ClearField(order.FieldReference, field.TypeUUID)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)

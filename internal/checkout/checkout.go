@@ -74,6 +74,7 @@ type Store interface {
 	// Move takes a step of an order. When it ends the order, its holds are given back.
 	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
 	RefundStore
+	ArrivedStore
 	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
 }

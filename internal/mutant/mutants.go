@@ -36,6 +36,10 @@ const (
 	ExpiryAtHead = planted == "expiry_at_head"
 	// OneNodeBuries gives a payment up on the word of one node.
 	OneNodeBuries = planted == "one_node_buries"
+	// ArrivedSubmitted sends for money that arrived without us, for which nobody gave us a signature.
+	ArrivedSubmitted = planted == "arrived_submitted"
+	// ArrivedUnlocked lets an order claim money that an operator sends back at the same moment.
+	ArrivedUnlocked = planted == "arrived_unlocked"
 	// SentBeforeStored sends a transaction that no crash would leave a trace of.
 	SentBeforeStored = planted == "sent_before_stored"
 	// InFlightIsFailed makes a second transaction while the first can still be included.
