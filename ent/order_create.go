@@ -495,6 +495,18 @@ func (u *OrderUpsert) AddDelivery(v int) *OrderUpsert {
 	return u
 }
 
+// SetReturned sets the "returned" field.
+func (u *OrderUpsert) SetReturned(v string) *OrderUpsert {
+	u.Set(order.FieldReturned, v)
+	return u
+}
+
+// UpdateReturned sets the "returned" field to the value that was provided on create.
+func (u *OrderUpsert) UpdateReturned() *OrderUpsert {
+	u.SetExcluded(order.FieldReturned)
+	return u
+}
+
 // SetUpdatedAt sets the "updated_at" field.
 func (u *OrderUpsert) SetUpdatedAt(v time.Time) *OrderUpsert {
 	u.Set(order.FieldUpdatedAt, v)
@@ -571,9 +583,6 @@ func (u *OrderUpsertOne) UpdateNewValues() *OrderUpsertOne {
 		}
 		if _, exists := u.create.mutation.Reference(); exists {
 			s.SetIgnore(order.FieldReference)
-		}
-		if _, exists := u.create.mutation.Returned(); exists {
-			s.SetIgnore(order.FieldReturned)
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(order.FieldCreatedAt)
@@ -662,6 +671,20 @@ func (u *OrderUpsertOne) AddDelivery(v int) *OrderUpsertOne {
 func (u *OrderUpsertOne) UpdateDelivery() *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
 		s.UpdateDelivery()
+	})
+}
+
+// SetReturned sets the "returned" field.
+func (u *OrderUpsertOne) SetReturned(v string) *OrderUpsertOne {
+	return u.Update(func(s *OrderUpsert) {
+		s.SetReturned(v)
+	})
+}
+
+// UpdateReturned sets the "returned" field to the value that was provided on create.
+func (u *OrderUpsertOne) UpdateReturned() *OrderUpsertOne {
+	return u.Update(func(s *OrderUpsert) {
+		s.UpdateReturned()
 	})
 }
 
@@ -913,9 +936,6 @@ func (u *OrderUpsertBulk) UpdateNewValues() *OrderUpsertBulk {
 			if _, exists := b.mutation.Reference(); exists {
 				s.SetIgnore(order.FieldReference)
 			}
-			if _, exists := b.mutation.Returned(); exists {
-				s.SetIgnore(order.FieldReturned)
-			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(order.FieldCreatedAt)
 			}
@@ -1004,6 +1024,20 @@ func (u *OrderUpsertBulk) AddDelivery(v int) *OrderUpsertBulk {
 func (u *OrderUpsertBulk) UpdateDelivery() *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
 		s.UpdateDelivery()
+	})
+}
+
+// SetReturned sets the "returned" field.
+func (u *OrderUpsertBulk) SetReturned(v string) *OrderUpsertBulk {
+	return u.Update(func(s *OrderUpsert) {
+		s.SetReturned(v)
+	})
+}
+
+// UpdateReturned sets the "returned" field to the value that was provided on create.
+func (u *OrderUpsertBulk) UpdateReturned() *OrderUpsertBulk {
+	return u.Update(func(s *OrderUpsert) {
+		s.UpdateReturned()
 	})
 }
 

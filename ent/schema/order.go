@@ -44,7 +44,7 @@ func (Order) Fields() []ent.Field {
 		// What providers know the order by: derived from kind, owner and key. Unset for orders older than that.
 		field.UUID("reference", uuid.UUID{}).Optional().Nillable().Immutable(),
 		// Why the order was claimed only to bring its payment back; empty for all others.
-		field.Text("returned").Default("").Immutable(),
+		field.Text("returned").Default(""),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 		field.Time("expires_at").Optional().Nillable(),

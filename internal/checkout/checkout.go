@@ -161,8 +161,16 @@ type Config struct {
 	Metrics *telemetry.Metrics
 	// Limits counts new purchases of a payer; nil does not limit.
 	Limits *limit.Limiter
+	// Session reports whether a session of a wallet came with the call that ctx belongs to. Nil knows none.
+	Session func(ctx context.Context, wallet x402.Address) bool
+	// Unexplained reports whether a provider has made something that our books cannot explain. Nil never finds anything.
+	Unexplained func(ctx context.Context) (bool, error)
+	// BlockTime is when a block was made. Nil takes money that was read for the books for a day old.
+	BlockTime func(ctx context.Context, number uint64) (time.Time, error)
 	// Wait bounds how long Buy waits for a settlement. 20 s.
 	Wait time.Duration
+	// Look bounds how long Buy looks for what became of a payment that was refused. Zero is 4 s.
+	Look time.Duration
 	// PayableFor is how long an order that was opened can be paid. Zero is half an hour.
 	PayableFor time.Duration
 }

@@ -18,6 +18,12 @@ const (
 	DeliverFirst = planted == "deliver_first"
 	// OrderOfAnyone shows an order to every wallet that knows its id.
 	OrderOfAnyone = planted == "order_of_anyone"
+	// RefusalUnjudged tells a payer to pay again without asking the chain where the first payment's money is.
+	RefusalUnjudged = planted == "refusal_unjudged"
+	// PublicProves takes a spent authorization, which anyone can read, for its payer.
+	PublicProves = planted == "public_proves"
+	// GoodsUnasked lets money that arrived buy what the provider may have delivered for it already.
+	GoodsUnasked = planted == "goods_unasked"
 	// AnyonePays lets a wallet pay an order that another one opened.
 	AnyonePays = planted == "anyone_pays"
 )

@@ -61,10 +61,13 @@ const lookback = 5 * time.Minute
 // Since is when the chain is searched from for what became of the payment.
 func (p Payment) Since() time.Time {
 	if p.ArrivedAt != nil && p.ArrivedAt.Before(p.CreatedAt) {
-		return p.ArrivedAt.Add(-lookback)
+		return LookedForSince(*p.ArrivedAt)
 	}
-	return p.CreatedAt.Add(-lookback)
+	return LookedForSince(p.CreatedAt)
 }
+
+// LookedForSince is when the chain is searched from for a transfer that can have been made at a time at the earliest.
+func LookedForSince(earliest time.Time) time.Time { return earliest.Add(-lookback) }
 
 // Receipt is the proof that a payment arrived: the transaction in which the asset logged
 // AuthorizationUsed(payer, nonce) directly followed by the exact Transfer. Ours or anyone's.

@@ -203,7 +203,7 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (or
 			unpaid = append(unpaid, o.s.inTime())
 		}
 		n, err := tx.Order.Update().Where(unpaid...).
-			SetStatus(entorder.StatusSettling).ClearExpiresAt().AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
+			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetReturned(ord.Returned).AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
 		if err == nil && n == 0 {
 			err = errRepeated
 		}
