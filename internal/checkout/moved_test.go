@@ -155,7 +155,9 @@ func TestCheckoutSessionProvesThePayer(t *testing.T) {
 	b, other := s.newBuyer(t), s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.preempt(t, p)
-	signedIn := func(ctx context.Context, who x402.Address) context.Context { return context.WithValue(ctx, sessionKey{}, who) }
+	signedIn := func(ctx context.Context, who x402.Address) context.Context {
+		return context.WithValue(ctx, sessionKey{}, who)
+	}
 	_, err := s.Buy(signedIn(t.Context(), other.address), p)
 	wantFault(t, err, fault.PaymentUnclaimed)
 	sold, err := s.Buy(signedIn(t.Context(), b.address), p)

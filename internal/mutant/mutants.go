@@ -92,6 +92,8 @@ const (
 	ResendUnknown = planted == "resend_unknown"
 	// HorizonIgnored believes "no such reference" at once.
 	HorizonIgnored = planted == "horizon_ignored"
+	// ReferenceOfOrder names a purchase to the issuer by the order's random id, which is another one once the row was lost.
+	ReferenceOfOrder = planted == "reference_of_order"
 	// NewReference gives each opening of a card a reference of its own.
 	NewReference = planted == "new_reference"
 	// FeeVersionPerAttempt makes each attempt of a fee job another withdrawal.
