@@ -41,7 +41,7 @@ func (Order) Fields() []ent.Field {
 		field.Int("version"),
 		// Which attempt at the delivery this is; a provider's confirmed refusal begins the next.
 		field.Int("delivery").Default(1),
-		// What providers know the order by: derived from kind, owner and key. Unset for orders older than that.
+		// What providers know the order by: derived from kind, owner and key. Unset for orders without a key, or older than that.
 		field.UUID("reference", uuid.UUID{}).Optional().Nillable().Immutable(),
 		// Why the order was claimed only to bring its payment back; empty for all others.
 		field.Text("returned").Default(""),

@@ -280,7 +280,9 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 	w := newDeskWorld(t, 100_000_000, plan{})
 	w.awaitEsims(nil)
 	third := w.sender()
-	esim := func(b *buyer) request { return esimPurchase(nil, "sold-out~008", b.esimHeader(w.esimTerms("sold-out~008"))) }
+	esim := func(b *buyer) request {
+		return esimPurchase(nil, "sold-out~008", b.esimHeader(w.esimTerms("sold-out~008")))
+	}
 	topup := func(b *buyer) request {
 		pay := b.payment(func(p *x402.Payment) { p.Resource.URL = origin + "/api/card/topup" })
 		return request{path: "/api/card/topup", body: purchaseBody("no card"), header: map[string]string{x402.HeaderSignature: header(t, pay)}}
@@ -319,4 +321,28 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 		}
 	}
 	w.reconcile()
+}
+
+// TestLostRefundIsNotSpentAgain: the order was refunded, and its rows are gone. What arrived buys nothing any more.
+func TestLostRefundIsNotSpentAgain(t *testing.T) {
+	t.Parallel()
+	w := newDeskWorld(t, 100_000_000, plan{})
+	b := w.buyer()
+	b.signIn()
+	var o sold
+	p := b.payment()
+	w.send(purchase("refused~002", header(t, p))).into(t, 200, &o)
+	b.becomes(o.OrderID, "refunded")
+	w.execute("DELETE FROM refunds WHERE order_id = $1", o.OrderID)
+	w.forgets(o.OrderID)
+	w.unclaimed(w.send(purchase("refused~002", header(t, p))))
+	for _, key := range []string{"refused~002", "another"} {
+		a := w.send(purchase(key, header(t, b.payment())))
+		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || *a.problem.SafeToPayAgain {
+			t.Errorf("%s: %d %s", key, a.status, clipped(a.body))
+		}
+	}
+	if n := w.arrivedFrom(b); n != 1 || len(w.payouts(b.address)) != 1 {
+		t.Errorf("%d transfers, %d payouts", n, len(w.payouts(b.address)))
+	}
 }

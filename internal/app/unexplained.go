@@ -4,13 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // unexplained reports whether a provider has made something that no order of ours asked for: the goods of an order that our books
@@ -58,4 +61,35 @@ func (a *App) goods(ctx context.Context, supplier esim.Supplier) (store.Goods, e
 		g.Esims = append(g.Esims, uuid.UUID(ref))
 	}
 	return g, nil
+}
+
+// returned reports whether as much as arrived went back to its payer since, from the payee or the treasury, without a refund of ours:
+// by one of an order that our books have lost, or by hand.
+func (a *App) returned(ctx context.Context, arrived payment.Arrived) (bool, error) {
+	head, err := a.chain.Head(ctx)
+	if err != nil {
+		return false, fmt.Errorf("find the latest block: %w", err)
+	}
+	from := []x402.Address{arrived.Authorization.To}
+	refunds, err := a.refunds()
+	if err != nil {
+		return false, err
+	}
+	if refunds.Treasury != nil {
+		from = append(from, refunds.Treasury.Address())
+	}
+	back, err := a.chain.Transfers(ctx, arrived.Authorization.From, arrived.Receipt.Block, head)
+	if err != nil {
+		return false, fmt.Errorf("read what the payer got: %w", err)
+	}
+	for _, t := range back {
+		if !slices.Contains(from, t.From) || t.Value != arrived.Authorization.Value {
+			continue
+		}
+		known, err := a.store.Orders().Refund(ctx, t.From, t.Nonce)
+		if err != nil || !known {
+			return !known, err
+		}
+	}
+	return false, nil
 }

@@ -124,7 +124,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
 		Settling: p.settling.ask, Down: func() error { return errors.Join(p.chain.known(), p.settling.known()) }, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
-		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier),
+		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, Limits: p.limits, Metrics: a.metrics,
 	}), nil
 }

@@ -20,6 +20,12 @@ func (c *Chain) Safe(ctx context.Context) (uint64, error) {
 	return head.Number, err
 }
 
+// Head is the latest block.
+func (c *Chain) Head(ctx context.Context) (uint64, error) {
+	head, err := c.header(ctx, "latest")
+	return head.Number, err
+}
+
 // BlockTime is when a block was made.
 func (c *Chain) BlockTime(ctx context.Context, number uint64) (time.Time, error) {
 	block, err := c.headerAt(ctx, number)

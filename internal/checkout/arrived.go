@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"time"
@@ -49,6 +50,7 @@ func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if err := c.Store.Arrive(ctx, a); err != nil {
 		return Sold{}, fmt.Errorf("keep what arrived: %w", errors.Join(err, unknownYet("")))
 	}
+	c.Log.WarnContext(ctx, "money arrived without us", slog.String("kind", string(p.Kind)), slog.String("transaction", at.Transaction.String()))
 	faultpoint.Reach("arrive.committed")
 	if known != nil && known.Status != order.PaymentRequired {
 		return Sold{}, refused // an order that takes no payment
@@ -79,12 +81,12 @@ func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, kn
 	placement.Payment.ArrivedAt = &at.SettledAt
 	if f, ok := fault.As(err); ok && f.Status == http.StatusConflict {
 		placement.Order.Item = offer.Item
-		return c.giveBack(ctx, p, pay, placement, f)
+		return c.giveBack(ctx, p, pay, placement, a, f)
 	}
 	if err != nil {
 		return Sold{}, err
 	}
-	sold, err := c.adopt(ctx, p, pay, placement)
+	sold, err := c.adopt(ctx, p, pay, placement, a)
 	sold.Private = false // a session shows its secrets, what is public does not
 	return sold, err
 }
@@ -193,7 +195,7 @@ func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, kn
 		}
 		placement := c.placement(p, pay, offer, admission, known)
 		placement.Payment = a.Claim(placement.Payment.ID, placement.Order.ID, c.Terms.MaxValidity, c.Now())
-		sold, err := c.adopt(ctx, p, pay, placement)
+		sold, err := c.adopt(ctx, p, pay, placement, a)
 		if !errors.Is(err, errTaken) {
 			return sold, err
 		}
@@ -201,8 +203,11 @@ func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, kn
 	}
 }
 
-// adopt places an order that money which arrived pays for, unless that may have bought goods already.
-func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement Placement) (Sold, error) {
+// adopt places an order that money which arrived pays for, unless that may have bought goods already, or may have gone back.
+func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement Placement, a payment.Arrived) (Sold, error) {
+	if err := c.unreturned(ctx, a); err != nil {
+		return Sold{}, err
+	}
 	if err := c.unspent(ctx, placement.Order); err != nil {
 		return Sold{}, err
 	}
@@ -231,15 +236,40 @@ func (c *Checkout) unspent(ctx context.Context, o order.Order) error {
 		return fmt.Errorf("compare with the providers: %w", err)
 	}
 	if unexplained {
-		return fault.New(fault.SettlementUnknown, "The payment arrived, and it is not clear yet what it bought. An operator looks into it; nothing was sent.").
-			After(time.Minute)
+		return forOperator("it is not clear yet what it bought")
 	}
 	return nil
 }
 
+// unreturned makes sure that money which arrived was not sent back by books that we have lost.
+func (c *Checkout) unreturned(ctx context.Context, a payment.Arrived) error {
+	if c.Returned == nil {
+		return nil
+	}
+	returned, err := c.Returned(ctx, a)
+	if err != nil {
+		return fmt.Errorf("look for what was sent back: %w", errors.Join(err, noChain()))
+	}
+	if returned {
+		return forOperator("it may have been sent back")
+	}
+	return nil
+}
+
+// forOperator is the answer to a purchase that waits until an operator has decided about money that arrived.
+func forOperator(why string) error {
+	return fault.New(fault.SettlementUnknown, "The payment arrived, and "+why+". An operator looks into it; nothing was sent.").After(time.Minute)
+}
+
 // giveBack brings the money of a payment back that arrived for what cannot be sold any more: an order is claimed with it, and refunded.
-func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement Placement, why *fault.Fault) (Sold, error) {
+func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement Placement, a payment.Arrived, why *fault.Fault) (Sold, error) {
 	placement.Order.Returned = why.Detail
+	if err := c.unreturned(ctx, a); err != nil {
+		return Sold{}, err
+	}
+	if err := c.unspent(ctx, placement.Order); err != nil {
+		return Sold{}, err
+	}
 	placed, err := c.Store.Place(ctx, placement)
 	if err != nil {
 		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))

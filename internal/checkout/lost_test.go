@@ -2,6 +2,7 @@ package checkout_test
 
 import (
 	"context"
+	"encoding/json"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -82,4 +84,30 @@ func unexplained(s *store.Store, i *cardtest.Issuer) func(context.Context) (bool
 // arrivedAs is a payment as the chain shows it to books that do not know it.
 func arrivedAs(p payment.Payment) payment.Arrived {
 	return payment.Arrived{Network: p.Network, Asset: p.Asset, Authorization: p.Authorization, Receipt: *p.Receipt}
+}
+
+// TestCheckoutKeylessOrdersAreDifferentPurchases: an order that was opened without a key is nobody's repeat.
+func TestCheckoutKeylessOrdersAreDifferentPurchases(t *testing.T) {
+	s := open(t, options{})
+	b := s.newBuyer(t)
+	s.reaches(t, s.mustBuy(t, s.paid(t, b, "card")).Order.ID, order.Fulfilled)
+	s.onCard(t, b, card.Remaining)
+	want := card.Remaining
+	request, err := json.Marshal(card.TopupRequest{Gross: 2500})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		opened, err := s.Open(t.Context(), checkout.Opening{Kind: order.CardTopup, Owner: b.address, Request: request})
+		if err != nil {
+			t.Fatal(err)
+		}
+		paid := b.pay(t, s.terms(t, opened.Order.ID))
+		if _, err := s.Pay(t.Context(), opened.Order.ID, paid, at); err != nil {
+			t.Fatal(err)
+		}
+		s.reaches(t, opened.Order.ID, order.Fulfilled)
+		want += card.TopupOf(2500).Credit
+		s.onCard(t, b, want)
+	}
 }

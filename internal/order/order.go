@@ -55,7 +55,7 @@ type Order struct {
 	Scenario string
 	// Resource is the URL that a payer is told the payment is for; empty for the order's own address.
 	Resource string
-	// Reference names the order to providers, see ReferenceOf; nil for an order that is older than that.
+	// Reference names the order to providers, see ReferenceOf; nil for an order without a key of its caller's, or older than that.
 	Reference *uuid.UUID
 	// Returned says why the order was claimed only to bring its payment back; empty for all others.
 	Returned string

@@ -89,6 +89,12 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 	return a, errors.Join(err1, err2, err3)
 }
 
+// Refund reports whether an order's refund has an authorization of an account's. A plain transfer has none.
+func (o Orders) Refund(ctx context.Context, from x402.Address, nonce x402.Hash) (known bool, err error) {
+	err = o.s.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM refunds WHERE treasury = $1 AND nonce = $2)", from.Lower(), nonce.String()).Scan(&known)
+	return known, mapError(err)
+}
+
 // errResolved ends a claim of money that an operator has resolved.
 var errResolved = errors.New("an operator has resolved the transfer")
 
