@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
@@ -56,6 +57,8 @@ type Client struct {
 	Card *CardClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
+	// EarlyArrival is the client for interacting with the EarlyArrival builders.
+	EarlyArrival *EarlyArrivalClient
 	// EsimPlan is the client for interacting with the EsimPlan builders.
 	EsimPlan *EsimPlanClient
 	// EsimProfile is the client for interacting with the EsimProfile builders.
@@ -110,6 +113,7 @@ func (c *Client) init() {
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
 	c.Challenge = NewChallengeClient(c.config)
+	c.EarlyArrival = NewEarlyArrivalClient(c.config)
 	c.EsimPlan = NewEsimPlanClient(c.config)
 	c.EsimProfile = NewEsimProfileClient(c.config)
 	c.EsimSync = NewEsimSyncClient(c.config)
@@ -226,6 +230,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
+		EarlyArrival:   NewEarlyArrivalClient(cfg),
 		EsimPlan:       NewEsimPlanClient(cfg),
 		EsimProfile:    NewEsimProfileClient(cfg),
 		EsimSync:       NewEsimSyncClient(cfg),
@@ -269,6 +274,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
+		EarlyArrival:   NewEarlyArrivalClient(cfg),
 		EsimPlan:       NewEsimPlanClient(cfg),
 		EsimProfile:    NewEsimProfileClient(cfg),
 		EsimSync:       NewEsimSyncClient(cfg),
@@ -317,10 +323,10 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EsimPlan, c.EsimProfile,
-		c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch, c.LedgerEntry,
-		c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation, c.Refund,
-		c.Resolution, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch,
+		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
+		c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -330,10 +336,10 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EsimPlan, c.EsimProfile,
-		c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch, c.LedgerEntry,
-		c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation, c.Refund,
-		c.Resolution, c.Session, c.Timeline, c.Worker,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch,
+		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
+		c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -352,6 +358,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Card.mutate(ctx, m)
 	case *ChallengeMutation:
 		return c.Challenge.mutate(ctx, m)
+	case *EarlyArrivalMutation:
+		return c.EarlyArrival.mutate(ctx, m)
 	case *EsimPlanMutation:
 		return c.EsimPlan.mutate(ctx, m)
 	case *EsimProfileMutation:
@@ -1057,6 +1065,139 @@ func (c *ChallengeClient) mutate(ctx context.Context, m *ChallengeMutation) (Val
 		return (&ChallengeDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Challenge mutation op: %q", m.Op())
+	}
+}
+
+// EarlyArrivalClient is a client for the EarlyArrival schema.
+type EarlyArrivalClient struct {
+	config
+}
+
+// NewEarlyArrivalClient returns a client for the EarlyArrival from the given config.
+func NewEarlyArrivalClient(c config) *EarlyArrivalClient {
+	return &EarlyArrivalClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `earlyarrival.Hooks(f(g(h())))`.
+func (c *EarlyArrivalClient) Use(hooks ...Hook) {
+	c.hooks.EarlyArrival = append(c.hooks.EarlyArrival, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `earlyarrival.Intercept(f(g(h())))`.
+func (c *EarlyArrivalClient) Intercept(interceptors ...Interceptor) {
+	c.inters.EarlyArrival = append(c.inters.EarlyArrival, interceptors...)
+}
+
+// Create returns a builder for creating a EarlyArrival entity.
+func (c *EarlyArrivalClient) Create() *EarlyArrivalCreate {
+	mutation := newEarlyArrivalMutation(c.config, OpCreate)
+	return &EarlyArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of EarlyArrival entities.
+func (c *EarlyArrivalClient) CreateBulk(builders ...*EarlyArrivalCreate) *EarlyArrivalCreateBulk {
+	return &EarlyArrivalCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *EarlyArrivalClient) MapCreateBulk(slice any, setFunc func(*EarlyArrivalCreate, int)) *EarlyArrivalCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &EarlyArrivalCreateBulk{err: fmt.Errorf("calling to EarlyArrivalClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*EarlyArrivalCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &EarlyArrivalCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for EarlyArrival.
+func (c *EarlyArrivalClient) Update() *EarlyArrivalUpdate {
+	mutation := newEarlyArrivalMutation(c.config, OpUpdate)
+	return &EarlyArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *EarlyArrivalClient) UpdateOne(_m *EarlyArrival) *EarlyArrivalUpdateOne {
+	mutation := newEarlyArrivalMutation(c.config, OpUpdateOne, withEarlyArrival(_m))
+	return &EarlyArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *EarlyArrivalClient) UpdateOneID(id int64) *EarlyArrivalUpdateOne {
+	mutation := newEarlyArrivalMutation(c.config, OpUpdateOne, withEarlyArrivalID(id))
+	return &EarlyArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for EarlyArrival.
+func (c *EarlyArrivalClient) Delete() *EarlyArrivalDelete {
+	mutation := newEarlyArrivalMutation(c.config, OpDelete)
+	return &EarlyArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *EarlyArrivalClient) DeleteOne(_m *EarlyArrival) *EarlyArrivalDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *EarlyArrivalClient) DeleteOneID(id int64) *EarlyArrivalDeleteOne {
+	builder := c.Delete().Where(earlyarrival.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &EarlyArrivalDeleteOne{builder}
+}
+
+// Query returns a query builder for EarlyArrival.
+func (c *EarlyArrivalClient) Query() *EarlyArrivalQuery {
+	return &EarlyArrivalQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeEarlyArrival},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a EarlyArrival entity by its id.
+func (c *EarlyArrivalClient) Get(ctx context.Context, id int64) (*EarlyArrival, error) {
+	return c.Query().Where(earlyarrival.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *EarlyArrivalClient) GetX(ctx context.Context, id int64) *EarlyArrival {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *EarlyArrivalClient) Hooks() []Hook {
+	return c.hooks.EarlyArrival
+}
+
+// Interceptors returns the client interceptors.
+func (c *EarlyArrivalClient) Interceptors() []Interceptor {
+	return c.inters.EarlyArrival
+}
+
+func (c *EarlyArrivalClient) mutate(ctx context.Context, m *EarlyArrivalMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&EarlyArrivalCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&EarlyArrivalUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&EarlyArrivalUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&EarlyArrivalDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown EarlyArrival mutation op: %q", m.Op())
 	}
 }
 
@@ -3590,15 +3731,15 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Arrival, Attempt, Audit, Card, Challenge, EsimPlan, EsimProfile, EsimSync,
-		EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting, Mutex,
-		Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
+		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
+		EsimSync, EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting,
+		Mutex, Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
 		Worker []ent.Hook
 	}
 	inters struct {
-		Arrival, Attempt, Audit, Card, Challenge, EsimPlan, EsimProfile, EsimSync,
-		EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting, Mutex,
-		Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
+		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
+		EsimSync, EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting,
+		Mutex, Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
 		Worker []ent.Interceptor
 	}
 )

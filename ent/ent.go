@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
@@ -101,6 +102,7 @@ func checkColumn(t, c string) error {
 			audit.Table:          audit.ValidColumn,
 			card.Table:           card.ValidColumn,
 			challenge.Table:      challenge.ValidColumn,
+			earlyarrival.Table:   earlyarrival.ValidColumn,
 			esimplan.Table:       esimplan.ValidColumn,
 			esimprofile.Table:    esimprofile.ValidColumn,
 			esimsync.Table:       esimsync.ValidColumn,

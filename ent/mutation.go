@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
 	"github.com/roamcard/roamcard/ent/challenge"
+	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/esimsync"
@@ -54,6 +55,7 @@ const (
 	TypeAudit          = "Audit"
 	TypeCard           = "Card"
 	TypeChallenge      = "Challenge"
+	TypeEarlyArrival   = "EarlyArrival"
 	TypeEsimPlan       = "EsimPlan"
 	TypeEsimProfile    = "EsimProfile"
 	TypeEsimSync       = "EsimSync"
@@ -4039,6 +4041,1208 @@ func (m *ChallengeMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *ChallengeMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Challenge edge %s", name)
+}
+
+// EarlyArrivalMutation represents an operation that mutates the EarlyArrival nodes in the graph.
+type EarlyArrivalMutation struct {
+	config
+	op              Op
+	typ             string
+	id              *int64
+	network         *string
+	asset           *string
+	pay_to          *string
+	payer           *string
+	value           *int64
+	addvalue        *int64
+	nonce           *string
+	valid_after     *int64
+	addvalid_after  *int64
+	valid_before    *int64
+	addvalid_before *int64
+	transaction     *string
+	log_index       *int64
+	addlog_index    *int64
+	block           *int64
+	addblock        *int64
+	block_hash      *string
+	settled_at      *time.Time
+	seen_at         *time.Time
+	clearedFields   map[string]struct{}
+	done            bool
+	oldValue        func(context.Context) (*EarlyArrival, error)
+	predicates      []predicate.EarlyArrival
+}
+
+var _ ent.Mutation = (*EarlyArrivalMutation)(nil)
+
+// earlyarrivalOption allows management of the mutation configuration using functional options.
+type earlyarrivalOption func(*EarlyArrivalMutation)
+
+// newEarlyArrivalMutation creates new mutation for the EarlyArrival entity.
+func newEarlyArrivalMutation(c config, op Op, opts ...earlyarrivalOption) *EarlyArrivalMutation {
+	m := &EarlyArrivalMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeEarlyArrival,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withEarlyArrivalID sets the ID field of the mutation.
+func withEarlyArrivalID(id int64) earlyarrivalOption {
+	return func(m *EarlyArrivalMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *EarlyArrival
+		)
+		m.oldValue = func(ctx context.Context) (*EarlyArrival, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().EarlyArrival.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withEarlyArrival sets the old EarlyArrival of the mutation.
+func withEarlyArrival(node *EarlyArrival) earlyarrivalOption {
+	return func(m *EarlyArrivalMutation) {
+		m.oldValue = func(context.Context) (*EarlyArrival, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m EarlyArrivalMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m EarlyArrivalMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of EarlyArrival entities.
+func (m *EarlyArrivalMutation) SetID(id int64) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *EarlyArrivalMutation) ID() (id int64, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *EarlyArrivalMutation) IDs(ctx context.Context) ([]int64, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []int64{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().EarlyArrival.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetNetwork sets the "network" field.
+func (m *EarlyArrivalMutation) SetNetwork(s string) {
+	m.network = &s
+}
+
+// Network returns the value of the "network" field in the mutation.
+func (m *EarlyArrivalMutation) Network() (r string, exists bool) {
+	v := m.network
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldNetwork returns the old "network" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldNetwork(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldNetwork is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldNetwork requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldNetwork: %w", err)
+	}
+	return oldValue.Network, nil
+}
+
+// ResetNetwork resets all changes to the "network" field.
+func (m *EarlyArrivalMutation) ResetNetwork() {
+	m.network = nil
+}
+
+// SetAsset sets the "asset" field.
+func (m *EarlyArrivalMutation) SetAsset(s string) {
+	m.asset = &s
+}
+
+// Asset returns the value of the "asset" field in the mutation.
+func (m *EarlyArrivalMutation) Asset() (r string, exists bool) {
+	v := m.asset
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAsset returns the old "asset" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldAsset(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAsset is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAsset requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAsset: %w", err)
+	}
+	return oldValue.Asset, nil
+}
+
+// ResetAsset resets all changes to the "asset" field.
+func (m *EarlyArrivalMutation) ResetAsset() {
+	m.asset = nil
+}
+
+// SetPayTo sets the "pay_to" field.
+func (m *EarlyArrivalMutation) SetPayTo(s string) {
+	m.pay_to = &s
+}
+
+// PayTo returns the value of the "pay_to" field in the mutation.
+func (m *EarlyArrivalMutation) PayTo() (r string, exists bool) {
+	v := m.pay_to
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPayTo returns the old "pay_to" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldPayTo(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPayTo is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPayTo requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPayTo: %w", err)
+	}
+	return oldValue.PayTo, nil
+}
+
+// ResetPayTo resets all changes to the "pay_to" field.
+func (m *EarlyArrivalMutation) ResetPayTo() {
+	m.pay_to = nil
+}
+
+// SetPayer sets the "payer" field.
+func (m *EarlyArrivalMutation) SetPayer(s string) {
+	m.payer = &s
+}
+
+// Payer returns the value of the "payer" field in the mutation.
+func (m *EarlyArrivalMutation) Payer() (r string, exists bool) {
+	v := m.payer
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPayer returns the old "payer" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldPayer(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPayer is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPayer requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPayer: %w", err)
+	}
+	return oldValue.Payer, nil
+}
+
+// ResetPayer resets all changes to the "payer" field.
+func (m *EarlyArrivalMutation) ResetPayer() {
+	m.payer = nil
+}
+
+// SetValue sets the "value" field.
+func (m *EarlyArrivalMutation) SetValue(i int64) {
+	m.value = &i
+	m.addvalue = nil
+}
+
+// Value returns the value of the "value" field in the mutation.
+func (m *EarlyArrivalMutation) Value() (r int64, exists bool) {
+	v := m.value
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValue returns the old "value" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldValue(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValue is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValue requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValue: %w", err)
+	}
+	return oldValue.Value, nil
+}
+
+// AddValue adds i to the "value" field.
+func (m *EarlyArrivalMutation) AddValue(i int64) {
+	if m.addvalue != nil {
+		*m.addvalue += i
+	} else {
+		m.addvalue = &i
+	}
+}
+
+// AddedValue returns the value that was added to the "value" field in this mutation.
+func (m *EarlyArrivalMutation) AddedValue() (r int64, exists bool) {
+	v := m.addvalue
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValue resets all changes to the "value" field.
+func (m *EarlyArrivalMutation) ResetValue() {
+	m.value = nil
+	m.addvalue = nil
+}
+
+// SetNonce sets the "nonce" field.
+func (m *EarlyArrivalMutation) SetNonce(s string) {
+	m.nonce = &s
+}
+
+// Nonce returns the value of the "nonce" field in the mutation.
+func (m *EarlyArrivalMutation) Nonce() (r string, exists bool) {
+	v := m.nonce
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldNonce returns the old "nonce" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldNonce(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldNonce is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldNonce requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldNonce: %w", err)
+	}
+	return oldValue.Nonce, nil
+}
+
+// ResetNonce resets all changes to the "nonce" field.
+func (m *EarlyArrivalMutation) ResetNonce() {
+	m.nonce = nil
+}
+
+// SetValidAfter sets the "valid_after" field.
+func (m *EarlyArrivalMutation) SetValidAfter(i int64) {
+	m.valid_after = &i
+	m.addvalid_after = nil
+}
+
+// ValidAfter returns the value of the "valid_after" field in the mutation.
+func (m *EarlyArrivalMutation) ValidAfter() (r int64, exists bool) {
+	v := m.valid_after
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValidAfter returns the old "valid_after" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldValidAfter(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValidAfter is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValidAfter requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValidAfter: %w", err)
+	}
+	return oldValue.ValidAfter, nil
+}
+
+// AddValidAfter adds i to the "valid_after" field.
+func (m *EarlyArrivalMutation) AddValidAfter(i int64) {
+	if m.addvalid_after != nil {
+		*m.addvalid_after += i
+	} else {
+		m.addvalid_after = &i
+	}
+}
+
+// AddedValidAfter returns the value that was added to the "valid_after" field in this mutation.
+func (m *EarlyArrivalMutation) AddedValidAfter() (r int64, exists bool) {
+	v := m.addvalid_after
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValidAfter resets all changes to the "valid_after" field.
+func (m *EarlyArrivalMutation) ResetValidAfter() {
+	m.valid_after = nil
+	m.addvalid_after = nil
+}
+
+// SetValidBefore sets the "valid_before" field.
+func (m *EarlyArrivalMutation) SetValidBefore(i int64) {
+	m.valid_before = &i
+	m.addvalid_before = nil
+}
+
+// ValidBefore returns the value of the "valid_before" field in the mutation.
+func (m *EarlyArrivalMutation) ValidBefore() (r int64, exists bool) {
+	v := m.valid_before
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldValidBefore returns the old "valid_before" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldValidBefore(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldValidBefore is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldValidBefore requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldValidBefore: %w", err)
+	}
+	return oldValue.ValidBefore, nil
+}
+
+// AddValidBefore adds i to the "valid_before" field.
+func (m *EarlyArrivalMutation) AddValidBefore(i int64) {
+	if m.addvalid_before != nil {
+		*m.addvalid_before += i
+	} else {
+		m.addvalid_before = &i
+	}
+}
+
+// AddedValidBefore returns the value that was added to the "valid_before" field in this mutation.
+func (m *EarlyArrivalMutation) AddedValidBefore() (r int64, exists bool) {
+	v := m.addvalid_before
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetValidBefore resets all changes to the "valid_before" field.
+func (m *EarlyArrivalMutation) ResetValidBefore() {
+	m.valid_before = nil
+	m.addvalid_before = nil
+}
+
+// SetTransaction sets the "transaction" field.
+func (m *EarlyArrivalMutation) SetTransaction(s string) {
+	m.transaction = &s
+}
+
+// Transaction returns the value of the "transaction" field in the mutation.
+func (m *EarlyArrivalMutation) Transaction() (r string, exists bool) {
+	v := m.transaction
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldTransaction returns the old "transaction" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldTransaction(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldTransaction is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldTransaction requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldTransaction: %w", err)
+	}
+	return oldValue.Transaction, nil
+}
+
+// ResetTransaction resets all changes to the "transaction" field.
+func (m *EarlyArrivalMutation) ResetTransaction() {
+	m.transaction = nil
+}
+
+// SetLogIndex sets the "log_index" field.
+func (m *EarlyArrivalMutation) SetLogIndex(i int64) {
+	m.log_index = &i
+	m.addlog_index = nil
+}
+
+// LogIndex returns the value of the "log_index" field in the mutation.
+func (m *EarlyArrivalMutation) LogIndex() (r int64, exists bool) {
+	v := m.log_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLogIndex returns the old "log_index" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldLogIndex(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLogIndex is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLogIndex requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLogIndex: %w", err)
+	}
+	return oldValue.LogIndex, nil
+}
+
+// AddLogIndex adds i to the "log_index" field.
+func (m *EarlyArrivalMutation) AddLogIndex(i int64) {
+	if m.addlog_index != nil {
+		*m.addlog_index += i
+	} else {
+		m.addlog_index = &i
+	}
+}
+
+// AddedLogIndex returns the value that was added to the "log_index" field in this mutation.
+func (m *EarlyArrivalMutation) AddedLogIndex() (r int64, exists bool) {
+	v := m.addlog_index
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLogIndex resets all changes to the "log_index" field.
+func (m *EarlyArrivalMutation) ResetLogIndex() {
+	m.log_index = nil
+	m.addlog_index = nil
+}
+
+// SetBlock sets the "block" field.
+func (m *EarlyArrivalMutation) SetBlock(i int64) {
+	m.block = &i
+	m.addblock = nil
+}
+
+// Block returns the value of the "block" field in the mutation.
+func (m *EarlyArrivalMutation) Block() (r int64, exists bool) {
+	v := m.block
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlock returns the old "block" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldBlock(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlock is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlock requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlock: %w", err)
+	}
+	return oldValue.Block, nil
+}
+
+// AddBlock adds i to the "block" field.
+func (m *EarlyArrivalMutation) AddBlock(i int64) {
+	if m.addblock != nil {
+		*m.addblock += i
+	} else {
+		m.addblock = &i
+	}
+}
+
+// AddedBlock returns the value that was added to the "block" field in this mutation.
+func (m *EarlyArrivalMutation) AddedBlock() (r int64, exists bool) {
+	v := m.addblock
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetBlock resets all changes to the "block" field.
+func (m *EarlyArrivalMutation) ResetBlock() {
+	m.block = nil
+	m.addblock = nil
+}
+
+// SetBlockHash sets the "block_hash" field.
+func (m *EarlyArrivalMutation) SetBlockHash(s string) {
+	m.block_hash = &s
+}
+
+// BlockHash returns the value of the "block_hash" field in the mutation.
+func (m *EarlyArrivalMutation) BlockHash() (r string, exists bool) {
+	v := m.block_hash
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlockHash returns the old "block_hash" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldBlockHash(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlockHash is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlockHash requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlockHash: %w", err)
+	}
+	return oldValue.BlockHash, nil
+}
+
+// ResetBlockHash resets all changes to the "block_hash" field.
+func (m *EarlyArrivalMutation) ResetBlockHash() {
+	m.block_hash = nil
+}
+
+// SetSettledAt sets the "settled_at" field.
+func (m *EarlyArrivalMutation) SetSettledAt(t time.Time) {
+	m.settled_at = &t
+}
+
+// SettledAt returns the value of the "settled_at" field in the mutation.
+func (m *EarlyArrivalMutation) SettledAt() (r time.Time, exists bool) {
+	v := m.settled_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSettledAt returns the old "settled_at" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldSettledAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSettledAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSettledAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSettledAt: %w", err)
+	}
+	return oldValue.SettledAt, nil
+}
+
+// ResetSettledAt resets all changes to the "settled_at" field.
+func (m *EarlyArrivalMutation) ResetSettledAt() {
+	m.settled_at = nil
+}
+
+// SetSeenAt sets the "seen_at" field.
+func (m *EarlyArrivalMutation) SetSeenAt(t time.Time) {
+	m.seen_at = &t
+}
+
+// SeenAt returns the value of the "seen_at" field in the mutation.
+func (m *EarlyArrivalMutation) SeenAt() (r time.Time, exists bool) {
+	v := m.seen_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSeenAt returns the old "seen_at" field's value of the EarlyArrival entity.
+// If the EarlyArrival object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *EarlyArrivalMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSeenAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSeenAt: %w", err)
+	}
+	return oldValue.SeenAt, nil
+}
+
+// ResetSeenAt resets all changes to the "seen_at" field.
+func (m *EarlyArrivalMutation) ResetSeenAt() {
+	m.seen_at = nil
+}
+
+// Where appends a list predicates to the EarlyArrivalMutation builder.
+func (m *EarlyArrivalMutation) Where(ps ...predicate.EarlyArrival) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the EarlyArrivalMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *EarlyArrivalMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.EarlyArrival, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *EarlyArrivalMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *EarlyArrivalMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (EarlyArrival).
+func (m *EarlyArrivalMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *EarlyArrivalMutation) Fields() []string {
+	fields := make([]string, 0, 14)
+	if m.network != nil {
+		fields = append(fields, earlyarrival.FieldNetwork)
+	}
+	if m.asset != nil {
+		fields = append(fields, earlyarrival.FieldAsset)
+	}
+	if m.pay_to != nil {
+		fields = append(fields, earlyarrival.FieldPayTo)
+	}
+	if m.payer != nil {
+		fields = append(fields, earlyarrival.FieldPayer)
+	}
+	if m.value != nil {
+		fields = append(fields, earlyarrival.FieldValue)
+	}
+	if m.nonce != nil {
+		fields = append(fields, earlyarrival.FieldNonce)
+	}
+	if m.valid_after != nil {
+		fields = append(fields, earlyarrival.FieldValidAfter)
+	}
+	if m.valid_before != nil {
+		fields = append(fields, earlyarrival.FieldValidBefore)
+	}
+	if m.transaction != nil {
+		fields = append(fields, earlyarrival.FieldTransaction)
+	}
+	if m.log_index != nil {
+		fields = append(fields, earlyarrival.FieldLogIndex)
+	}
+	if m.block != nil {
+		fields = append(fields, earlyarrival.FieldBlock)
+	}
+	if m.block_hash != nil {
+		fields = append(fields, earlyarrival.FieldBlockHash)
+	}
+	if m.settled_at != nil {
+		fields = append(fields, earlyarrival.FieldSettledAt)
+	}
+	if m.seen_at != nil {
+		fields = append(fields, earlyarrival.FieldSeenAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *EarlyArrivalMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case earlyarrival.FieldNetwork:
+		return m.Network()
+	case earlyarrival.FieldAsset:
+		return m.Asset()
+	case earlyarrival.FieldPayTo:
+		return m.PayTo()
+	case earlyarrival.FieldPayer:
+		return m.Payer()
+	case earlyarrival.FieldValue:
+		return m.Value()
+	case earlyarrival.FieldNonce:
+		return m.Nonce()
+	case earlyarrival.FieldValidAfter:
+		return m.ValidAfter()
+	case earlyarrival.FieldValidBefore:
+		return m.ValidBefore()
+	case earlyarrival.FieldTransaction:
+		return m.Transaction()
+	case earlyarrival.FieldLogIndex:
+		return m.LogIndex()
+	case earlyarrival.FieldBlock:
+		return m.Block()
+	case earlyarrival.FieldBlockHash:
+		return m.BlockHash()
+	case earlyarrival.FieldSettledAt:
+		return m.SettledAt()
+	case earlyarrival.FieldSeenAt:
+		return m.SeenAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *EarlyArrivalMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case earlyarrival.FieldNetwork:
+		return m.OldNetwork(ctx)
+	case earlyarrival.FieldAsset:
+		return m.OldAsset(ctx)
+	case earlyarrival.FieldPayTo:
+		return m.OldPayTo(ctx)
+	case earlyarrival.FieldPayer:
+		return m.OldPayer(ctx)
+	case earlyarrival.FieldValue:
+		return m.OldValue(ctx)
+	case earlyarrival.FieldNonce:
+		return m.OldNonce(ctx)
+	case earlyarrival.FieldValidAfter:
+		return m.OldValidAfter(ctx)
+	case earlyarrival.FieldValidBefore:
+		return m.OldValidBefore(ctx)
+	case earlyarrival.FieldTransaction:
+		return m.OldTransaction(ctx)
+	case earlyarrival.FieldLogIndex:
+		return m.OldLogIndex(ctx)
+	case earlyarrival.FieldBlock:
+		return m.OldBlock(ctx)
+	case earlyarrival.FieldBlockHash:
+		return m.OldBlockHash(ctx)
+	case earlyarrival.FieldSettledAt:
+		return m.OldSettledAt(ctx)
+	case earlyarrival.FieldSeenAt:
+		return m.OldSeenAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown EarlyArrival field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EarlyArrivalMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case earlyarrival.FieldNetwork:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetNetwork(v)
+		return nil
+	case earlyarrival.FieldAsset:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAsset(v)
+		return nil
+	case earlyarrival.FieldPayTo:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPayTo(v)
+		return nil
+	case earlyarrival.FieldPayer:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPayer(v)
+		return nil
+	case earlyarrival.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValue(v)
+		return nil
+	case earlyarrival.FieldNonce:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetNonce(v)
+		return nil
+	case earlyarrival.FieldValidAfter:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValidAfter(v)
+		return nil
+	case earlyarrival.FieldValidBefore:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetValidBefore(v)
+		return nil
+	case earlyarrival.FieldTransaction:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetTransaction(v)
+		return nil
+	case earlyarrival.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLogIndex(v)
+		return nil
+	case earlyarrival.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlock(v)
+		return nil
+	case earlyarrival.FieldBlockHash:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlockHash(v)
+		return nil
+	case earlyarrival.FieldSettledAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSettledAt(v)
+		return nil
+	case earlyarrival.FieldSeenAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSeenAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EarlyArrival field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *EarlyArrivalMutation) AddedFields() []string {
+	var fields []string
+	if m.addvalue != nil {
+		fields = append(fields, earlyarrival.FieldValue)
+	}
+	if m.addvalid_after != nil {
+		fields = append(fields, earlyarrival.FieldValidAfter)
+	}
+	if m.addvalid_before != nil {
+		fields = append(fields, earlyarrival.FieldValidBefore)
+	}
+	if m.addlog_index != nil {
+		fields = append(fields, earlyarrival.FieldLogIndex)
+	}
+	if m.addblock != nil {
+		fields = append(fields, earlyarrival.FieldBlock)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *EarlyArrivalMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case earlyarrival.FieldValue:
+		return m.AddedValue()
+	case earlyarrival.FieldValidAfter:
+		return m.AddedValidAfter()
+	case earlyarrival.FieldValidBefore:
+		return m.AddedValidBefore()
+	case earlyarrival.FieldLogIndex:
+		return m.AddedLogIndex()
+	case earlyarrival.FieldBlock:
+		return m.AddedBlock()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *EarlyArrivalMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case earlyarrival.FieldValue:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValue(v)
+		return nil
+	case earlyarrival.FieldValidAfter:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValidAfter(v)
+		return nil
+	case earlyarrival.FieldValidBefore:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddValidBefore(v)
+		return nil
+	case earlyarrival.FieldLogIndex:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLogIndex(v)
+		return nil
+	case earlyarrival.FieldBlock:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddBlock(v)
+		return nil
+	}
+	return fmt.Errorf("unknown EarlyArrival numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *EarlyArrivalMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *EarlyArrivalMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *EarlyArrivalMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown EarlyArrival nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *EarlyArrivalMutation) ResetField(name string) error {
+	switch name {
+	case earlyarrival.FieldNetwork:
+		m.ResetNetwork()
+		return nil
+	case earlyarrival.FieldAsset:
+		m.ResetAsset()
+		return nil
+	case earlyarrival.FieldPayTo:
+		m.ResetPayTo()
+		return nil
+	case earlyarrival.FieldPayer:
+		m.ResetPayer()
+		return nil
+	case earlyarrival.FieldValue:
+		m.ResetValue()
+		return nil
+	case earlyarrival.FieldNonce:
+		m.ResetNonce()
+		return nil
+	case earlyarrival.FieldValidAfter:
+		m.ResetValidAfter()
+		return nil
+	case earlyarrival.FieldValidBefore:
+		m.ResetValidBefore()
+		return nil
+	case earlyarrival.FieldTransaction:
+		m.ResetTransaction()
+		return nil
+	case earlyarrival.FieldLogIndex:
+		m.ResetLogIndex()
+		return nil
+	case earlyarrival.FieldBlock:
+		m.ResetBlock()
+		return nil
+	case earlyarrival.FieldBlockHash:
+		m.ResetBlockHash()
+		return nil
+	case earlyarrival.FieldSettledAt:
+		m.ResetSettledAt()
+		return nil
+	case earlyarrival.FieldSeenAt:
+		m.ResetSeenAt()
+		return nil
+	}
+	return fmt.Errorf("unknown EarlyArrival field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *EarlyArrivalMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *EarlyArrivalMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *EarlyArrivalMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *EarlyArrivalMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *EarlyArrivalMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *EarlyArrivalMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *EarlyArrivalMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown EarlyArrival unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *EarlyArrivalMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown EarlyArrival edge %s", name)
 }
 
 // EsimPlanMutation represents an operation that mutates the EsimPlan nodes in the graph.
@@ -10976,6 +12180,8 @@ type OrderMutation struct {
 	addversion         *int
 	delivery           *int
 	adddelivery        *int
+	reference          *uuid.UUID
+	returned           *string
 	created_at         *time.Time
 	updated_at         *time.Time
 	expires_at         *time.Time
@@ -11596,6 +12802,91 @@ func (m *OrderMutation) ResetDelivery() {
 	m.adddelivery = nil
 }
 
+// SetReference sets the "reference" field.
+func (m *OrderMutation) SetReference(u uuid.UUID) {
+	m.reference = &u
+}
+
+// Reference returns the value of the "reference" field in the mutation.
+func (m *OrderMutation) Reference() (r uuid.UUID, exists bool) {
+	v := m.reference
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReference returns the old "reference" field's value of the Order entity.
+// If the Order object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OrderMutation) OldReference(ctx context.Context) (v *uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReference is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReference requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReference: %w", err)
+	}
+	return oldValue.Reference, nil
+}
+
+// ClearReference clears the value of the "reference" field.
+func (m *OrderMutation) ClearReference() {
+	m.reference = nil
+	m.clearedFields[order.FieldReference] = struct{}{}
+}
+
+// ReferenceCleared returns if the "reference" field was cleared in this mutation.
+func (m *OrderMutation) ReferenceCleared() bool {
+	_, ok := m.clearedFields[order.FieldReference]
+	return ok
+}
+
+// ResetReference resets all changes to the "reference" field.
+func (m *OrderMutation) ResetReference() {
+	m.reference = nil
+	delete(m.clearedFields, order.FieldReference)
+}
+
+// SetReturned sets the "returned" field.
+func (m *OrderMutation) SetReturned(s string) {
+	m.returned = &s
+}
+
+// Returned returns the value of the "returned" field in the mutation.
+func (m *OrderMutation) Returned() (r string, exists bool) {
+	v := m.returned
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReturned returns the old "returned" field's value of the Order entity.
+// If the Order object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OrderMutation) OldReturned(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReturned is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReturned requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReturned: %w", err)
+	}
+	return oldValue.Returned, nil
+}
+
+// ResetReturned resets all changes to the "returned" field.
+func (m *OrderMutation) ResetReturned() {
+	m.returned = nil
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (m *OrderMutation) SetCreatedAt(t time.Time) {
 	m.created_at = &t
@@ -11751,7 +13042,7 @@ func (m *OrderMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *OrderMutation) Fields() []string {
-	fields := make([]string, 0, 15)
+	fields := make([]string, 0, 17)
 	if m.operation_id != nil {
 		fields = append(fields, order.FieldOperationID)
 	}
@@ -11787,6 +13078,12 @@ func (m *OrderMutation) Fields() []string {
 	}
 	if m.delivery != nil {
 		fields = append(fields, order.FieldDelivery)
+	}
+	if m.reference != nil {
+		fields = append(fields, order.FieldReference)
+	}
+	if m.returned != nil {
+		fields = append(fields, order.FieldReturned)
 	}
 	if m.created_at != nil {
 		fields = append(fields, order.FieldCreatedAt)
@@ -11829,6 +13126,10 @@ func (m *OrderMutation) Field(name string) (ent.Value, bool) {
 		return m.Version()
 	case order.FieldDelivery:
 		return m.Delivery()
+	case order.FieldReference:
+		return m.Reference()
+	case order.FieldReturned:
+		return m.Returned()
 	case order.FieldCreatedAt:
 		return m.CreatedAt()
 	case order.FieldUpdatedAt:
@@ -11868,6 +13169,10 @@ func (m *OrderMutation) OldField(ctx context.Context, name string) (ent.Value, e
 		return m.OldVersion(ctx)
 	case order.FieldDelivery:
 		return m.OldDelivery(ctx)
+	case order.FieldReference:
+		return m.OldReference(ctx)
+	case order.FieldReturned:
+		return m.OldReturned(ctx)
 	case order.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
 	case order.FieldUpdatedAt:
@@ -11967,6 +13272,20 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetDelivery(v)
 		return nil
+	case order.FieldReference:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReference(v)
+		return nil
+	case order.FieldReturned:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReturned(v)
+		return nil
 	case order.FieldCreatedAt:
 		v, ok := value.(time.Time)
 		if !ok {
@@ -12057,6 +13376,9 @@ func (m *OrderMutation) AddField(name string, value ent.Value) error {
 // mutation.
 func (m *OrderMutation) ClearedFields() []string {
 	var fields []string
+	if m.FieldCleared(order.FieldReference) {
+		fields = append(fields, order.FieldReference)
+	}
 	if m.FieldCleared(order.FieldExpiresAt) {
 		fields = append(fields, order.FieldExpiresAt)
 	}
@@ -12074,6 +13396,9 @@ func (m *OrderMutation) FieldCleared(name string) bool {
 // error if the field is not defined in the schema.
 func (m *OrderMutation) ClearField(name string) error {
 	switch name {
+	case order.FieldReference:
+		m.ClearReference()
+		return nil
 	case order.FieldExpiresAt:
 		m.ClearExpiresAt()
 		return nil
@@ -12120,6 +13445,12 @@ func (m *OrderMutation) ResetField(name string) error {
 		return nil
 	case order.FieldDelivery:
 		m.ResetDelivery()
+		return nil
+	case order.FieldReference:
+		m.ResetReference()
+		return nil
+	case order.FieldReturned:
+		m.ResetReturned()
 		return nil
 	case order.FieldCreatedAt:
 		m.ResetCreatedAt()
@@ -12210,6 +13541,7 @@ type PaymentMutation struct {
 	addlog_index    *int64
 	settled_at      *time.Time
 	dead_reason     *string
+	arrived_at      *time.Time
 	created_at      *time.Time
 	clearedFields   map[string]struct{}
 	done            bool
@@ -13100,6 +14432,55 @@ func (m *PaymentMutation) ResetDeadReason() {
 	m.dead_reason = nil
 }
 
+// SetArrivedAt sets the "arrived_at" field.
+func (m *PaymentMutation) SetArrivedAt(t time.Time) {
+	m.arrived_at = &t
+}
+
+// ArrivedAt returns the value of the "arrived_at" field in the mutation.
+func (m *PaymentMutation) ArrivedAt() (r time.Time, exists bool) {
+	v := m.arrived_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldArrivedAt returns the old "arrived_at" field's value of the Payment entity.
+// If the Payment object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *PaymentMutation) OldArrivedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldArrivedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldArrivedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldArrivedAt: %w", err)
+	}
+	return oldValue.ArrivedAt, nil
+}
+
+// ClearArrivedAt clears the value of the "arrived_at" field.
+func (m *PaymentMutation) ClearArrivedAt() {
+	m.arrived_at = nil
+	m.clearedFields[payment.FieldArrivedAt] = struct{}{}
+}
+
+// ArrivedAtCleared returns if the "arrived_at" field was cleared in this mutation.
+func (m *PaymentMutation) ArrivedAtCleared() bool {
+	_, ok := m.clearedFields[payment.FieldArrivedAt]
+	return ok
+}
+
+// ResetArrivedAt resets all changes to the "arrived_at" field.
+func (m *PaymentMutation) ResetArrivedAt() {
+	m.arrived_at = nil
+	delete(m.clearedFields, payment.FieldArrivedAt)
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (m *PaymentMutation) SetCreatedAt(t time.Time) {
 	m.created_at = &t
@@ -13170,7 +14551,7 @@ func (m *PaymentMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *PaymentMutation) Fields() []string {
-	fields := make([]string, 0, 18)
+	fields := make([]string, 0, 19)
 	if m.order_id != nil {
 		fields = append(fields, payment.FieldOrderID)
 	}
@@ -13222,6 +14603,9 @@ func (m *PaymentMutation) Fields() []string {
 	if m.dead_reason != nil {
 		fields = append(fields, payment.FieldDeadReason)
 	}
+	if m.arrived_at != nil {
+		fields = append(fields, payment.FieldArrivedAt)
+	}
 	if m.created_at != nil {
 		fields = append(fields, payment.FieldCreatedAt)
 	}
@@ -13267,6 +14651,8 @@ func (m *PaymentMutation) Field(name string) (ent.Value, bool) {
 		return m.SettledAt()
 	case payment.FieldDeadReason:
 		return m.DeadReason()
+	case payment.FieldArrivedAt:
+		return m.ArrivedAt()
 	case payment.FieldCreatedAt:
 		return m.CreatedAt()
 	}
@@ -13312,6 +14698,8 @@ func (m *PaymentMutation) OldField(ctx context.Context, name string) (ent.Value,
 		return m.OldSettledAt(ctx)
 	case payment.FieldDeadReason:
 		return m.OldDeadReason(ctx)
+	case payment.FieldArrivedAt:
+		return m.OldArrivedAt(ctx)
 	case payment.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
 	}
@@ -13442,6 +14830,13 @@ func (m *PaymentMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetDeadReason(v)
 		return nil
+	case payment.FieldArrivedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetArrivedAt(v)
+		return nil
 	case payment.FieldCreatedAt:
 		v, ok := value.(time.Time)
 		if !ok {
@@ -13557,6 +14952,9 @@ func (m *PaymentMutation) ClearedFields() []string {
 	if m.FieldCleared(payment.FieldSettledAt) {
 		fields = append(fields, payment.FieldSettledAt)
 	}
+	if m.FieldCleared(payment.FieldArrivedAt) {
+		fields = append(fields, payment.FieldArrivedAt)
+	}
 	return fields
 }
 
@@ -13585,6 +14983,9 @@ func (m *PaymentMutation) ClearField(name string) error {
 		return nil
 	case payment.FieldSettledAt:
 		m.ClearSettledAt()
+		return nil
+	case payment.FieldArrivedAt:
+		m.ClearArrivedAt()
 		return nil
 	}
 	return fmt.Errorf("unknown Payment nullable field %s", name)
@@ -13644,6 +15045,9 @@ func (m *PaymentMutation) ResetField(name string) error {
 		return nil
 	case payment.FieldDeadReason:
 		m.ResetDeadReason()
+		return nil
+	case payment.FieldArrivedAt:
+		m.ResetArrivedAt()
 		return nil
 	case payment.FieldCreatedAt:
 		m.ResetCreatedAt()

@@ -43,6 +43,10 @@ type Order struct {
 	Version int `json:"version,omitempty"`
 	// Delivery holds the value of the "delivery" field.
 	Delivery int `json:"delivery,omitempty"`
+	// Reference holds the value of the "reference" field.
+	Reference *uuid.UUID `json:"reference,omitempty"`
+	// Returned holds the value of the "returned" field.
+	Returned string `json:"returned,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt time.Time `json:"created_at,omitempty"`
 	// UpdatedAt holds the value of the "updated_at" field.
@@ -57,11 +61,13 @@ func (*Order) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
+		case order.FieldReference:
+			values[i] = &sql.NullScanner{S: new(uuid.UUID)}
 		case order.FieldFingerprint, order.FieldItem:
 			values[i] = new([]byte)
 		case order.FieldPriceUsdCents, order.FieldVersion, order.FieldDelivery:
 			values[i] = new(sql.NullInt64)
-		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario, order.FieldResource:
+		case order.FieldID, order.FieldKind, order.FieldStatus, order.FieldOwner, order.FieldIdempotencyKey, order.FieldScenario, order.FieldResource, order.FieldReturned:
 			values[i] = new(sql.NullString)
 		case order.FieldCreatedAt, order.FieldUpdatedAt, order.FieldExpiresAt:
 			values[i] = new(sql.NullTime)
@@ -162,6 +168,19 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.Delivery = int(value.Int64)
 			}
+		case order.FieldReference:
+			if value, ok := values[i].(*sql.NullScanner); !ok {
+				return fmt.Errorf("unexpected type %T for field reference", values[i])
+			} else if value.Valid {
+				_m.Reference = new(uuid.UUID)
+				*_m.Reference = *value.S.(*uuid.UUID)
+			}
+		case order.FieldReturned:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field returned", values[i])
+			} else if value.Valid {
+				_m.Returned = value.String
+			}
 		case order.FieldCreatedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
 				return fmt.Errorf("unexpected type %T for field created_at", values[i])
@@ -252,6 +271,14 @@ func (_m *Order) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("delivery=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Delivery))
+	builder.WriteString(", ")
+	if v := _m.Reference; v != nil {
+		builder.WriteString("reference=")
+		builder.WriteString(fmt.Sprintf("%v", *v))
+	}
+	builder.WriteString(", ")
+	builder.WriteString("returned=")
+	builder.WriteString(_m.Returned)
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))

@@ -121,6 +121,34 @@ func (_c *OrderCreate) SetNillableDelivery(v *int) *OrderCreate {
 	return _c
 }
 
+// SetReference sets the "reference" field.
+func (_c *OrderCreate) SetReference(v uuid.UUID) *OrderCreate {
+	_c.mutation.SetReference(v)
+	return _c
+}
+
+// SetNillableReference sets the "reference" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableReference(v *uuid.UUID) *OrderCreate {
+	if v != nil {
+		_c.SetReference(*v)
+	}
+	return _c
+}
+
+// SetReturned sets the "returned" field.
+func (_c *OrderCreate) SetReturned(v string) *OrderCreate {
+	_c.mutation.SetReturned(v)
+	return _c
+}
+
+// SetNillableReturned sets the "returned" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableReturned(v *string) *OrderCreate {
+	if v != nil {
+		_c.SetReturned(*v)
+	}
+	return _c
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (_c *OrderCreate) SetCreatedAt(v time.Time) *OrderCreate {
 	_c.mutation.SetCreatedAt(v)
@@ -200,6 +228,10 @@ func (_c *OrderCreate) defaults() {
 		v := order.DefaultDelivery
 		_c.mutation.SetDelivery(v)
 	}
+	if _, ok := _c.mutation.Returned(); !ok {
+		v := order.DefaultReturned
+		_c.mutation.SetReturned(v)
+	}
 }
 
 // check runs all checks and user-defined validators on the builder.
@@ -249,6 +281,9 @@ func (_c *OrderCreate) check() error {
 	}
 	if _, ok := _c.mutation.Delivery(); !ok {
 		return &ValidationError{Name: "delivery", err: errors.New(`ent: missing required field "Order.delivery"`)}
+	}
+	if _, ok := _c.mutation.Returned(); !ok {
+		return &ValidationError{Name: "returned", err: errors.New(`ent: missing required field "Order.returned"`)}
 	}
 	if _, ok := _c.mutation.CreatedAt(); !ok {
 		return &ValidationError{Name: "created_at", err: errors.New(`ent: missing required field "Order.created_at"`)}
@@ -339,6 +374,14 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Delivery(); ok {
 		_spec.SetField(order.FieldDelivery, field.TypeInt, value)
 		_node.Delivery = value
+	}
+	if value, ok := _c.mutation.Reference(); ok {
+		_spec.SetField(order.FieldReference, field.TypeUUID, value)
+		_node.Reference = &value
+	}
+	if value, ok := _c.mutation.Returned(); ok {
+		_spec.SetField(order.FieldReturned, field.TypeString, value)
+		_node.Returned = value
 	}
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(order.FieldCreatedAt, field.TypeTime, value)
@@ -452,6 +495,18 @@ func (u *OrderUpsert) AddDelivery(v int) *OrderUpsert {
 	return u
 }
 
+// SetReturned sets the "returned" field.
+func (u *OrderUpsert) SetReturned(v string) *OrderUpsert {
+	u.Set(order.FieldReturned, v)
+	return u
+}
+
+// UpdateReturned sets the "returned" field to the value that was provided on create.
+func (u *OrderUpsert) UpdateReturned() *OrderUpsert {
+	u.SetExcluded(order.FieldReturned)
+	return u
+}
+
 // SetUpdatedAt sets the "updated_at" field.
 func (u *OrderUpsert) SetUpdatedAt(v time.Time) *OrderUpsert {
 	u.Set(order.FieldUpdatedAt, v)
@@ -525,6 +580,9 @@ func (u *OrderUpsertOne) UpdateNewValues() *OrderUpsertOne {
 		}
 		if _, exists := u.create.mutation.Resource(); exists {
 			s.SetIgnore(order.FieldResource)
+		}
+		if _, exists := u.create.mutation.Reference(); exists {
+			s.SetIgnore(order.FieldReference)
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(order.FieldCreatedAt)
@@ -613,6 +671,20 @@ func (u *OrderUpsertOne) AddDelivery(v int) *OrderUpsertOne {
 func (u *OrderUpsertOne) UpdateDelivery() *OrderUpsertOne {
 	return u.Update(func(s *OrderUpsert) {
 		s.UpdateDelivery()
+	})
+}
+
+// SetReturned sets the "returned" field.
+func (u *OrderUpsertOne) SetReturned(v string) *OrderUpsertOne {
+	return u.Update(func(s *OrderUpsert) {
+		s.SetReturned(v)
+	})
+}
+
+// UpdateReturned sets the "returned" field to the value that was provided on create.
+func (u *OrderUpsertOne) UpdateReturned() *OrderUpsertOne {
+	return u.Update(func(s *OrderUpsert) {
+		s.UpdateReturned()
 	})
 }
 
@@ -861,6 +933,9 @@ func (u *OrderUpsertBulk) UpdateNewValues() *OrderUpsertBulk {
 			if _, exists := b.mutation.Resource(); exists {
 				s.SetIgnore(order.FieldResource)
 			}
+			if _, exists := b.mutation.Reference(); exists {
+				s.SetIgnore(order.FieldReference)
+			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(order.FieldCreatedAt)
 			}
@@ -949,6 +1024,20 @@ func (u *OrderUpsertBulk) AddDelivery(v int) *OrderUpsertBulk {
 func (u *OrderUpsertBulk) UpdateDelivery() *OrderUpsertBulk {
 	return u.Update(func(s *OrderUpsert) {
 		s.UpdateDelivery()
+	})
+}
+
+// SetReturned sets the "returned" field.
+func (u *OrderUpsertBulk) SetReturned(v string) *OrderUpsertBulk {
+	return u.Update(func(s *OrderUpsert) {
+		s.SetReturned(v)
+	})
+}
+
+// UpdateReturned sets the "returned" field to the value that was provided on create.
+func (u *OrderUpsertBulk) UpdateReturned() *OrderUpsertBulk {
+	return u.Update(func(s *OrderUpsert) {
+		s.UpdateReturned()
 	})
 }
 

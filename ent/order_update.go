@@ -85,6 +85,20 @@ func (_u *OrderUpdate) AddDelivery(v int) *OrderUpdate {
 	return _u
 }
 
+// SetReturned sets the "returned" field.
+func (_u *OrderUpdate) SetReturned(v string) *OrderUpdate {
+	_u.mutation.SetReturned(v)
+	return _u
+}
+
+// SetNillableReturned sets the "returned" field if the given value is not nil.
+func (_u *OrderUpdate) SetNillableReturned(v *string) *OrderUpdate {
+	if v != nil {
+		_u.SetReturned(*v)
+	}
+	return _u
+}
+
 // SetUpdatedAt sets the "updated_at" field.
 func (_u *OrderUpdate) SetUpdatedAt(v time.Time) *OrderUpdate {
 	_u.mutation.SetUpdatedAt(v)
@@ -194,6 +208,12 @@ func (_u *OrderUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.AddedDelivery(); ok {
 		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
 	}
+	if _u.mutation.ReferenceCleared() {
+		_spec.ClearField(order.FieldReference, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.Returned(); ok {
+		_spec.SetField(order.FieldReturned, field.TypeString, value)
+	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)
 	}
@@ -278,6 +298,20 @@ func (_u *OrderUpdateOne) SetNillableDelivery(v *int) *OrderUpdateOne {
 // AddDelivery adds value to the "delivery" field.
 func (_u *OrderUpdateOne) AddDelivery(v int) *OrderUpdateOne {
 	_u.mutation.AddDelivery(v)
+	return _u
+}
+
+// SetReturned sets the "returned" field.
+func (_u *OrderUpdateOne) SetReturned(v string) *OrderUpdateOne {
+	_u.mutation.SetReturned(v)
+	return _u
+}
+
+// SetNillableReturned sets the "returned" field if the given value is not nil.
+func (_u *OrderUpdateOne) SetNillableReturned(v *string) *OrderUpdateOne {
+	if v != nil {
+		_u.SetReturned(*v)
+	}
 	return _u
 }
 
@@ -419,6 +453,12 @@ func (_u *OrderUpdateOne) sqlSave(ctx context.Context) (_node *Order, err error)
 	}
 	if value, ok := _u.mutation.AddedDelivery(); ok {
 		_spec.AddField(order.FieldDelivery, field.TypeInt, value)
+	}
+	if _u.mutation.ReferenceCleared() {
+		_spec.ClearField(order.FieldReference, field.TypeUUID)
+	}
+	if value, ok := _u.mutation.Returned(); ok {
+		_spec.SetField(order.FieldReturned, field.TypeString, value)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)

@@ -52,6 +52,8 @@ type Payment struct {
 	SettledAt *time.Time `json:"settled_at,omitempty"`
 	// DeadReason holds the value of the "dead_reason" field.
 	DeadReason string `json:"dead_reason,omitempty"`
+	// ArrivedAt holds the value of the "arrived_at" field.
+	ArrivedAt *time.Time `json:"arrived_at,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt    time.Time `json:"created_at,omitempty"`
 	selectValues sql.SelectValues
@@ -68,7 +70,7 @@ func (*Payment) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullInt64)
 		case payment.FieldOrderID, payment.FieldStatus, payment.FieldNetwork, payment.FieldAsset, payment.FieldPayer, payment.FieldPayTo, payment.FieldNonce, payment.FieldTransaction, payment.FieldBlockHash, payment.FieldDeadReason:
 			values[i] = new(sql.NullString)
-		case payment.FieldSettledAt, payment.FieldCreatedAt:
+		case payment.FieldSettledAt, payment.FieldArrivedAt, payment.FieldCreatedAt:
 			values[i] = new(sql.NullTime)
 		case payment.FieldID:
 			values[i] = new(uuid.UUID)
@@ -200,6 +202,13 @@ func (_m *Payment) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.DeadReason = value.String
 			}
+		case payment.FieldArrivedAt:
+			if value, ok := values[i].(*sql.NullTime); !ok {
+				return fmt.Errorf("unexpected type %T for field arrived_at", values[i])
+			} else if value.Valid {
+				_m.ArrivedAt = new(time.Time)
+				*_m.ArrivedAt = value.Time
+			}
 		case payment.FieldCreatedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
 				return fmt.Errorf("unexpected type %T for field created_at", values[i])
@@ -301,6 +310,11 @@ func (_m *Payment) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("dead_reason=")
 	builder.WriteString(_m.DeadReason)
+	builder.WriteString(", ")
+	if v := _m.ArrivedAt; v != nil {
+		builder.WriteString("arrived_at=")
+		builder.WriteString(v.Format(time.ANSIC))
+	}
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))

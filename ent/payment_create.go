@@ -174,6 +174,20 @@ func (_c *PaymentCreate) SetNillableDeadReason(v *string) *PaymentCreate {
 	return _c
 }
 
+// SetArrivedAt sets the "arrived_at" field.
+func (_c *PaymentCreate) SetArrivedAt(v time.Time) *PaymentCreate {
+	_c.mutation.SetArrivedAt(v)
+	return _c
+}
+
+// SetNillableArrivedAt sets the "arrived_at" field if the given value is not nil.
+func (_c *PaymentCreate) SetNillableArrivedAt(v *time.Time) *PaymentCreate {
+	if v != nil {
+		_c.SetArrivedAt(*v)
+	}
+	return _c
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (_c *PaymentCreate) SetCreatedAt(v time.Time) *PaymentCreate {
 	_c.mutation.SetCreatedAt(v)
@@ -388,6 +402,10 @@ func (_c *PaymentCreate) createSpec() (*Payment, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.DeadReason(); ok {
 		_spec.SetField(payment.FieldDeadReason, field.TypeString, value)
 		_node.DeadReason = value
+	}
+	if value, ok := _c.mutation.ArrivedAt(); ok {
+		_spec.SetField(payment.FieldArrivedAt, field.TypeTime, value)
+		_node.ArrivedAt = &value
 	}
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(payment.FieldCreatedAt, field.TypeTime, value)
@@ -617,6 +635,9 @@ func (u *PaymentUpsertOne) UpdateNewValues() *PaymentUpsertOne {
 		}
 		if _, exists := u.create.mutation.Signature(); exists {
 			s.SetIgnore(payment.FieldSignature)
+		}
+		if _, exists := u.create.mutation.ArrivedAt(); exists {
+			s.SetIgnore(payment.FieldArrivedAt)
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(payment.FieldCreatedAt)
@@ -1011,6 +1032,9 @@ func (u *PaymentUpsertBulk) UpdateNewValues() *PaymentUpsertBulk {
 			}
 			if _, exists := b.mutation.Signature(); exists {
 				s.SetIgnore(payment.FieldSignature)
+			}
+			if _, exists := b.mutation.ArrivedAt(); exists {
+				s.SetIgnore(payment.FieldArrivedAt)
 			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(payment.FieldCreatedAt)

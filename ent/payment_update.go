@@ -273,6 +273,9 @@ func (_u *PaymentUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.DeadReason(); ok {
 		_spec.SetField(payment.FieldDeadReason, field.TypeString, value)
 	}
+	if _u.mutation.ArrivedAtCleared() {
+		_spec.ClearField(payment.FieldArrivedAt, field.TypeTime)
+	}
 	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
@@ -568,6 +571,9 @@ func (_u *PaymentUpdateOne) sqlSave(ctx context.Context) (_node *Payment, err er
 	}
 	if value, ok := _u.mutation.DeadReason(); ok {
 		_spec.SetField(payment.FieldDeadReason, field.TypeString, value)
+	}
+	if _u.mutation.ArrivedAtCleared() {
+		_spec.ClearField(payment.FieldArrivedAt, field.TypeTime)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	_node = &Payment{config: _u.config}

@@ -150,6 +150,10 @@ func init() {
 	orderDescDelivery := orderFields[12].Descriptor()
 	// order.DefaultDelivery holds the default value on creation for the delivery field.
 	order.DefaultDelivery = orderDescDelivery.Default.(int)
+	// orderDescReturned is the schema descriptor for returned field.
+	orderDescReturned := orderFields[14].Descriptor()
+	// order.DefaultReturned holds the default value on creation for the returned field.
+	order.DefaultReturned = orderDescReturned.Default.(string)
 	paymentFields := schema.Payment{}.Fields()
 	_ = paymentFields
 	// paymentDescDeadReason is the schema descriptor for dead_reason field.

@@ -22,6 +22,8 @@ type Tx struct {
 	Card *CardClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
+	// EarlyArrival is the client for interacting with the EarlyArrival builders.
+	EarlyArrival *EarlyArrivalClient
 	// EsimPlan is the client for interacting with the EsimPlan builders.
 	EsimPlan *EsimPlanClient
 	// EsimProfile is the client for interacting with the EsimProfile builders.
@@ -196,6 +198,7 @@ func (tx *Tx) init() {
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
+	tx.EarlyArrival = NewEarlyArrivalClient(tx.config)
 	tx.EsimPlan = NewEsimPlanClient(tx.config)
 	tx.EsimProfile = NewEsimProfileClient(tx.config)
 	tx.EsimSync = NewEsimSyncClient(tx.config)

@@ -69,6 +69,18 @@ func (f ChallengeFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, e
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.ChallengeMutation", m)
 }
 
+// The EarlyArrivalFunc type is an adapter to allow the use of ordinary
+// function as EarlyArrival mutator.
+type EarlyArrivalFunc func(context.Context, *ent.EarlyArrivalMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f EarlyArrivalFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.EarlyArrivalMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.EarlyArrivalMutation", m)
+}
+
 // The EsimPlanFunc type is an adapter to allow the use of ordinary
 // function as EsimPlan mutator.
 type EsimPlanFunc func(context.Context, *ent.EsimPlanMutation) (ent.Value, error)

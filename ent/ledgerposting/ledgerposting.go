@@ -54,6 +54,7 @@ const (
 	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
 	KindUnmatched    Kind = "unmatched"
+	KindMatched      Kind = "matched"
 	KindResolved     Kind = "resolved"
 )
 
@@ -64,7 +65,7 @@ func (k Kind) String() string {
 // KindValidator is a validator for the "kind" field enum values. It is called by the builders before save.
 func KindValidator(k Kind) error {
 	switch k {
-	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindResolved:
+	case KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved:
 		return nil
 	default:
 		return fmt.Errorf("ledgerposting: invalid enum value for kind field: %q", k)

@@ -33,6 +33,14 @@ var (
 				Unique:  true,
 				Columns: []*schema.Column{ArrivalsColumns[3], ArrivalsColumns[4]},
 			},
+			{
+				Name:    "arrivals_payer",
+				Unique:  false,
+				Columns: []*schema.Column{ArrivalsColumns[6], ArrivalsColumns[7]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((nonce)::text <> ''::text)",
+				},
+			},
 		},
 	}
 	// AttemptsColumns holds the columns for the "attempts" table.
@@ -185,6 +193,37 @@ var (
 				Name:    "challenge_expires_at",
 				Unique:  false,
 				Columns: []*schema.Column{ChallengesColumns[10]},
+			},
+		},
+	}
+	// EarlyArrivalsColumns holds the columns for the "early_arrivals" table.
+	EarlyArrivalsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "network", Type: field.TypeString},
+		{Name: "asset", Type: field.TypeString},
+		{Name: "pay_to", Type: field.TypeString},
+		{Name: "payer", Type: field.TypeString},
+		{Name: "value", Type: field.TypeInt64},
+		{Name: "nonce", Type: field.TypeString},
+		{Name: "valid_after", Type: field.TypeInt64},
+		{Name: "valid_before", Type: field.TypeInt64},
+		{Name: "transaction", Type: field.TypeString},
+		{Name: "log_index", Type: field.TypeInt64},
+		{Name: "block", Type: field.TypeInt64},
+		{Name: "block_hash", Type: field.TypeString},
+		{Name: "settled_at", Type: field.TypeTime},
+		{Name: "seen_at", Type: field.TypeTime},
+	}
+	// EarlyArrivalsTable holds the schema information for the "early_arrivals" table.
+	EarlyArrivalsTable = &schema.Table{
+		Name:       "early_arrivals",
+		Columns:    EarlyArrivalsColumns,
+		PrimaryKey: []*schema.Column{EarlyArrivalsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "early_arrivals_authorization",
+				Unique:  true,
+				Columns: []*schema.Column{EarlyArrivalsColumns[1], EarlyArrivalsColumns[2], EarlyArrivalsColumns[4], EarlyArrivalsColumns[6]},
 			},
 		},
 	}
@@ -435,7 +474,7 @@ var (
 	LedgerPostingsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "order_id", Type: field.TypeString},
-		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "sold", "supplied", "refunded", "unmatched", "resolved"}},
+		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}},
 		{Name: "at", Type: field.TypeTime},
 	}
 	// LedgerPostingsTable holds the schema information for the "ledger_postings" table.
@@ -469,6 +508,8 @@ var (
 		{Name: "resource", Type: field.TypeString, Default: ""},
 		{Name: "version", Type: field.TypeInt},
 		{Name: "delivery", Type: field.TypeInt, Default: 1},
+		{Name: "reference", Type: field.TypeUUID, Nullable: true},
+		{Name: "returned", Type: field.TypeString, Size: 2147483647, Default: ""},
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 		{Name: "expires_at", Type: field.TypeTime, Nullable: true},
@@ -492,7 +533,7 @@ var (
 			{
 				Name:    "orders_open",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[14]},
+				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[16]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
 				},
@@ -500,7 +541,7 @@ var (
 			{
 				Name:    "orders_unpaid",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[15]},
+				Columns: []*schema.Column{OrdersColumns[17]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'payment_required'::text)",
 				},
@@ -527,6 +568,7 @@ var (
 		{Name: "log_index", Type: field.TypeInt64, Nullable: true},
 		{Name: "settled_at", Type: field.TypeTime, Nullable: true},
 		{Name: "dead_reason", Type: field.TypeString, Default: ""},
+		{Name: "arrived_at", Type: field.TypeTime, Nullable: true},
 		{Name: "created_at", Type: field.TypeTime},
 	}
 	// PaymentsTable holds the schema information for the "payments" table.
@@ -556,7 +598,7 @@ var (
 			{
 				Name:    "payment_order_id_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{PaymentsColumns[1], PaymentsColumns[18]},
+				Columns: []*schema.Column{PaymentsColumns[1], PaymentsColumns[19]},
 			},
 		},
 	}
@@ -700,6 +742,7 @@ var (
 		AuditTable,
 		CardsTable,
 		ChallengesTable,
+		EarlyArrivalsTable,
 		EsimPlansTable,
 		EsimProfilesTable,
 		EsimSyncsTable,
@@ -739,6 +782,12 @@ func init() {
 	CardsTable.Annotation.Checks = map[string]string{
 		"cards_status": "status IN ('PENDING', 'ACTIVE', 'FROZEN', 'CLOSED', 'FAILED')",
 	}
+	EarlyArrivalsTable.Annotation = &entsql.Annotation{
+		Table: "early_arrivals",
+	}
+	EarlyArrivalsTable.Annotation.Checks = map[string]string{
+		"early_arrivals_value": "value > 0",
+	}
 	EsimPlansTable.Annotation = &entsql.Annotation{}
 	EsimPlansTable.Annotation.Checks = map[string]string{
 		"esim_plans_price": "price_usd_cents BETWEEN 1 AND 25000",
@@ -777,7 +826,7 @@ func init() {
 		Table: "ledger_postings",
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
-		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'sold', 'supplied', 'refunded', 'unmatched', 'resolved')",
+		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'sold', 'supplied', 'refunded', 'unmatched', 'matched', 'resolved')",
 	}
 	MutexesTable.Annotation = &entsql.Annotation{
 		Table: "mutexes",

@@ -37,6 +37,10 @@ const (
 	FieldVersion = "version"
 	// FieldDelivery holds the string denoting the delivery field in the database.
 	FieldDelivery = "delivery"
+	// FieldReference holds the string denoting the reference field in the database.
+	FieldReference = "reference"
+	// FieldReturned holds the string denoting the returned field in the database.
+	FieldReturned = "returned"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
 	// FieldUpdatedAt holds the string denoting the updated_at field in the database.
@@ -62,6 +66,8 @@ var Columns = []string{
 	FieldResource,
 	FieldVersion,
 	FieldDelivery,
+	FieldReference,
+	FieldReturned,
 	FieldCreatedAt,
 	FieldUpdatedAt,
 	FieldExpiresAt,
@@ -84,6 +90,8 @@ var (
 	DefaultResource string
 	// DefaultDelivery holds the default value on creation for the "delivery" field.
 	DefaultDelivery int
+	// DefaultReturned holds the default value on creation for the "returned" field.
+	DefaultReturned string
 )
 
 // Kind defines the type for the "kind" enum field.
@@ -196,6 +204,16 @@ func ByVersion(opts ...sql.OrderTermOption) OrderOption {
 // ByDelivery orders the results by the delivery field.
 func ByDelivery(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldDelivery, opts...).ToFunc()
+}
+
+// ByReference orders the results by the reference field.
+func ByReference(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldReference, opts...).ToFunc()
+}
+
+// ByReturned orders the results by the returned field.
+func ByReturned(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldReturned, opts...).ToFunc()
 }
 
 // ByCreatedAt orders the results by the created_at field.

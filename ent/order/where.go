@@ -110,6 +110,16 @@ func Delivery(v int) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldDelivery, v))
 }
 
+// Reference applies equality check predicate on the "reference" field. It's identical to ReferenceEQ.
+func Reference(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldReference, v))
+}
+
+// Returned applies equality check predicate on the "returned" field. It's identical to ReturnedEQ.
+func Returned(v string) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldReturned, v))
+}
+
 // CreatedAt applies equality check predicate on the "created_at" field. It's identical to CreatedAtEQ.
 func CreatedAt(v time.Time) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldCreatedAt, v))
@@ -623,6 +633,121 @@ func DeliveryLT(v int) predicate.Order {
 // DeliveryLTE applies the LTE predicate on the "delivery" field.
 func DeliveryLTE(v int) predicate.Order {
 	return predicate.Order(sql.FieldLTE(FieldDelivery, v))
+}
+
+// ReferenceEQ applies the EQ predicate on the "reference" field.
+func ReferenceEQ(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldReference, v))
+}
+
+// ReferenceNEQ applies the NEQ predicate on the "reference" field.
+func ReferenceNEQ(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldReference, v))
+}
+
+// ReferenceIn applies the In predicate on the "reference" field.
+func ReferenceIn(vs ...uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldReference, vs...))
+}
+
+// ReferenceNotIn applies the NotIn predicate on the "reference" field.
+func ReferenceNotIn(vs ...uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldReference, vs...))
+}
+
+// ReferenceGT applies the GT predicate on the "reference" field.
+func ReferenceGT(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldReference, v))
+}
+
+// ReferenceGTE applies the GTE predicate on the "reference" field.
+func ReferenceGTE(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldReference, v))
+}
+
+// ReferenceLT applies the LT predicate on the "reference" field.
+func ReferenceLT(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldReference, v))
+}
+
+// ReferenceLTE applies the LTE predicate on the "reference" field.
+func ReferenceLTE(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldReference, v))
+}
+
+// ReferenceIsNil applies the IsNil predicate on the "reference" field.
+func ReferenceIsNil() predicate.Order {
+	return predicate.Order(sql.FieldIsNull(FieldReference))
+}
+
+// ReferenceNotNil applies the NotNil predicate on the "reference" field.
+func ReferenceNotNil() predicate.Order {
+	return predicate.Order(sql.FieldNotNull(FieldReference))
+}
+
+// ReturnedEQ applies the EQ predicate on the "returned" field.
+func ReturnedEQ(v string) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldReturned, v))
+}
+
+// ReturnedNEQ applies the NEQ predicate on the "returned" field.
+func ReturnedNEQ(v string) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldReturned, v))
+}
+
+// ReturnedIn applies the In predicate on the "returned" field.
+func ReturnedIn(vs ...string) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldReturned, vs...))
+}
+
+// ReturnedNotIn applies the NotIn predicate on the "returned" field.
+func ReturnedNotIn(vs ...string) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldReturned, vs...))
+}
+
+// ReturnedGT applies the GT predicate on the "returned" field.
+func ReturnedGT(v string) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldReturned, v))
+}
+
+// ReturnedGTE applies the GTE predicate on the "returned" field.
+func ReturnedGTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldReturned, v))
+}
+
+// ReturnedLT applies the LT predicate on the "returned" field.
+func ReturnedLT(v string) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldReturned, v))
+}
+
+// ReturnedLTE applies the LTE predicate on the "returned" field.
+func ReturnedLTE(v string) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldReturned, v))
+}
+
+// ReturnedContains applies the Contains predicate on the "returned" field.
+func ReturnedContains(v string) predicate.Order {
+	return predicate.Order(sql.FieldContains(FieldReturned, v))
+}
+
+// ReturnedHasPrefix applies the HasPrefix predicate on the "returned" field.
+func ReturnedHasPrefix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasPrefix(FieldReturned, v))
+}
+
+// ReturnedHasSuffix applies the HasSuffix predicate on the "returned" field.
+func ReturnedHasSuffix(v string) predicate.Order {
+	return predicate.Order(sql.FieldHasSuffix(FieldReturned, v))
+}
+
+// ReturnedEqualFold applies the EqualFold predicate on the "returned" field.
+func ReturnedEqualFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldEqualFold(FieldReturned, v))
+}
+
+// ReturnedContainsFold applies the ContainsFold predicate on the "returned" field.
+func ReturnedContainsFold(v string) predicate.Order {
+	return predicate.Order(sql.FieldContainsFold(FieldReturned, v))
 }
 
 // CreatedAtEQ applies the EQ predicate on the "created_at" field.

@@ -48,6 +48,8 @@ const (
 	FieldSettledAt = "settled_at"
 	// FieldDeadReason holds the string denoting the dead_reason field in the database.
 	FieldDeadReason = "dead_reason"
+	// FieldArrivedAt holds the string denoting the arrived_at field in the database.
+	FieldArrivedAt = "arrived_at"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
 	// Table holds the table name of the payment in the database.
@@ -74,6 +76,7 @@ var Columns = []string{
 	FieldLogIndex,
 	FieldSettledAt,
 	FieldDeadReason,
+	FieldArrivedAt,
 	FieldCreatedAt,
 }
 
@@ -204,6 +207,11 @@ func BySettledAt(opts ...sql.OrderTermOption) OrderOption {
 // ByDeadReason orders the results by the dead_reason field.
 func ByDeadReason(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldDeadReason, opts...).ToFunc()
+}
+
+// ByArrivedAt orders the results by the arrived_at field.
+func ByArrivedAt(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldArrivedAt, opts...).ToFunc()
 }
 
 // ByCreatedAt orders the results by the created_at field.

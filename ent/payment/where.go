@@ -135,6 +135,11 @@ func DeadReason(v string) predicate.Payment {
 	return predicate.Payment(sql.FieldEQ(FieldDeadReason, v))
 }
 
+// ArrivedAt applies equality check predicate on the "arrived_at" field. It's identical to ArrivedAtEQ.
+func ArrivedAt(v time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldEQ(FieldArrivedAt, v))
+}
+
 // CreatedAt applies equality check predicate on the "created_at" field. It's identical to CreatedAtEQ.
 func CreatedAt(v time.Time) predicate.Payment {
 	return predicate.Payment(sql.FieldEQ(FieldCreatedAt, v))
@@ -1073,6 +1078,56 @@ func DeadReasonEqualFold(v string) predicate.Payment {
 // DeadReasonContainsFold applies the ContainsFold predicate on the "dead_reason" field.
 func DeadReasonContainsFold(v string) predicate.Payment {
 	return predicate.Payment(sql.FieldContainsFold(FieldDeadReason, v))
+}
+
+// ArrivedAtEQ applies the EQ predicate on the "arrived_at" field.
+func ArrivedAtEQ(v time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldEQ(FieldArrivedAt, v))
+}
+
+// ArrivedAtNEQ applies the NEQ predicate on the "arrived_at" field.
+func ArrivedAtNEQ(v time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldNEQ(FieldArrivedAt, v))
+}
+
+// ArrivedAtIn applies the In predicate on the "arrived_at" field.
+func ArrivedAtIn(vs ...time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldIn(FieldArrivedAt, vs...))
+}
+
+// ArrivedAtNotIn applies the NotIn predicate on the "arrived_at" field.
+func ArrivedAtNotIn(vs ...time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldNotIn(FieldArrivedAt, vs...))
+}
+
+// ArrivedAtGT applies the GT predicate on the "arrived_at" field.
+func ArrivedAtGT(v time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldGT(FieldArrivedAt, v))
+}
+
+// ArrivedAtGTE applies the GTE predicate on the "arrived_at" field.
+func ArrivedAtGTE(v time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldGTE(FieldArrivedAt, v))
+}
+
+// ArrivedAtLT applies the LT predicate on the "arrived_at" field.
+func ArrivedAtLT(v time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldLT(FieldArrivedAt, v))
+}
+
+// ArrivedAtLTE applies the LTE predicate on the "arrived_at" field.
+func ArrivedAtLTE(v time.Time) predicate.Payment {
+	return predicate.Payment(sql.FieldLTE(FieldArrivedAt, v))
+}
+
+// ArrivedAtIsNil applies the IsNil predicate on the "arrived_at" field.
+func ArrivedAtIsNil() predicate.Payment {
+	return predicate.Payment(sql.FieldIsNull(FieldArrivedAt))
+}
+
+// ArrivedAtNotNil applies the NotNil predicate on the "arrived_at" field.
+func ArrivedAtNotNil() predicate.Payment {
+	return predicate.Payment(sql.FieldNotNull(FieldArrivedAt))
 }
 
 // CreatedAtEQ applies the EQ predicate on the "created_at" field.

@@ -21,6 +21,9 @@ type Card func(*sql.Selector)
 // Challenge is the predicate function for challenge builders.
 type Challenge func(*sql.Selector)
 
+// EarlyArrival is the predicate function for earlyarrival builders.
+type EarlyArrival func(*sql.Selector)
+
 // EsimPlan is the predicate function for esimplan builders.
 type EsimPlan func(*sql.Selector)
 

@@ -8,6 +8,7 @@ import (
 	"entgo.io/ent/schema"
 	"entgo.io/ent/schema/field"
 	"entgo.io/ent/schema/index"
+	"github.com/google/uuid"
 )
 
 // Order is one thing asked for by one wallet.
@@ -40,6 +41,10 @@ func (Order) Fields() []ent.Field {
 		field.Int("version"),
 		// Which attempt at the delivery this is; a provider's confirmed refusal begins the next.
 		field.Int("delivery").Default(1),
+		// What providers know the order by: derived from kind, owner and key. Unset for orders without a key, or older than that.
+		field.UUID("reference", uuid.UUID{}).Optional().Nillable().Immutable(),
+		// Why the order was claimed only to bring its payment back; empty for all others.
+		field.Text("returned").Default(""),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 		field.Time("expires_at").Optional().Nillable(),

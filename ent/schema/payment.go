@@ -29,6 +29,7 @@ func (Payment) Fields() []ent.Field {
 		field.Int64("valid_after").Immutable(),
 		field.Int64("valid_before").Immutable(),
 		field.String("nonce").Immutable(),
+		// Empty for money that had arrived and was claimed without it.
 		field.Bytes("signature").Sensitive().Immutable(),
 		field.String("transaction").Optional().Nillable(),
 		field.Int64("block").Optional().Nillable(),
@@ -36,6 +37,8 @@ func (Payment) Fields() []ent.Field {
 		field.Int64("log_index").Optional().Nillable(),
 		field.Time("settled_at").Optional().Nillable(),
 		field.String("dead_reason").Default(""),
+		// When the money had moved by itself; unset for a payment that we sent for.
+		field.Time("arrived_at").Optional().Nillable().Immutable(),
 		field.Time("created_at").Immutable(),
 	}
 }

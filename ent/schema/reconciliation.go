@@ -33,7 +33,13 @@ func (Arrival) Fields() []ent.Field {
 
 // Indexes of an arrival.
 func (Arrival) Indexes() []ent.Index {
-	return []ent.Index{index.Fields("transaction", "log_index").Unique().StorageKey("arrivals_transfer")}
+	return []ent.Index{
+		index.Fields("transaction", "log_index").Unique().StorageKey("arrivals_transfer"),
+		// What of a payer's came by an authorization.
+		index.Fields("sender", "value").
+			StorageKey("arrivals_payer").
+			Annotations(entsql.IndexWhere("((nonce)::text <> ''::text)")),
+	}
 }
 
 // Annotations of an arrival.

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -129,12 +127,7 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 
 // ownerCalls says that a session of the order's owner came with the call.
 func (s EsimService) ownerCalls(ctx context.Context, sold checkout.Sold) bool {
-	call, ok := connect.CallInfoForHandlerContext(ctx)
-	if !ok || call.RequestHeader().Get("Authorization") == "" {
-		return false
-	}
-	who, err := s.Auth.Authenticate(ctx, call.RequestHeader().Get("Authorization"))
-	return err == nil && who.Wallet == sold.Order.Owner && who.Has(auth.ScopeOrders)
+	return SessionOf(s.Auth)(ctx, sold.Order.Owner)
 }
 
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.

@@ -40,6 +40,7 @@ type parts struct {
 	treasury *reconcile.Reconciler
 	events   *activity.Activity
 	signIns  auth.Retention
+	who      *auth.Auth
 }
 
 // wire makes the domain over the adapters, and the faces over the domain.
@@ -53,11 +54,7 @@ func (a *App) wire(listener net.Listener) error {
 	if a.config.NoServer {
 		return nil
 	}
-	who, err := a.callers()
-	if err != nil {
-		return err
-	}
-	return a.face(listener, a.services(p, who))
+	return a.face(listener, a.services(p, p.who))
 }
 
 func (a *App) parts() (p *parts, err error) {
@@ -83,6 +80,11 @@ func (a *App) parts() (p *parts, err error) {
 		return nil, err
 	}
 	a.runner = a.newRunner(p)
+	if !c.NoServer {
+		if p.who, err = a.callers(); err != nil {
+			return nil, err
+		}
+	}
 	p.sells, err = a.checkout(p)
 	return p, err
 }
@@ -122,6 +124,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
 		}),
 		Settling: p.settling.ask, Down: func() error { return errors.Join(p.chain.known(), p.settling.known()) }, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
+		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, Limits: p.limits, Metrics: a.metrics,
 	}), nil
 }

@@ -98,11 +98,19 @@ type Store interface {
 // references are derived, so that a lost row could not change them.
 var references = uuid.MustParse("6f1b5a52-8f0e-5c3e-9a57-0d1b7c5b2f10")
 
-func openingRef(o order.Order) Ref { return reference("open", o.ID, o.Delivery) }
+func openingRef(o order.Order) Ref { return reference("open", nameOf(o), o.Delivery) }
 
-// reference names one attempt at one step of an order's delivery.
-func reference(step string, id order.ID, attempt int) Ref {
-	return Ref(uuid.NewSHA1(references, []byte(numbered(step+"/"+string(id), attempt))))
+// nameOf is what an order's references are made of.
+func nameOf(o order.Order) string {
+	if mutant.ReferenceOfOrder {
+		return string(o.ID)
+	}
+	return o.Name()
+}
+
+// reference names one attempt at one step of the delivery of an order, by the order's name.
+func reference(step, name string, attempt int) Ref {
+	return Ref(uuid.NewSHA1(references, []byte(numbered(step+"/"+name, attempt))))
 }
 
 // numbered is a name, with the number of the attempt from the second on.
@@ -117,7 +125,7 @@ func numbered(name string, attempt int) string {
 func referencesOf(step string, o order.Order) []order.Reference {
 	var all []order.Reference
 	for n := 1; n <= o.Delivery; n++ {
-		all = append(all, order.Reference{Step: step, Version: n, Reference: reference(step, o.ID, n).String()})
+		all = append(all, order.Reference{Step: step, Version: n, Reference: reference(step, nameOf(o), n).String()})
 	}
 	return all
 }

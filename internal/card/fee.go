@@ -19,26 +19,33 @@ const FeeJob job.Kind = "card_issue_fee"
 // FeeArgs is what a fee job remembers. Version is the retry version, not the row's lock version: each
 // version has its own reference at the issuer.
 type FeeArgs struct {
-	Card     uuid.UUID   `json:"card"`
-	Order    string      `json:"order"`
-	Account  string      `json:"account"`
-	Amount   money.Cents `json:"amountUsdCents"`
-	Version  int         `json:"version"`
-	Scenario string      `json:"scenario,omitempty"`
+	Card    uuid.UUID   `json:"card"`
+	Order   string      `json:"order"`
+	Account string      `json:"account"`
+	Amount  money.Cents `json:"amountUsdCents"`
+	Version int         `json:"version"`
+	// Opening is the reference of the card's opening; empty for a job older than that.
+	Opening  string `json:"opening,omitempty"`
+	Scenario string `json:"scenario,omitempty"`
 }
 
 // Kind implements job.Args.
 func (FeeArgs) Kind() job.Kind { return FeeJob }
 
-// Ref is the reference of this version's withdrawal.
+// Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a card whose row was lost does not
+// pay the fee again.
 func (a FeeArgs) Ref() Ref {
-	return Ref(uuid.NewSHA1(references, fmt.Appendf(nil, "fee/%s/%d", a.Card, a.Version)))
+	of := a.Opening
+	if of == "" {
+		of = a.Card.String()
+	}
+	return Ref(uuid.NewSHA1(references, fmt.Appendf(nil, "fee/%s/%d", of, a.Version)))
 }
 
 func feeJob(c Card, scenario string) job.New {
 	return job.New{
 		Args: FeeArgs{
-			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1, Scenario: scenario,
+			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1, Opening: c.Ref.String(), Scenario: scenario,
 		},
 		UniqueKey: c.ID.String(),
 	}

@@ -137,7 +137,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
-	ref := LoadRef(o.ID, o.Delivery)
+	ref := LoadRef(nameOf(o), o.Delivery)
 	loaded, err := mutate(ctx, t.Cards, l, mutation[Moved]{
 		step: numbered("load", o.Delivery),
 		send: func(ctx context.Context) (Moved, error) {
@@ -200,5 +200,5 @@ func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
 	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: proof}
 }
 
-// LoadRef is the reference of an attempt at a top-up's load at the issuer.
-func LoadRef(id order.ID, attempt int) Ref { return reference("load", id, attempt) }
+// LoadRef is the reference of an attempt at a top-up's load at the issuer, by the order's name.
+func LoadRef(name string, attempt int) Ref { return reference("load", name, attempt) }

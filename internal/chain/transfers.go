@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -17,6 +18,18 @@ import (
 func (c *Chain) Safe(ctx context.Context) (uint64, error) {
 	head, err := c.header(ctx, c.config.Finality.Dead)
 	return head.Number, err
+}
+
+// Head is the latest block.
+func (c *Chain) Head(ctx context.Context) (uint64, error) {
+	head, err := c.header(ctx, "latest")
+	return head.Number, err
+}
+
+// BlockTime is when a block was made.
+func (c *Chain) BlockTime(ctx context.Context, number uint64) (time.Time, error) {
+	block, err := c.headerAt(ctx, number)
+	return block.time(), err
 }
 
 // maxSenders bounds the senders that one question for logs names.

@@ -86,12 +86,18 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if known != nil && known.Fingerprint != p.fingerprint() {
 		return Sold{}, keyReused(known.ID)
 	}
-	offer, err := c.offer(ctx, p, c.promised(p, pay, known))
+	offer, err := c.offer(ctx, p, c.promised(p, pay, known, c.Now()))
 	if err != nil {
-		return Sold{}, err
+		return c.refuse(ctx, p, pay, known, nil, err)
 	}
-	if err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now()); err != nil {
-		return c.unverified(ctx, p, pay, known, offer, err)
+	if err := c.Terms.Check(pay, offer.Price.USDC(), c.Now()); err != nil {
+		return c.refuse(ctx, p, pay, known, &offer, err)
+	}
+	if sold, err := c.spend(ctx, p, pay, known, offer); !errors.Is(err, ErrNotFound) {
+		return sold, err
+	}
+	if err := c.verify(ctx, pay, offer); err != nil {
+		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
 	faultpoint.Reach("buy.verified")
 	if err := c.canSettle(ctx); err != nil {
@@ -99,9 +105,26 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	}
 	admission, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
 	if err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
+		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
-	placement := c.placement(p, pay, offer, admission, known)
+	return c.place(ctx, p, pay, c.placement(p, pay, offer, admission, known))
+}
+
+// verify reports whether a payment would move the price of an offer now. The error is a *payment.Rejection, or fit to show.
+func (c *Checkout) verify(ctx context.Context, pay payment.Signed, offer order.Offer) error {
+	err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now())
+	if _, rejected := errors.AsType[*payment.Rejection](err); err == nil || rejected {
+		return err
+	}
+	return fmt.Errorf("verify the payment: %w", errors.Join(err, noChain()))
+}
+
+func noChain() *fault.Fault {
+	return fault.New(fault.DependencyDown, "The chain does not answer. Nothing was claimed; repeat the same request.")
+}
+
+// place claims an order and waits until its payment is decided.
+func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, placement Placement) (Sold, error) {
 	placed, err := c.Store.Place(ctx, placement)
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
@@ -114,6 +137,9 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	case Repeated:
 		return c.repeat(ctx, p, pay, placed.Order)
 	case Reused:
+		if placement.Payment.Authorization.Nonce != pay.Authorization.Nonce {
+			return Sold{}, errTaken
+		}
 		return Sold{}, authorizationReused()
 	case Fresh:
 	}
@@ -147,13 +173,13 @@ func (c *Checkout) canInvite() error {
 }
 
 // promised is the offer that a payment was made for: that of the order it is another attempt of, or of
-// the live quote it echoes; nil when there is none.
-func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order) *order.Offer {
+// the quote it echoes, if that was live at a time; nil when there is none.
+func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order, at time.Time) *order.Offer {
 	if known != nil {
 		return frozen(*known)
 	}
 	id, _ := pay.Accepted.Extra["quoteId"].(string)
-	quoted, err := c.quotes.open(id, p.Kind, p.fingerprint())
+	quoted, err := c.quotes.openAt(id, p.Kind, p.fingerprint(), at)
 	if err != nil {
 		return nil
 	}
@@ -205,7 +231,7 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 	now := c.Now()
 	o := order.Order{
 		ID: order.NewID(now), Operation: newID(), Kind: p.Kind, Owner: owner, Key: p.Key, Fingerprint: p.fingerprint(),
-		Price: price, Item: item, Delivery: 1, CreatedAt: now, UpdatedAt: now,
+		Price: price, Item: item, Reference: order.ReferenceOf(p.Kind, owner, p.Key), Delivery: 1, CreatedAt: now, UpdatedAt: now,
 	}
 	if c.Sandbox {
 		o.Scenario = scenario(p.Key)
@@ -283,6 +309,9 @@ func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, repla
 
 // answer is what a payment that is decided bought, or how to pay instead.
 func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool) (Sold, error) {
+	if o.Returned != "" {
+		return Sold{}, returning(o)
+	}
 	if o.Status.Paid() {
 		if replayed {
 			c.Metrics.Replayed(ctx, string(p.Kind))
@@ -307,29 +336,6 @@ func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment,
 		sold.Refund = &r
 	}
 	return sold, nil
-}
-
-// unverified answers a payment that does not verify: perhaps because a copy of this very request has
-// just spent it, or because it has paid for another purchase.
-func (c *Checkout) unverified(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer, err error) (Sold, error) {
-	no, ok := errors.AsType[*payment.Rejection](err)
-	if !ok {
-		return Sold{}, fmt.Errorf("verify the payment: %w",
-			errors.Join(err, fault.New(fault.DependencyDown, "The chain does not answer. Nothing was claimed; repeat the same request.")))
-	}
-	refusal := c.challenge(p, offer, no)
-	// The nonce of an order that was claimed before may be used up by its own dead authorization.
-	if (known == nil || known.ExpiresAt != nil) && no.Reason == x402.ReasonNonceUsed {
-		// Its money has moved, here: "no money moved, sign another" would be a lie.
-		claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
-		if err != nil {
-			return Sold{}, fmt.Errorf("look the authorization up: %w", err)
-		}
-		if claimed {
-			refusal = authorizationReused()
-		}
-	}
-	return c.unlessKnown(ctx, p, pay, refusal)
 }
 
 // unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.

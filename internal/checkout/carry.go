@@ -128,6 +128,9 @@ func (c *Checkout) step(ctx context.Context, l *job.Lease, o order.Order, known 
 	case order.Settling:
 		return c.settle(ctx, l, o, known)
 	case order.Settled:
+		if o.Returned != "" {
+			return onward(c.refused(ctx, l, o, order.Progress{Reason: o.Returned}))
+		}
 		return onward(c.move(ctx, l, o, order.Provisioning, order.Progress{Reason: "delivery begins"}))
 	case order.Provisioning:
 		return c.deliver(ctx, l, o)

@@ -74,6 +74,7 @@ type Store interface {
 	// Move takes a step of an order. When it ends the order, its holds are given back.
 	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
 	RefundStore
+	ArrivedStore
 	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
 }
@@ -160,8 +161,18 @@ type Config struct {
 	Metrics *telemetry.Metrics
 	// Limits counts new purchases of a payer; nil does not limit.
 	Limits *limit.Limiter
+	// Session reports whether a session of a wallet came with the call that ctx belongs to. Nil knows none.
+	Session func(ctx context.Context, wallet x402.Address) bool
+	// Unexplained reports whether a provider has made something that our books cannot explain. Nil never finds anything.
+	Unexplained func(ctx context.Context) (bool, error)
+	// Returned reports whether money that arrived may have been sent back without our books knowing. Nil says that none was.
+	Returned func(ctx context.Context, a payment.Arrived) (bool, error)
+	// BlockTime is when a block was made. Nil takes money that was read for the books for a day old.
+	BlockTime func(ctx context.Context, number uint64) (time.Time, error)
 	// Wait bounds how long Buy waits for a settlement. 20 s.
 	Wait time.Duration
+	// Look bounds how long Buy looks for what became of a payment that was refused. Zero is 4 s.
+	Look time.Duration
 	// PayableFor is how long an order that was opened can be paid. Zero is half an hour.
 	PayableFor time.Duration
 }

@@ -47,7 +47,8 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 	}
 	o := c.newOrder(p, n.Owner, offer.Price, admission.Item)
 	if n.Key == "" {
-		o.Key = order.Keyless(o.ID)
+		// It cannot be made again for the same purchase: providers know it by its id.
+		o.Key, o.Reference = order.Keyless(o.ID), nil
 	}
 	until := o.CreatedAt.Add(c.PayableFor)
 	o.Resource, o.ExpiresAt = n.Resource, &until

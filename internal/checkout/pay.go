@@ -36,13 +36,16 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	if err != nil {
 		return Sold{}, err
 	}
+	ctx, cancel := c.seenThrough(ctx)
+	defer cancel()
 	if pay.Authorization.From != o.Owner && !mutant.AnyonePays {
-		return Sold{}, c.reject(ctx, p, &payment.Rejection{
+		return c.refuse(ctx, p, pay, &o, nil, &payment.Rejection{
 			Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
 		})
 	}
-	ctx, cancel := c.seenThrough(ctx)
-	defer cancel()
+	if o.Status == order.Expired {
+		return c.refuse(ctx, p, pay, &o, nil, expired(o.ID))
+	}
 	if o.Status != order.PaymentRequired {
 		return c.repeat(ctx, p, pay, o)
 	}

@@ -28,10 +28,6 @@ func (c *Checkout) private(ctx context.Context, p Purchase, pay payment.Signed, 
 		return false
 	}
 	// Whatever cannot be looked up is not shown; the same request may ask again.
-	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
-	if err != nil || claimed {
-		return false
-	}
-	verdict, err := c.Chain.Judge(ctx, pay.Authorization, now.Add(-time.Minute))
-	return err == nil && verdict.State == payment.Unused
+	unseen, err := c.unseen(ctx, pay)
+	return err == nil && unseen
 }

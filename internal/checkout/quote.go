@@ -48,6 +48,11 @@ func (q quotes) sign(kind order.Kind, request order.Fingerprint, o order.Offer) 
 
 // open returns the offer behind a quote id, if it is ours, alive, and for this request.
 func (q quotes) open(id string, kind order.Kind, request order.Fingerprint) (order.Offer, error) {
+	return q.openAt(id, kind, request, q.now())
+}
+
+// openAt is open for a quote that has to have been alive at a time.
+func (q quotes) openAt(id string, kind order.Kind, request order.Fingerprint, at time.Time) (order.Offer, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(id)
 	if err != nil || len(raw) <= macSize || !hmac.Equal(raw[:macSize], q.mac(raw[macSize:])) && !mutant.ForgedQuote {
 		return order.Offer{}, errQuote
@@ -56,7 +61,7 @@ func (q quotes) open(id string, kind order.Kind, request order.Fingerprint) (ord
 	if err := json.Unmarshal(raw[macSize:], &got); err != nil {
 		return order.Offer{}, errQuote
 	}
-	if got.Kind != kind || q.now().Unix() > got.Expires || !hmac.Equal(got.Request, request[:]) {
+	if got.Kind != kind || at.Unix() > got.Expires || !hmac.Equal(got.Request, request[:]) {
 		return order.Offer{}, errQuote
 	}
 	return order.Offer{Price: got.Price, Item: got.Item, Description: got.Description}, nil

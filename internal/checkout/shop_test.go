@@ -54,10 +54,12 @@ type shop struct {
 
 // options vary a shop.
 type options struct {
-	store   *store.Store
-	chain   *paymenttest.Chain
-	issuer  *cardtest.Issuer
-	wait    time.Duration
+	store  *store.Store
+	chain  *paymenttest.Chain
+	issuer *cardtest.Issuer
+	wait   time.Duration
+	// look is how long a payment that was refused is looked for on the chain.
+	look    time.Duration
 	paused  bool
 	workers func(context.Context) (bool, error)
 	habits  card.Traits
@@ -120,6 +122,7 @@ func open(t *testing.T, o options) *shop {
 		Store: s.store.Orders(), Products: products, Terms: terms, Chain: s.chain, Final: o.final(s.chain),
 		Collect: collect, Refunds: refunds,
 		Runner: runner, Log: slog.New(slog.DiscardHandler), Now: now, QuoteKey: make([]byte, 32), Sandbox: true, Wait: o.wait,
+		Session: signedIn, Look: o.look, Unexplained: unexplained(s.store, s.issuer),
 	})
 	s.runner.Register(checkout.Carrying, s.Carry)
 	s.runner.Register(checkout.Confirming, s.Confirm)

@@ -27,7 +27,7 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	}
 	now := e.Now()
 	p, err := e.Store.Reserve(ctx, l.Fence(), Profile{
-		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: orderRef(o.ID, o.Delivery), CreatedAt: now, UpdatedAt: now,
+		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: orderRef(o, o.Delivery), CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("reserve the profile: %w", err)

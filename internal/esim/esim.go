@@ -175,8 +175,9 @@ func marshal(v any) json.RawMessage {
 // references are derived, so that a lost row could not change them.
 var references = uuid.MustParse("0b0d6e0e-3c54-5a9d-8f4e-6f1d2f6c9a41")
 
-func orderRef(id order.ID, attempt int) Ref {
-	return Ref(uuid.NewSHA1(references, []byte(numbered("order/"+string(id), attempt))))
+// orderRef names one attempt at an order, by the order's name.
+func orderRef(o order.Order, attempt int) Ref {
+	return Ref(uuid.NewSHA1(references, []byte(numbered("order/"+o.Name(), attempt))))
 }
 
 // numbered is a name, with the number of the attempt from the second on.
@@ -191,7 +192,7 @@ func numbered(name string, attempt int) string {
 func (e *Esims) References(o order.Order) []order.Reference {
 	var all []order.Reference
 	for n := 1; n <= o.Delivery; n++ {
-		all = append(all, order.Reference{Step: step, Version: n, Reference: orderRef(o.ID, n).String()})
+		all = append(all, order.Reference{Step: step, Version: n, Reference: orderRef(o, n).String()})
 	}
 	return all
 }

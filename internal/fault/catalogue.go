@@ -18,6 +18,7 @@ const (
 	OperatorTokenInvalid     Code = "operator_token_invalid"
 	PaymentRequired          Code = "payment_required"
 	PaymentRejected          Code = "payment_rejected"
+	PaymentUnclaimed         Code = "payment_unclaimed"
 	RouteNotFound            Code = "route_not_found"
 	OrderNotFound            Code = "order_not_found"
 	CardNotFound             Code = "card_not_found"
@@ -68,6 +69,7 @@ var catalogue = index(
 
 	Kind{PaymentRequired, http.StatusPaymentRequired, "Payment is required.", false, true, SignNewPayment},
 	Kind{PaymentRejected, http.StatusPaymentRequired, "The payment was not accepted and no money moved.", false, true, SignNewPayment},
+	Kind{PaymentUnclaimed, http.StatusPaymentRequired, "The money of this payment has arrived, and whoever sends it here is not proven to be its payer. Sign again: the new payment is not sent, the money that arrived pays.", false, true, SignNewPayment},
 
 	Kind{RouteNotFound, http.StatusNotFound, "There is nothing at this path.", false, false, FixRequest},
 	Kind{OrderNotFound, http.StatusNotFound, "There is no such order.", false, false, FixRequest},

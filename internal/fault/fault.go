@@ -97,6 +97,13 @@ func (f *Fault) About(orderID string) *Fault { f.OrderID = orderID; return f }
 // After says when to try again.
 func (f *Fault) After(d time.Duration) *Fault { f.RetryAfter = d; return f }
 
+// Moved says that the payment at hand has moved its money, so that another one would be a second one, whatever the code says
+// otherwise.
+func (f *Fault) Moved() *Fault {
+	f.SafeToPayAgain, f.NextAction = false, ContactSupport
+	return f
+}
+
 // With adds the wrong members of the request.
 func (f *Fault) With(fields ...Field) *Fault { f.Fields = append(f.Fields, fields...); return f }
 

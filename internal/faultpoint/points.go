@@ -20,6 +20,8 @@ func Points() []Point {
 		{"buy.challenged", false, "an unpaid request is priced; the challenge is not sent"},
 		{"buy.decoded", false, "the payment header is read; nothing is verified or stored"},
 		{"buy.verified", false, "the payment is good; nothing is stored"},
+		{"arrive.before_commit", true, "a transfer that somebody showed us is written as arrived; the transaction is open"},
+		{"arrive.committed", false, "a transfer that somebody showed us is stored as arrived; nobody is told"},
 		{"place.before_commit", true, "order, payment, holds and job are written; the transaction is open"},
 		{"place.committed", false, "the claim is stored; nobody works on it yet"},
 		{"carry.leased", false, "the order's job is leased, by the buyer's own process or by another; no step is taken"},

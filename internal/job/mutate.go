@@ -50,11 +50,12 @@ type Finding[T any] struct {
 }
 
 // Mutate brings a mutation to what can be known of it now. The first time, it commits a marker to the
-// job and then sends; ever after, while the marker is that of this step, it reads by our reference. Only a
+// job and then sends, unless a provider that does not deduplicate has it, from before our books lost it; ever after, while the marker is that of this step, it reads by our reference. Only a
 // reference that the provider does not know, after the horizon, is sent again, and only to a provider that deduplicates. The error is ours
 // (lease lost, database), never the provider's.
 func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], error) {
-	if l.Step() != m.Step || mutant.ResendUnknown {
+	begun := l.Step() == m.Step && !mutant.ResendUnknown
+	if !begun && m.Deduplicates {
 		return m.submit(ctx, l)
 	}
 	call, cancel := context.WithTimeout(ctx, m.Budget)
@@ -63,6 +64,8 @@ func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], er
 	switch {
 	case err == nil:
 		return Finding[T]{Knowledge: Known, Record: got}, nil
+	case !begun && m.Absent(err):
+		return m.submit(ctx, l)
 	case !m.Absent(err), m.tooEarly(l):
 		return Finding[T]{Cause: err}, nil
 	case !m.Deduplicates:

@@ -28,6 +28,7 @@
 //
 //	refunded          -25.00                     +25.00
 //	unmatched          +x      and -x in unmatched
+//	matched            -x and +x in unmatched, once an order has claimed it
 //	resolved                       +x in unmatched, and -x where it went: treasury:usdc or revenue:donation
 //
 // An eSIM for 5.00 that costs 4.00:
@@ -84,12 +85,13 @@ const (
 	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
 	KindUnmatched    Kind = "unmatched"
+	KindMatched      Kind = "matched"
 	KindResolved     Kind = "resolved"
 )
 
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindResolved}
+	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved}
 }
 
 // ID names a posting by what it records, so that the same thing cannot be posted twice.
@@ -167,6 +169,11 @@ func Refunded(order string, amount money.USDC) Posting {
 // Unmatched records USDC that arrived for no order, in a transfer named by its transaction and log index.
 func Unmatched(transaction string, logIndex uint, amount money.USDC) Posting {
 	return posting(KindUnmatched, transfer(transaction, logIndex), "", Entry{Treasury, amount}, Entry{Strays, -amount})
+}
+
+// Matched takes such money back out of the books of nobody's, because an order has claimed it: it is posted as settled there.
+func Matched(order, transaction string, logIndex uint, amount money.USDC) Posting {
+	return posting(KindMatched, transfer(transaction, logIndex), order, Entry{Strays, amount}, Entry{Treasury, -amount})
 }
 
 // Resolved records where such money went by an operator's word: out of the treasury, or among what is earned.

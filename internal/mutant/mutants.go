@@ -18,6 +18,12 @@ const (
 	DeliverFirst = planted == "deliver_first"
 	// OrderOfAnyone shows an order to every wallet that knows its id.
 	OrderOfAnyone = planted == "order_of_anyone"
+	// RefusalUnjudged tells a payer to pay again without asking the chain where the first payment's money is.
+	RefusalUnjudged = planted == "refusal_unjudged"
+	// PublicProves takes a spent authorization, which anyone can read, for its payer.
+	PublicProves = planted == "public_proves"
+	// GoodsUnasked lets money that arrived buy what the provider may have delivered for it already.
+	GoodsUnasked = planted == "goods_unasked"
 	// AnyonePays lets a wallet pay an order that another one opened.
 	AnyonePays = planted == "anyone_pays"
 )
@@ -36,6 +42,10 @@ const (
 	ExpiryAtHead = planted == "expiry_at_head"
 	// OneNodeBuries gives a payment up on the word of one node.
 	OneNodeBuries = planted == "one_node_buries"
+	// ArrivedSubmitted sends for money that arrived without us, for which nobody gave us a signature.
+	ArrivedSubmitted = planted == "arrived_submitted"
+	// ArrivedUnlocked lets an order claim money that an operator sends back at the same moment.
+	ArrivedUnlocked = planted == "arrived_unlocked"
 	// SentBeforeStored sends a transaction that no crash would leave a trace of.
 	SentBeforeStored = planted == "sent_before_stored"
 	// InFlightIsFailed makes a second transaction while the first can still be included.
@@ -82,6 +92,8 @@ const (
 	ResendUnknown = planted == "resend_unknown"
 	// HorizonIgnored believes "no such reference" at once.
 	HorizonIgnored = planted == "horizon_ignored"
+	// ReferenceOfOrder names a purchase to the issuer by the order's random id, which is another one once the row was lost.
+	ReferenceOfOrder = planted == "reference_of_order"
 	// NewReference gives each opening of a card a reference of its own.
 	NewReference = planted == "new_reference"
 	// FeeVersionPerAttempt makes each attempt of a fee job another withdrawal.

@@ -55,6 +55,10 @@ type Order struct {
 	Scenario string
 	// Resource is the URL that a payer is told the payment is for; empty for the order's own address.
 	Resource string
+	// Reference names the order to providers, see ReferenceOf; nil for an order without a key of its caller's, or older than that.
+	Reference *uuid.UUID
+	// Returned says why the order was claimed only to bring its payment back; empty for all others.
+	Returned string
 	// Version rises with every change and guards against stale ones.
 	Version int
 	// Delivery counts the attempts at the delivery: 1, and one more for each refusal that the provider
@@ -74,6 +78,24 @@ func (o Order) AsOf(now time.Time) Order {
 		o.Status = Expired
 	}
 	return o
+}
+
+// purchases is the namespace of references. It never changes: a lost row must not change a reference.
+var purchases = uuid.MustParse("b5c0cf0b-6f0c-5f6e-8a0e-3f6f2c9d7a51")
+
+// ReferenceOf names a purchase by what makes it one. An order that is made again for it, because its row was lost, has the same
+// reference, and finds what its provider has for it.
+func ReferenceOf(kind Kind, owner x402.Address, key string) *uuid.UUID {
+	id := uuid.NewSHA1(purchases, []byte(string(kind)+"/"+owner.Lower()+"/"+key))
+	return &id
+}
+
+// Name is what the order's references at providers are derived from.
+func (o Order) Name() string {
+	if o.Reference == nil {
+		return string(o.ID)
+	}
+	return o.Reference.String()
 }
 
 // MaxKey is the longest idempotency key that a caller may send, in characters.

@@ -47,14 +47,27 @@ type Payment struct {
 	// DeadReason says why a dead payment is dead.
 	DeadReason string
 	CreatedAt  time.Time
+	// ArrivedAt is the time of the transfer's block when the money had moved before the payment was claimed, else nil.
+	ArrivedAt *time.Time
 }
+
+// Signed says that the payment can be sent for. Money that had arrived may have been claimed without its signature.
+func (p Payment) Signed() bool { return p.Signature != x402.Signature{} }
 
 // lookback is how long before a payment's claim the chain is searched for its transfer: a copy of
 // the authorization may have been submitted first, and clocks differ.
 const lookback = 5 * time.Minute
 
 // Since is when the chain is searched from for what became of the payment.
-func (p Payment) Since() time.Time { return p.CreatedAt.Add(-lookback) }
+func (p Payment) Since() time.Time {
+	if p.ArrivedAt != nil && p.ArrivedAt.Before(p.CreatedAt) {
+		return LookedForSince(*p.ArrivedAt)
+	}
+	return LookedForSince(p.CreatedAt)
+}
+
+// LookedForSince is when the chain is searched from for a transfer that can have been made at a time at the earliest.
+func LookedForSince(earliest time.Time) time.Time { return earliest.Add(-lookback) }
 
 // Receipt is the proof that a payment arrived: the transaction in which the asset logged
 // AuthorizationUsed(payer, nonce) directly followed by the exact Transfer. Ours or anyone's.

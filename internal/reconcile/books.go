@@ -104,6 +104,8 @@ type Order struct {
 	ByHand bool
 	// Topup is set for top-ups.
 	Topup card.Topup
+	// Name is what its references at the issuer are made of; empty for its id.
+	Name string
 }
 
 // open says that its delivery may be under way.

@@ -153,7 +153,7 @@ func (c *comparison) ledger() {
 		}
 	}
 	for _, p := range expected {
-		if p.Kind == ledger.KindUnmatched {
+		if p.Kind == ledger.KindUnmatched || p.Kind == ledger.KindMatched {
 			c.unposted = append(c.unposted, p)
 			continue
 		}
@@ -164,6 +164,10 @@ func (c *comparison) ledger() {
 // expected is every posting that the records call for.
 func (c *comparison) expected() []ledger.Posting {
 	var all []ledger.Posting
+	posted := map[ledger.ID]bool{}
+	for _, p := range c.Postings {
+		posted[p.ID] = true
+	}
 	for _, t := range c.strays {
 		all = append(all, ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value))
 		if r := c.resolution(t); r != nil {
@@ -177,6 +181,10 @@ func (c *comparison) expected() []ledger.Posting {
 			continue
 		}
 		all = append(all, ledger.Settled(string(p.Order), p.Value))
+		if unmatched := ledger.Unmatched(p.Transaction.String(), p.LogIndex, p.Value); posted[unmatched.ID] {
+			// It was nobody's when a comparison found it, and an order has claimed it since.
+			all = append(all, unmatched, ledger.Matched(string(p.Order), p.Transaction.String(), p.LogIndex, p.Value))
+		}
 		if c.orders[p.Order].Status == order.Refunded {
 			all = append(all, ledger.Refunded(string(p.Order), p.Value))
 		}

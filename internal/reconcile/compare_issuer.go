@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"cmp"
+
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/card"
@@ -66,7 +68,7 @@ func (c *comparison) mutations() map[card.Ref]*mutation {
 			case o.Status == order.Fulfilled:
 				m.standing = taken
 			}
-			all[card.LoadRef(o.ID, attempt)] = m
+			all[card.LoadRef(cmp.Or(o.Name, string(o.ID)), attempt)] = m
 		}
 	}
 	for _, f := range c.Fees {

@@ -21,18 +21,19 @@ func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(entorder.Kind(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetScenario(o.Scenario).SetResource(o.Resource).
+		SetNillableReference(o.Reference).SetReturned(o.Returned).
 		SetVersion(o.Version).SetDelivery(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
 		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
 }
 
 // orderColumns is what scanOrder reads.
 const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, scenario, resource,
-	version, delivery, created_at, updated_at, expires_at`
+	reference, returned, version, delivery, created_at, updated_at, expires_at`
 
 func scanOrder(row pgx.Row) (order.Order, error) {
 	var r ent.Order
 	err := row.Scan(&r.ID, &r.OperationID, &r.Kind, &r.Status, &r.Owner, &r.IdempotencyKey, &r.Fingerprint, &r.PriceUsdCents, &r.Item,
-		&r.Scenario, &r.Resource, &r.Version, &r.Delivery, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
+		&r.Scenario, &r.Resource, &r.Reference, &r.Returned, &r.Version, &r.Delivery, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
 	if err != nil {
 		return order.Order{}, err
 	}
@@ -47,6 +48,7 @@ func orderOf(row *ent.Order) (order.Order, error) {
 	o := order.Order{
 		ID: order.ID(row.ID), Operation: row.OperationID, Kind: order.Kind(row.Kind), Status: order.Status(row.Status),
 		Owner: owner, Key: row.IdempotencyKey, Price: money.Cents(row.PriceUsdCents), Item: row.Item, Scenario: row.Scenario, Resource: row.Resource,
+		Reference: row.Reference, Returned: row.Returned,
 		Version: row.Version, Delivery: row.Delivery, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 	if copy(o.Fingerprint[:], row.Fingerprint) != len(o.Fingerprint) {
@@ -60,11 +62,14 @@ func orderOf(row *ent.Order) (order.Order, error) {
 }
 
 func insertPayment(ctx context.Context, tx *ent.Tx, p payment.Payment) error {
-	a := p.Authorization
+	a, signature := p.Authorization, p.Signature[:]
+	if p.ArrivedAt != nil && !p.Signed() {
+		signature = []byte{}
+	}
 	return tx.Payment.Create().SetID(p.ID).SetOrderID(string(p.Order)).SetStatus(entpayment.Status(p.Status)).
 		SetNetwork(p.Network).SetAsset(p.Asset.Lower()).SetPayer(a.From.Lower()).SetPayTo(a.To.Lower()).
 		SetValue(int64(a.Value)).SetValidAfter(int64(a.ValidAfter)).SetValidBefore(int64(a.ValidBefore)).
-		SetNonce(a.Nonce.String()).SetSignature(p.Signature[:]).SetCreatedAt(p.CreatedAt).Exec(ctx)
+		SetNonce(a.Nonce.String()).SetSignature(signature).SetCreatedAt(p.CreatedAt).SetNillableArrivedAt(p.ArrivedAt).Exec(ctx)
 }
 
 func paymentOf(row *ent.Payment) (payment.Payment, error) {
@@ -83,8 +88,12 @@ func paymentOf(row *ent.Payment) (payment.Payment, error) {
 		},
 		DeadReason: row.DeadReason, CreatedAt: row.CreatedAt.UTC(),
 	}
-	if copy(p.Signature[:], row.Signature) != len(p.Signature) {
+	if n := copy(p.Signature[:], row.Signature); n != len(p.Signature) && (n != 0 || row.ArrivedAt == nil) {
 		return payment.Payment{}, fmt.Errorf("payment %s: signature of %d bytes", row.ID, len(row.Signature))
+	}
+	if row.ArrivedAt != nil {
+		at := row.ArrivedAt.UTC()
+		p.ArrivedAt = &at
 	}
 	if row.Transaction == nil {
 		return p, nil

@@ -139,7 +139,7 @@ func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Place
 	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
 		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
 		return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
-	case violates(err, "payments_authorization"):
+	case violates(err, "payments_authorization"), errors.Is(err, errResolved):
 		return o.reused(ctx, p)
 	}
 	return checkout.Placed{}, err
@@ -152,6 +152,11 @@ func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (ch
 		var err error
 		if placed.Order, err = o.claim(ctx, tx, p); err != nil {
 			return err
+		}
+		if p.Payment.ArrivedAt != nil {
+			if err := claimArrived(ctx, tx, p.Payment); err != nil {
+				return err
+			}
 		}
 		if err := insertPayment(ctx, tx, p.Payment); err != nil {
 			return err
@@ -198,7 +203,7 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (or
 			unpaid = append(unpaid, o.s.inTime())
 		}
 		n, err := tx.Order.Update().Where(unpaid...).
-			SetStatus(entorder.StatusSettling).ClearExpiresAt().AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
+			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetReturned(ord.Returned).AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
 		if err == nil && n == 0 {
 			err = errRepeated
 		}
@@ -241,6 +246,9 @@ const (
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
+		if err := matched(ctx, tx, o.s.stamp(), p); err != nil {
+			return err
+		}
 		post(tx, o.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err

@@ -25,7 +25,7 @@ const (
 	strayColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution, r.reason, r.actor, r.at
 		FROM arrivals a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
 			LEFT JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
-		WHERE a.asset = $1 AND a.pay_to = $2`
+		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT FROM ledger_postings m WHERE m.id = 'matched/' || a.transaction || '/' || a.log_index)`
 
 	straysSQL = `SELECT ` + strayColumns + ` AND (r.id IS NOT NULL) = $3 AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`
 
@@ -79,6 +79,11 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 			return err
 		case stray.Resolved != nil:
 			return reconcile.ErrResolved
+		}
+		if claimed, err := t.claimed(ctx, tx, stray.Transfer); err != nil {
+			return err
+		} else if claimed {
+			return reconcile.ErrNoStray
 		}
 		now := t.s.stamp()
 		stray.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}

@@ -161,7 +161,7 @@ func (t Treasury) Records(ctx context.Context) (r reconcile.Records, err error) 
 			WHERE asset = $1 AND pay_to = $2 ORDER BY id`, t.asset, t.payTo),
 		readAll(b, &r.Resolved, scanResolved, `SELECT a.transaction, a.log_index, r.resolution, r.reason, r.actor, r.at
 			FROM resolutions r JOIN arrivals a ON r.id = a.transaction || '/' || a.log_index WHERE a.asset = $1 AND a.pay_to = $2`, t.asset, t.payTo),
-		readAll(b, &r.Orders, scanSold, `SELECT id, kind, status, price_usd_cents, item, delivery,
+		readAll(b, &r.Orders, scanSold, `SELECT id, kind, status, price_usd_cents, item, delivery, coalesce(reference::text, id),
 			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%') FROM orders
 			WHERE status NOT IN ('payment_required', 'expired') ORDER BY id`),
 		readAll(b, &r.Payments, scanPaid, `SELECT id, order_id, status, payer, value, nonce, coalesce(transaction, ''), coalesce(log_index, 0), coalesce(block, 0)
@@ -222,7 +222,7 @@ func placed(t *reconcile.Transfer, transaction, sender, nonce string, index, blo
 
 func scanSold(row pgx.CollectableRow) (o reconcile.Order, err error) {
 	var item json.RawMessage
-	if err := row.Scan(&o.ID, &o.Kind, &o.Status, (*int64)(&o.Price), &item, &o.Delivery, &o.ByHand); err != nil {
+	if err := row.Scan(&o.ID, &o.Kind, &o.Status, (*int64)(&o.Price), &item, &o.Delivery, &o.Name, &o.ByHand); err != nil {
 		return o, err
 	}
 	if o.Kind == order.CardTopup {

@@ -201,7 +201,7 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, validBef
 		From: payer, To: o.payTo, Value: o.amount,
 		ValidAfter:  uint64(now.Add(-backdate).Unix()),
 		ValidBefore: uint64(now.Unix()) + uint64(o.accepted.MaxTimeoutSeconds),
-		Nonce:       nonce(c.origin(), c.path(), payer, c.idempotencyKey, attempt),
+		Nonce:       x402.DerivedNonce(c.origin(), c.path(), payer, c.idempotencyKey, attempt),
 	}
 	raw, err := p.Signer.SignTypedData(c.req.Context(), transferDocument(o.domain, a))
 	if err != nil {

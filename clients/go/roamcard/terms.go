@@ -2,8 +2,6 @@ package roamcard
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/big"
@@ -153,23 +151,6 @@ func isPayPath(path string) bool {
 func (o offer) cents() Cents {
 	const perCent = 10_000
 	return Cents((int64(o.amount) + perCent - 1) / perCent)
-}
-
-// nonce derives the EIP-3009 nonce of a payment from what it is for. The token takes a nonce of a payer
-// once: however often the payment is signed, even by a client that lost its journal, the chain itself
-// refuses to take it twice. attempt is 0 until the service proved an authorization dead.
-func nonce(origin, path string, payer x402.Address, key string, attempt int) x402.Hash {
-	parts := []string{"v1", origin, path, payer.Lower(), key}
-	if attempt > 0 {
-		parts = append(parts, fmt.Sprint(attempt))
-	}
-	h := sha256.New()
-	for _, part := range parts {
-		// Lengths keep two lists of parts from meeting in one text.
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
-		h.Write([]byte(part))
-	}
-	return x402.Hash(h.Sum(nil))
 }
 
 func hexOrDecimal(n uint64) *math.HexOrDecimal256 {

@@ -52,6 +52,19 @@ func (i *Issuer) Executed(ref card.Ref) int {
 	return i.executed[ref]
 }
 
+// Opened is the references of the cards that were opened and not rejected.
+func (i *Issuer) Opened() []card.Ref {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var all []card.Ref
+	for ref, a := range i.accounts {
+		if a.State != card.AccountRejected {
+			all = append(all, ref)
+		}
+	}
+	return all
+}
+
 // Calls is how often a call was made, whatever came of it.
 func (i *Issuer) Calls(op Op) int {
 	i.mu.Lock()

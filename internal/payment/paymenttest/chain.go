@@ -52,6 +52,7 @@ type Chain struct {
 	stalled  []x402.Authorization
 	faults   []Fault
 	down     bool
+	hidden   bool
 	height   uint64
 	calls    Calls
 }
@@ -110,6 +111,13 @@ func (c *Chain) Down(down bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.down = down
+}
+
+// HideLogs makes the chain show that nonces are used and not what for, or ends that.
+func (c *Chain) HideLogs(hidden bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.hidden = hidden
 }
 
 // Release includes every stalled submission.
@@ -184,6 +192,8 @@ func (c *Chain) Judge(ctx context.Context, a x402.Authorization, _ time.Time) (p
 		return payment.Verdict{State: payment.Gone, Reason: payment.ReasonExpired}, nil
 	case !known:
 		return payment.Verdict{State: payment.Unused}, nil
+	case c.hidden:
+		return payment.Verdict{}, nil
 	case u.reason != "":
 		return payment.Verdict{State: payment.Gone, Reason: u.reason}, nil
 	case u.to != a.To || u.receipt.Amount != a.Value:

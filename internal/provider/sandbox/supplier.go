@@ -19,7 +19,7 @@ const (
 )
 
 // supplierOps are the calls of the supplier's face, as faults name them.
-var supplierOps = []string{"*", "plans", "check", "order", "ordered"}
+var supplierOps = []string{"*", "plans", "check", "order", "ordered", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
 const defaultSupplierFloat money.USDC = 100_000_000_000
@@ -48,6 +48,7 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /esim/v1/plans/{code}", s.vendor("check", s.getPlan))
 	mux.HandleFunc("POST /esim/v1/orders", s.vendor("order", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
+	mux.HandleFunc("GET /esim/v1/history", s.vendor("history", s.getHistory))
 
 	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
 	mux.HandleFunc("GET /control/esim/faults", s.control(s.showFaults))

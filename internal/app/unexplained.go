@@ -1,0 +1,95 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// unexplained reports whether a provider has made something that no order of ours asked for: the goods of an order that our books
+// have lost, which money that arrived may have paid for already.
+func (a *App) unexplained(suppliers esim.Supplier) func(context.Context) (bool, error) {
+	return func(ctx context.Context) (bool, error) {
+		goods, err := a.goods(ctx, suppliers)
+		if err != nil {
+			return false, errors.Join(err, fault.New(fault.DependencyDown, "A provider does not answer. Nothing was claimed; repeat the same request."))
+		}
+		explained, err := a.store.Explains(ctx, goods)
+		if err != nil {
+			return false, fmt.Errorf("look for the orders of what providers made: %w", err)
+		}
+		return !explained, nil
+	}
+}
+
+// goods are what the providers made, or are about to make.
+func (a *App) goods(ctx context.Context, supplier esim.Supplier) (store.Goods, error) {
+	var g store.Goods
+	statement, err := a.issuer.Statement(ctx)
+	if err != nil {
+		return g, fmt.Errorf("read the issuer's statement: %w", err)
+	}
+	for _, made := range statement.Accounts {
+		if made.State != card.AccountRejected {
+			g.Cards = append(g.Cards, uuid.UUID(made.Ref))
+		}
+	}
+	for _, made := range statement.Movements {
+		if made.Direction == card.Load && made.State != card.MoveFailed {
+			g.Loads = append(g.Loads, uuid.UUID(made.Ref))
+		}
+	}
+	historian, ok := supplier.(esim.Historian)
+	if !ok {
+		return g, errors.New("the supplier does not tell what it made")
+	}
+	made, err := historian.History(ctx)
+	if err != nil {
+		return g, fmt.Errorf("read the supplier's history: %w", err)
+	}
+	for _, ref := range made {
+		g.Esims = append(g.Esims, uuid.UUID(ref))
+	}
+	return g, nil
+}
+
+// returned reports whether as much as arrived went back to its payer since, from the payee or the treasury, without a refund of ours:
+// by one of an order that our books have lost, or by hand.
+func (a *App) returned(ctx context.Context, arrived payment.Arrived) (bool, error) {
+	head, err := a.chain.Head(ctx)
+	if err != nil {
+		return false, fmt.Errorf("find the latest block: %w", err)
+	}
+	from := []x402.Address{arrived.Authorization.To}
+	refunds, err := a.refunds()
+	if err != nil {
+		return false, err
+	}
+	if refunds.Treasury != nil {
+		from = append(from, refunds.Treasury.Address())
+	}
+	back, err := a.chain.Transfers(ctx, arrived.Authorization.From, arrived.Receipt.Block, head)
+	if err != nil {
+		return false, fmt.Errorf("read what the payer got: %w", err)
+	}
+	for _, t := range back {
+		if !slices.Contains(from, t.From) || t.Value != arrived.Authorization.Value {
+			continue
+		}
+		known, err := a.store.Orders().Refund(ctx, t.From, t.Nonce)
+		if err != nil || !known {
+			return !known, err
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,37 @@
+package esim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// Found implements checkout.Finder: the supplier has an order under the order's reference, for the same plan.
+func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
+	item, err := ItemOf(o)
+	if err != nil {
+		return false, err
+	}
+	plan, err := e.Store.Plan(ctx, item.Plan)
+	if err != nil {
+		return false, fmt.Errorf("find the plan: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, e.Budget)
+	defer cancel()
+	got, err := e.Supplier.Ordered(ctx, orderRef(o, o.Delivery))
+	if errors.Is(err, ErrNoRef) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask the supplier: %w", errors.Join(err, supplierDown()))
+	}
+	return got.Code == plan.Code, nil
+}
+
+// Historian is a Supplier that can list what was ordered of it.
+type Historian interface {
+	// History is the references of all orders that made, or may make, a profile.
+	History(ctx context.Context) ([]Ref, error)
+}

@@ -1,0 +1,5 @@
+//go:build mutant_reference_of_order
+
+package mutant
+
+const planted = "reference_of_order"

@@ -1,0 +1,189 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// moneyIn is a transfer of the price that carried out an authorization of the payer.
+func moneyIn() payment.Arrived {
+	a := x402.Authorization{From: payer, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: nonce()}
+	return payment.Arrived{
+		Network: x402.NetworkID, Asset: x402.Address{19: 9}, Authorization: a,
+		Receipt: payment.Receipt{
+			Transaction: nonce(), Block: 90, BlockHash: nonce(), LogIndex: 2, Payer: a.From, PayTo: a.To, Amount: a.Value,
+			SettledAt: time.Now().UTC().Add(-time.Hour).Truncate(time.Second),
+		},
+	}
+}
+
+func query() checkout.UnmatchedQuery {
+	return checkout.UnmatchedQuery{Network: x402.NetworkID, Asset: x402.Address{19: 9}, PayTo: x402.Address{19: 7}, Payer: payer, Value: 25_000_000}
+}
+
+// claiming is a purchase of a key that is paid by money that arrived.
+func claiming(key string, a payment.Arrived) checkout.Placement {
+	return placement(key, func(p *checkout.Placement) {
+		p.Payment = a.Claim(p.Payment.ID, p.Order.ID, time.Hour, p.Payment.CreatedAt)
+	})
+}
+
+// read stores a transfer as the books read it, and posts it as nobody's.
+func read(t *testing.T, books store.Treasury, a payment.Arrived) reconcile.Transfer {
+	t.Helper()
+	r := a.Receipt
+	found := reconcile.Transfer{
+		Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: a.Authorization.From, Value: r.Amount, Nonce: a.Authorization.Nonce,
+	}
+	if err := books.Arrive(t.Context(), 1, 100, []reconcile.Transfer{found}); err != nil {
+		t.Fatal(err)
+	}
+	if err := books.Post(t.Context(), []ledger.Posting{ledger.Unmatched(r.Transaction.String(), r.LogIndex, r.Amount)}); err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
+	s := storetest.New(t)
+	if _, err := s.Orders().Unmatched(t.Context(), query()); !errors.Is(err, checkout.ErrNotFound) {
+		t.Errorf("before: %v", err)
+	}
+	shown := moneyIn()
+	// Shown twice, the second time where a reorganisation put it.
+	for block := range uint64(2) {
+		shown.Receipt.Block, shown.Receipt.Transaction = 80+block, nonce()
+		if err := s.Orders().Arrive(t.Context(), shown); err != nil {
+			t.Fatal(err)
+		}
+	}
+	later := moneyIn()
+	read(t, treasury(s), later)
+	got, err := s.Orders().Unmatched(t.Context(), query())
+	if err != nil || got != shown {
+		t.Errorf("found %+v, %v, want %+v", got, err, shown)
+	}
+	for name, other := range map[string]func(*checkout.UnmatchedQuery){
+		"another payer's": func(q *checkout.UnmatchedQuery) { q.Payer[0]++ },
+		"another payee's": func(q *checkout.UnmatchedQuery) { q.PayTo[0]++ },
+		"another value":   func(q *checkout.UnmatchedQuery) { q.Value++ },
+		"another asset":   func(q *checkout.UnmatchedQuery) { q.Asset[0]++ },
+	} {
+		q := query()
+		other(&q)
+		if got, err := s.Orders().Unmatched(t.Context(), q); !errors.Is(err, checkout.ErrNotFound) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if placed := place(t, s, claiming("k", shown)); placed.Claim != checkout.Fresh {
+		t.Fatalf("claim %v", placed.Claim)
+	}
+	pays, err := s.Orders().Payments(t.Context(), placedID(t, s, "k"))
+	if p := pays[placedID(t, s, "k")]; err != nil || p.Signed() || p.ArrivedAt == nil || !p.ArrivedAt.Equal(shown.Receipt.SettledAt) {
+		t.Errorf("the payment is %+v, %v", p, err)
+	}
+	got, err = s.Orders().Unmatched(t.Context(), query())
+	if err != nil || got.Authorization.Nonce != later.Authorization.Nonce || !got.Receipt.SettledAt.IsZero() {
+		t.Errorf("after the claim: %+v, %v, want the one that was read for the books", got, err)
+	}
+}
+
+func placedID(t *testing.T, s *store.Store, key string) order.ID {
+	t.Helper()
+	o, err := s.Orders().FindByKey(t.Context(), order.CardIssue, payer, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.ID
+}
+
+func TestArrivedMoneyIsClaimedOnce(t *testing.T) {
+	s := storetest.New(t)
+	a := moneyIn()
+	if err := s.Orders().Arrive(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	all := make([]checkout.Placement, 8)
+	for i := range all {
+		all[i] = claiming(fmt.Sprint("key", i), a)
+	}
+	claims, _ := race(t, s, all)
+	if claims[checkout.Fresh] != 1 || claims[checkout.Reused] != len(all)-1 {
+		t.Errorf("claims %v, want one winner", claims)
+	}
+}
+
+// TestArrivedMoneyIsClaimedOrResolved: an operator sends it back while its payer buys with it. One of them has it.
+func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
+	s := storetest.New(t)
+	books := treasury(s)
+	outcomes := map[string]int{}
+	for i := range 12 {
+		a := moneyIn()
+		found := read(t, books, a)
+		var group sync.WaitGroup
+		var placed checkout.Placed
+		var claimErr, resolveErr error
+		group.Go(func() { placed, claimErr = s.Orders().Place(t.Context(), claiming(fmt.Sprint("race", i), a)) })
+		group.Go(func() {
+			_, resolveErr = books.Resolve(t.Context(), found.Place(), reconcile.RefundedByHand, order.Act{Operator: "ada", Key: uuid.NewString(), Reason: "r"})
+		})
+		group.Wait()
+		if claimErr != nil || (resolveErr != nil && !errors.Is(resolveErr, reconcile.ErrNoStray)) {
+			t.Fatalf("claim: %v, resolve: %v", claimErr, resolveErr)
+		}
+		bought, sentBack := placed.Claim == checkout.Fresh, resolveErr == nil
+		if bought == sentBack {
+			t.Errorf("round %d: bought %v, sent back %v", i, bought, sentBack)
+		}
+		outcomes[fmt.Sprint(bought)]++
+		if got, err := s.Orders().Unmatched(t.Context(), query()); !errors.Is(err, checkout.ErrNotFound) {
+			t.Errorf("round %d: still there: %+v, %v", i, got, err)
+		}
+	}
+	t.Logf("bought: %v", outcomes)
+}
+
+// TestClaimedMoneyLeavesTheBooksOfNobodys: a comparison has posted it there before its payer came.
+func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
+	s := storetest.New(t)
+	books := treasury(s)
+	a := moneyIn()
+	read(t, books, a)
+	p := claiming("k", a)
+	placed := place(t, s, p)
+	paid := p.Payment
+	paid.Status, paid.Receipt = payment.Paid, &a.Receipt
+	if _, err := s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p)); err != nil {
+		t.Fatal(err)
+	}
+	records, err := books.Records(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	balances := ledger.Balances(records.Postings)
+	if balances[ledger.Strays] != 0 || balances[ledger.Treasury] != 25_000_000 {
+		t.Errorf("balances %v", balances)
+	}
+	if !slices.ContainsFunc(records.Postings, func(p ledger.Posting) bool { return p.Kind == ledger.KindMatched }) {
+		t.Error("nothing is posted as matched")
+	}
+	if open, err := books.Strays(t.Context(), reconcile.StrayQuery{Limit: 9}, order.Act{Operator: "ada"}); err != nil || len(open) != 0 {
+		t.Errorf("open: %+v, %v", open, err)
+	}
+}
