@@ -40,7 +40,7 @@ func feeJob(c Card, scenario string) job.New {
 		Args: FeeArgs{
 			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1, Scenario: scenario,
 		},
-		UniqueKey: c.ID.String(),
+		UniqueKey: c.ID.String(), Class: job.Deliver,
 	}
 }
 

@@ -161,7 +161,7 @@ func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (ch
 				return err
 			}
 		}
-		takeHolds(tx, p.Order.ID, p.Holds, o.s.stamp(), alone)
+		takeHolds(tx, p, o.s.stamp(), alone)
 		return faultpoint.Fail("place.before_commit")
 	})
 	return placed, err
@@ -241,6 +241,7 @@ const (
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
+		settleHolds(tx, p.Order, o.s.stamp())
 		post(tx, o.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err

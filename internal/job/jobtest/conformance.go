@@ -152,7 +152,7 @@ func claimsShareOut(t *testing.T, q job.Queue) {
 	for i := range racers {
 		wg.Go(func() {
 			for {
-				rows, err := q.Claim(t.Context(), fmt.Sprint("racer ", i), both, 3, ttl)
+				rows, err := q.Claim(t.Context(), fmt.Sprint("racer ", i), job.Maintain, both, 3, ttl)
 				if err != nil {
 					t.Errorf("Claim: %v", err)
 				}
