@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/big"
 	"slices"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/roamcard/roamcard/internal/mutant"
@@ -121,5 +123,10 @@ func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Si
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
-	return v.simulate(ctx, &sender{v.relayer.accounts[0].address, offered}, a, s)
+	// Any key that has gas will do, or the first: readiness keeps claims away while none has.
+	account, err := v.relayer.choose(ctx, uuid.Nil, new(big.Int))
+	if err != nil {
+		return fmt.Errorf("simulate transfer: %w", err)
+	}
+	return v.simulate(ctx, &sender{account.address, offered}, a, s)
 }

@@ -55,6 +55,9 @@ func RunQueue(t *testing.T, newQueue func(t *testing.T) job.Queue) {
 		{"depth counts what has not succeeded", depthCounts},
 		{"workers live as long as announced", workersLive},
 		{"a due job wakes", dueJobWakes},
+		{"each class is claimed by itself", classesApart},
+		{"a job that is to be alone is", aloneIsAlone},
+		{"parked jobs are cleared by kind", parkedCleared},
 	} {
 		t.Run(rule.name, func(t *testing.T) { rule.test(t, newQueue(t)) })
 	}
