@@ -48,6 +48,10 @@ const (
 	unsettledPercent = 20
 )
 
+// delegates is MetaMask's EIP7702StatelessDeleGator 1.3.0. It recovers the signer from the plain digest, compares it
+// with the account, and reads no storage: docs/fairness.md says how that was seen.
+const delegates = "0x63c0c19a282a1B52b07dD5a65b58948A07DAE32B"
+
 func fairnessSettings() []setting {
 	at := func(of func(*FairnessConfig) *int) func(*Config) *int {
 		return func(c *Config) *int { return of(&c.Fairness) }
@@ -59,7 +63,7 @@ func fairnessSettings() []setting {
 		{key: "worker.settle_slots", help: "how many payments are settled at once", standard: "8", set: number(at(func(f *FairnessConfig) *int { return &f.SettleSlots }))},
 		{key: "worker.maintain_slots", help: "how many jobs of upkeep run at once", standard: strconv.Itoa(maintainSlots), set: number(at(func(f *FairnessConfig) *int { return &f.MaintainSlots }))},
 		{key: "payment.max_validity", help: "how far ahead an authorization may end, at least 5m", standard: maxValidity.String(), set: atLeast(5*time.Minute, lasting(func(f *FairnessConfig) *time.Duration { return &f.MaxValidity }))},
-		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; every other payer with code is refused", standard: none, set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
+		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; every other payer with code is refused", standard: delegates, set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
 		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100", standard: strconv.Itoa(unsettledPercent), set: percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
 		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only watched", standard: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
 		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei", standard: strconv.Itoa(payerGas), set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},

@@ -289,7 +289,7 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 	sells := checkout.New(checkout.Config{
 		Store: orders, Products: []checkout.Product{product}, Terms: terms(), Chain: chain,
 		Collect: eager{payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet})},
-		Runner: runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
+		Runner:  runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
 	})
 	runner.Register(checkout.Carrying, sells.Carry)
 	return sells

@@ -25,6 +25,9 @@ type sender struct {
 	fee     fee
 }
 
+// errSenderPoor says that a transfer would be made if its sender could pay for the gas.
+var errSenderPoor = errors.New("the sender cannot pay for the transfer")
+
 // Simulate implements payment.Chain, in nobody's name. A relayer simulates in its own: see AsRelayer.
 func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error {
 	return c.simulate(ctx, nil, a, s)
@@ -69,7 +72,7 @@ func (c *Chain) tryTransfer(ctx context.Context, as *sender, a x402.Authorizatio
 		if _, free := c.ethCall(ctx, call, block); free != nil {
 			return free
 		}
-		return fmt.Errorf("simulate as %s: %s", as.address, err) //nolint:errorlint // must not pass for the token's answer
+		return fmt.Errorf("%w: %s", errSenderPoor, err) // not wrapped: it must not pass for the token's answer
 	}
 	err := try(atHash(head.Hash))
 	if rejection := rejectionOf(err); rejection != nil && rejection.Reason == x402.ReasonValidAfter && now > a.ValidAfter {
@@ -114,7 +117,8 @@ type asRelayer struct {
 }
 
 // AsRelayer is c, with simulations in the name of a relayer: its account, the fee that it would offer now, and the gas
-// limit of its transactions.
+// limit of its transactions. That no key has gas is no word on the payment: whether anyone else settles is readiness's
+// to say.
 func AsRelayer(c *Chain, r *Relayer) payment.Chain { return asRelayer{c, r} }
 
 // Simulate implements payment.Chain.
@@ -123,10 +127,14 @@ func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Si
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
-	// Any key that has gas will do, or the first: readiness keeps claims away while none has.
+	// Any key that has gas will do, or the first.
 	account, err := v.relayer.choose(ctx, uuid.Nil, new(big.Int))
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
-	return v.simulate(ctx, &sender{account.address, offered}, a, s)
+	err = v.simulate(ctx, &sender{account.address, offered}, a, s)
+	if errors.Is(err, errSenderPoor) {
+		return v.Chain.Simulate(ctx, a, s)
+	}
+	return err
 }
