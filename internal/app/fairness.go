@@ -36,7 +36,6 @@ const (
 	maxValidity = 70 * time.Minute
 	// keepAttempts is longer than anyone asks what became of a payment.
 	keepAttempts  = 30 * 24 * time.Hour
-	maintainSlots = 4
 	// lookTimeout bounds one look at a payment: longer than a settler takes.
 	lookTimeout = settlerTurn + 2*time.Second
 )
@@ -61,7 +60,7 @@ func fairnessSettings() []setting {
 	}
 	return []setting{
 		{key: "worker.settle_slots", help: "how many payments are settled at once", standard: "8", set: number(at(func(f *FairnessConfig) *int { return &f.SettleSlots }))},
-		{key: "worker.maintain_slots", help: "how many jobs of upkeep run at once", standard: strconv.Itoa(maintainSlots), set: number(at(func(f *FairnessConfig) *int { return &f.MaintainSlots }))},
+		{key: "worker.maintain_slots", help: "how many jobs of upkeep run at once", standard: "8", set: number(at(func(f *FairnessConfig) *int { return &f.MaintainSlots }))},
 		{key: "payment.max_validity", help: "how far ahead an authorization may end, at least 5m", standard: maxValidity.String(), set: atLeast(5*time.Minute, lasting(func(f *FairnessConfig) *time.Duration { return &f.MaxValidity }))},
 		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; every other payer with code is refused", standard: delegates, set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
 		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100", standard: strconv.Itoa(unsettledPercent), set: percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
@@ -88,7 +87,7 @@ func percent(at func(*Config) *int) func(*Config, string) error {
 // classSlots are the slots of the classes that have others than deliveries.
 func (c Config) classSlots() map[job.Class]int {
 	return map[job.Class]int{
-		job.Settle: c.Fairness.SettleSlots, job.Maintain: cmp.Or(c.Fairness.MaintainSlots, maintainSlots),
+		job.Settle: c.Fairness.SettleSlots, job.Maintain: c.Fairness.MaintainSlots,
 	}
 }
 

@@ -96,7 +96,11 @@ func TestPayersWhoseCodeLiesToASimulationSlowNobody(t *testing.T) {
 	if most := 4*quietThere + 3*time.Second; there > most {
 		t.Errorf("a card was there in %v, want at most %v", there, most)
 	}
-	for _, a := range answers() {
+	told := answers()
+	if paid, there := w.cardTimes("afterwards", 3); paid > 4*quietPaid+2*time.Second || there > 4*quietThere+3*time.Second {
+		t.Errorf("once all were answered, a card was paid in %v and there in %v", paid, there)
+	}
+	for _, a := range told {
 		if a.status != 402 || a.problem.Code != string(fault.PaymentRejected) {
 			t.Errorf("answered %d %s, want 402 %s", a.status, clipped(a.body), fault.PaymentRejected)
 			break

@@ -50,11 +50,11 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 // The pauses between two looks at an undecided payment: short while its buyer waits for it, then longer with its
 // age, and never so long that a buyer who waits for an answer waits for no look.
 const (
-	firstPause   = 100 * time.Millisecond
+	firstPause   = 150 * time.Millisecond
 	longestPause = 12 * time.Second
 )
 
 // LookAgain is how long to wait before the next look at an undecided payment of an age.
 func LookAgain(age time.Duration) time.Duration {
-	return min(max(firstPause, age/8), longestPause)
+	return min(max(firstPause, age/6), longestPause)
 }

@@ -173,8 +173,8 @@ func (silentSettler) Submit(ctx context.Context, _ payment.Payment) error {
 func TestLooksGrowApartAndStayWithinAWait(t *testing.T) {
 	last := time.Duration(0)
 	for age, want := range map[time.Duration]time.Duration{
-		0: 100 * time.Millisecond, 800 * time.Millisecond: 100 * time.Millisecond, 2 * time.Second: 250 * time.Millisecond,
-		40 * time.Second: 5 * time.Second, time.Hour: 12 * time.Second,
+		0: 150 * time.Millisecond, 900 * time.Millisecond: 150 * time.Millisecond, 3 * time.Second: 500 * time.Millisecond,
+		30 * time.Second: 5 * time.Second, time.Hour: 12 * time.Second,
 	} {
 		if got := payment.LookAgain(age); got != want {
 			t.Errorf("at %v: %v, want %v", age, got, want)

@@ -62,7 +62,21 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 			return nil, fmt.Errorf("make %s: %w", h.name, err)
 		}
 	}
+	m.begin()
 	return m, nil
+}
+
+// begin shows what has not happened yet: a series that is not there cannot rise.
+func (m *Metrics) begin() {
+	ctx := context.Background()
+	for _, outcome := range []string{"closed", "reverted"} {
+		of := metric.WithAttributes(attribute.String("outcome", outcome))
+		m.sent.Add(ctx, 0, of)
+		m.gas.Add(ctx, 0, of)
+	}
+	for _, budget := range []string{"reverts", "payer", "hour"} {
+		m.unaffordable.Add(ctx, 0, metric.WithAttributes(attribute.String("budget", budget)))
+	}
 }
 
 // Challenged counts an answer that asks for payment.
