@@ -243,3 +243,39 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	})
 	w.settled(30 * time.Second)
 }
+
+// TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob: what it holds ends with it, however often its job has failed.
+func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) { c.Wait = time.Second }})
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+	paid, void := w.buyer(), w.buyer()
+	if a := paid.buy("paid"); a.problem.Code != string(fault.SettlementUnknown) {
+		t.Fatalf("answered %d %s", a.status, clipped(a.body))
+	}
+	short := header(t, void.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Add(25 * time.Second).Unix()) }))
+	if a := w.send(purchase("void", short)); a.problem.Code != string(fault.SettlementUnknown) {
+		t.Fatalf("answered %d %s", a.status, clipped(a.body))
+	}
+	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
+	w.execute("UPDATE jobs SET forgiven = 0, attempt = attempt + 2000 WHERE kind = 'order_carry' AND status = 'queued'")
+	w.fund(void.address, 0)
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+	status := func(key string) (status string) {
+		t.Helper()
+		if err := w.db.QueryRow(t.Context(), "SELECT status FROM orders WHERE idempotency_key = $1", key).Scan(&status); err != nil {
+			t.Fatal(err)
+		}
+		return status
+	}
+	eventually(t, time.Minute, func() (bool, string) {
+		now := status("paid")
+		return now == "operator_review" || now == "fulfilled", "paid and " + now
+	})
+	eventually(t, time.Minute, func() (bool, string) { now := status("void"); return now == "payment_required", "void and " + now })
+	if n := w.count("SELECT count(*) FROM holds h JOIN orders o ON o.id = h.order_id WHERE o.idempotency_key = 'void' AND h.released_at IS NULL"); n != 0 {
+		t.Errorf("a void authorization holds %d things", n)
+	}
+}

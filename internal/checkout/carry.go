@@ -100,14 +100,17 @@ func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error 
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
 	}
+	if o.Status == order.Settling {
+		if o, err = c.settleAllTheSame(ctx, l, o); err != nil {
+			return err
+		}
+	}
 	switch o.Status {
 	case order.Settled, order.Provisioning:
 		_, err := c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: reason})
 		return err
 	case order.RefundPending:
 		return c.refundAllTheSame(ctx, l, o)
-	case order.Settling:
-		return c.settleAllTheSame(ctx, l, o)
 	default:
 		return nil
 	}
@@ -125,12 +128,12 @@ func (c *Checkout) refundAllTheSame(ctx context.Context, l *job.Lease, o order.O
 
 // settleAllTheSame looks once more at a payment whose job has used up its attempts. The error keeps the job from
 // being parked while the payment is undecided.
-func (c *Checkout) settleAllTheSame(ctx context.Context, l *job.Lease, o order.Order) error {
+func (c *Checkout) settleAllTheSame(ctx context.Context, l *job.Lease, o order.Order) (order.Order, error) {
 	o, _, err := c.settle(ctx, l, o, nil)
 	if err == nil && o.Status == order.Settling {
 		err = errors.New("the payment is not decided yet")
 	}
-	return err
+	return o, err
 }
 
 // step takes one step and returns the order as it is stored then: with 0 to look at once for the next, a
