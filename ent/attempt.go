@@ -31,7 +31,9 @@ type Attempt struct {
 	// Status holds the value of the "status" field.
 	Status attempt.Status `json:"status,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
-	CreatedAt    time.Time `json:"created_at,omitempty"`
+	CreatedAt time.Time `json:"created_at,omitempty"`
+	// SpentWei holds the value of the "spent_wei" field.
+	SpentWei     int64 `json:"spent_wei,omitempty"`
 	selectValues sql.SelectValues
 }
 
@@ -42,7 +44,7 @@ func (*Attempt) scanValues(columns []string) ([]any, error) {
 		switch columns[i] {
 		case attempt.FieldVariants:
 			values[i] = new([]byte)
-		case attempt.FieldNonce:
+		case attempt.FieldNonce, attempt.FieldSpentWei:
 			values[i] = new(sql.NullInt64)
 		case attempt.FieldRelayer, attempt.FieldStatus:
 			values[i] = new(sql.NullString)
@@ -109,6 +111,12 @@ func (_m *Attempt) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.CreatedAt = value.Time
 			}
+		case attempt.FieldSpentWei:
+			if value, ok := values[i].(*sql.NullInt64); !ok {
+				return fmt.Errorf("unexpected type %T for field spent_wei", values[i])
+			} else if value.Valid {
+				_m.SpentWei = value.Int64
+			}
 		default:
 			_m.selectValues.Set(columns[i], values[i])
 		}
@@ -162,6 +170,9 @@ func (_m *Attempt) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))
+	builder.WriteString(", ")
+	builder.WriteString("spent_wei=")
+	builder.WriteString(fmt.Sprintf("%v", _m.SpentWei))
 	builder.WriteByte(')')
 	return builder.String()
 }

@@ -61,6 +61,20 @@ func (_c *AttemptCreate) SetCreatedAt(v time.Time) *AttemptCreate {
 	return _c
 }
 
+// SetSpentWei sets the "spent_wei" field.
+func (_c *AttemptCreate) SetSpentWei(v int64) *AttemptCreate {
+	_c.mutation.SetSpentWei(v)
+	return _c
+}
+
+// SetNillableSpentWei sets the "spent_wei" field if the given value is not nil.
+func (_c *AttemptCreate) SetNillableSpentWei(v *int64) *AttemptCreate {
+	if v != nil {
+		_c.SetSpentWei(*v)
+	}
+	return _c
+}
+
 // SetID sets the "id" field.
 func (_c *AttemptCreate) SetID(v uuid.UUID) *AttemptCreate {
 	_c.mutation.SetID(v)
@@ -110,6 +124,10 @@ func (_c *AttemptCreate) ExecX(ctx context.Context) {
 
 // defaults sets the default values of the builder before save.
 func (_c *AttemptCreate) defaults() {
+	if _, ok := _c.mutation.SpentWei(); !ok {
+		v := attempt.DefaultSpentWei
+		_c.mutation.SetSpentWei(v)
+	}
 	if _, ok := _c.mutation.ID(); !ok {
 		v := attempt.DefaultID()
 		_c.mutation.SetID(v)
@@ -140,6 +158,9 @@ func (_c *AttemptCreate) check() error {
 	}
 	if _, ok := _c.mutation.CreatedAt(); !ok {
 		return &ValidationError{Name: "created_at", err: errors.New(`ent: missing required field "Attempt.created_at"`)}
+	}
+	if _, ok := _c.mutation.SpentWei(); !ok {
+		return &ValidationError{Name: "spent_wei", err: errors.New(`ent: missing required field "Attempt.spent_wei"`)}
 	}
 	return nil
 }
@@ -200,6 +221,10 @@ func (_c *AttemptCreate) createSpec() (*Attempt, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(attempt.FieldCreatedAt, field.TypeTime, value)
 		_node.CreatedAt = value
+	}
+	if value, ok := _c.mutation.SpentWei(); ok {
+		_spec.SetField(attempt.FieldSpentWei, field.TypeInt64, value)
+		_node.SpentWei = value
 	}
 	return _node, _spec
 }
@@ -274,6 +299,24 @@ func (u *AttemptUpsert) SetStatus(v attempt.Status) *AttemptUpsert {
 // UpdateStatus sets the "status" field to the value that was provided on create.
 func (u *AttemptUpsert) UpdateStatus() *AttemptUpsert {
 	u.SetExcluded(attempt.FieldStatus)
+	return u
+}
+
+// SetSpentWei sets the "spent_wei" field.
+func (u *AttemptUpsert) SetSpentWei(v int64) *AttemptUpsert {
+	u.Set(attempt.FieldSpentWei, v)
+	return u
+}
+
+// UpdateSpentWei sets the "spent_wei" field to the value that was provided on create.
+func (u *AttemptUpsert) UpdateSpentWei() *AttemptUpsert {
+	u.SetExcluded(attempt.FieldSpentWei)
+	return u
+}
+
+// AddSpentWei adds v to the "spent_wei" field.
+func (u *AttemptUpsert) AddSpentWei(v int64) *AttemptUpsert {
+	u.Add(attempt.FieldSpentWei, v)
 	return u
 }
 
@@ -362,6 +405,27 @@ func (u *AttemptUpsertOne) SetStatus(v attempt.Status) *AttemptUpsertOne {
 func (u *AttemptUpsertOne) UpdateStatus() *AttemptUpsertOne {
 	return u.Update(func(s *AttemptUpsert) {
 		s.UpdateStatus()
+	})
+}
+
+// SetSpentWei sets the "spent_wei" field.
+func (u *AttemptUpsertOne) SetSpentWei(v int64) *AttemptUpsertOne {
+	return u.Update(func(s *AttemptUpsert) {
+		s.SetSpentWei(v)
+	})
+}
+
+// AddSpentWei adds v to the "spent_wei" field.
+func (u *AttemptUpsertOne) AddSpentWei(v int64) *AttemptUpsertOne {
+	return u.Update(func(s *AttemptUpsert) {
+		s.AddSpentWei(v)
+	})
+}
+
+// UpdateSpentWei sets the "spent_wei" field to the value that was provided on create.
+func (u *AttemptUpsertOne) UpdateSpentWei() *AttemptUpsertOne {
+	return u.Update(func(s *AttemptUpsert) {
+		s.UpdateSpentWei()
 	})
 }
 
@@ -617,6 +681,27 @@ func (u *AttemptUpsertBulk) SetStatus(v attempt.Status) *AttemptUpsertBulk {
 func (u *AttemptUpsertBulk) UpdateStatus() *AttemptUpsertBulk {
 	return u.Update(func(s *AttemptUpsert) {
 		s.UpdateStatus()
+	})
+}
+
+// SetSpentWei sets the "spent_wei" field.
+func (u *AttemptUpsertBulk) SetSpentWei(v int64) *AttemptUpsertBulk {
+	return u.Update(func(s *AttemptUpsert) {
+		s.SetSpentWei(v)
+	})
+}
+
+// AddSpentWei adds v to the "spent_wei" field.
+func (u *AttemptUpsertBulk) AddSpentWei(v int64) *AttemptUpsertBulk {
+	return u.Update(func(s *AttemptUpsert) {
+		s.AddSpentWei(v)
+	})
+}
+
+// UpdateSpentWei sets the "spent_wei" field to the value that was provided on create.
+func (u *AttemptUpsertBulk) UpdateSpentWei() *AttemptUpsertBulk {
+	return u.Update(func(s *AttemptUpsert) {
+		s.UpdateSpentWei()
 	})
 }
 

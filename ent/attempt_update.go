@@ -56,6 +56,27 @@ func (_u *AttemptUpdate) SetNillableStatus(v *attempt.Status) *AttemptUpdate {
 	return _u
 }
 
+// SetSpentWei sets the "spent_wei" field.
+func (_u *AttemptUpdate) SetSpentWei(v int64) *AttemptUpdate {
+	_u.mutation.ResetSpentWei()
+	_u.mutation.SetSpentWei(v)
+	return _u
+}
+
+// SetNillableSpentWei sets the "spent_wei" field if the given value is not nil.
+func (_u *AttemptUpdate) SetNillableSpentWei(v *int64) *AttemptUpdate {
+	if v != nil {
+		_u.SetSpentWei(*v)
+	}
+	return _u
+}
+
+// AddSpentWei adds value to the "spent_wei" field.
+func (_u *AttemptUpdate) AddSpentWei(v int64) *AttemptUpdate {
+	_u.mutation.AddSpentWei(v)
+	return _u
+}
+
 // Mutation returns the AttemptMutation object of the builder.
 func (_u *AttemptUpdate) Mutation() *AttemptMutation {
 	return _u.mutation
@@ -127,6 +148,12 @@ func (_u *AttemptUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.Status(); ok {
 		_spec.SetField(attempt.FieldStatus, field.TypeEnum, value)
 	}
+	if value, ok := _u.mutation.SpentWei(); ok {
+		_spec.SetField(attempt.FieldSpentWei, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.AddedSpentWei(); ok {
+		_spec.AddField(attempt.FieldSpentWei, field.TypeInt64, value)
+	}
 	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
 		if _, ok := err.(*sqlgraph.NotFoundError); ok {
@@ -172,6 +199,27 @@ func (_u *AttemptUpdateOne) SetNillableStatus(v *attempt.Status) *AttemptUpdateO
 	if v != nil {
 		_u.SetStatus(*v)
 	}
+	return _u
+}
+
+// SetSpentWei sets the "spent_wei" field.
+func (_u *AttemptUpdateOne) SetSpentWei(v int64) *AttemptUpdateOne {
+	_u.mutation.ResetSpentWei()
+	_u.mutation.SetSpentWei(v)
+	return _u
+}
+
+// SetNillableSpentWei sets the "spent_wei" field if the given value is not nil.
+func (_u *AttemptUpdateOne) SetNillableSpentWei(v *int64) *AttemptUpdateOne {
+	if v != nil {
+		_u.SetSpentWei(*v)
+	}
+	return _u
+}
+
+// AddSpentWei adds value to the "spent_wei" field.
+func (_u *AttemptUpdateOne) AddSpentWei(v int64) *AttemptUpdateOne {
+	_u.mutation.AddSpentWei(v)
 	return _u
 }
 
@@ -275,6 +323,12 @@ func (_u *AttemptUpdateOne) sqlSave(ctx context.Context) (_node *Attempt, err er
 	}
 	if value, ok := _u.mutation.Status(); ok {
 		_spec.SetField(attempt.FieldStatus, field.TypeEnum, value)
+	}
+	if value, ok := _u.mutation.SpentWei(); ok {
+		_spec.SetField(attempt.FieldSpentWei, field.TypeInt64, value)
+	}
+	if value, ok := _u.mutation.AddedSpentWei(); ok {
+		_spec.AddField(attempt.FieldSpentWei, field.TypeInt64, value)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	_node = &Attempt{config: _u.config}

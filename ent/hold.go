@@ -26,6 +26,8 @@ type Hold struct {
 	Units int64 `json:"units,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt time.Time `json:"created_at,omitempty"`
+	// SettledAt holds the value of the "settled_at" field.
+	SettledAt *time.Time `json:"settled_at,omitempty"`
 	// ReleasedAt holds the value of the "released_at" field.
 	ReleasedAt   *time.Time `json:"released_at,omitempty"`
 	selectValues sql.SelectValues
@@ -40,7 +42,7 @@ func (*Hold) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullInt64)
 		case hold.FieldOrderID, hold.FieldResource:
 			values[i] = new(sql.NullString)
-		case hold.FieldCreatedAt, hold.FieldReleasedAt:
+		case hold.FieldCreatedAt, hold.FieldSettledAt, hold.FieldReleasedAt:
 			values[i] = new(sql.NullTime)
 		case hold.FieldID:
 			values[i] = new(uuid.UUID)
@@ -88,6 +90,13 @@ func (_m *Hold) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field created_at", values[i])
 			} else if value.Valid {
 				_m.CreatedAt = value.Time
+			}
+		case hold.FieldSettledAt:
+			if value, ok := values[i].(*sql.NullTime); !ok {
+				return fmt.Errorf("unexpected type %T for field settled_at", values[i])
+			} else if value.Valid {
+				_m.SettledAt = new(time.Time)
+				*_m.SettledAt = value.Time
 			}
 		case hold.FieldReleasedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
@@ -143,6 +152,11 @@ func (_m *Hold) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))
+	builder.WriteString(", ")
+	if v := _m.SettledAt; v != nil {
+		builder.WriteString("settled_at=")
+		builder.WriteString(v.Format(time.ANSIC))
+	}
 	builder.WriteString(", ")
 	if v := _m.ReleasedAt; v != nil {
 		builder.WriteString("released_at=")

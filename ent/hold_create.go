@@ -48,6 +48,20 @@ func (_c *HoldCreate) SetCreatedAt(v time.Time) *HoldCreate {
 	return _c
 }
 
+// SetSettledAt sets the "settled_at" field.
+func (_c *HoldCreate) SetSettledAt(v time.Time) *HoldCreate {
+	_c.mutation.SetSettledAt(v)
+	return _c
+}
+
+// SetNillableSettledAt sets the "settled_at" field if the given value is not nil.
+func (_c *HoldCreate) SetNillableSettledAt(v *time.Time) *HoldCreate {
+	if v != nil {
+		_c.SetSettledAt(*v)
+	}
+	return _c
+}
+
 // SetReleasedAt sets the "released_at" field.
 func (_c *HoldCreate) SetReleasedAt(v time.Time) *HoldCreate {
 	_c.mutation.SetReleasedAt(v)
@@ -183,6 +197,10 @@ func (_c *HoldCreate) createSpec() (*Hold, *sqlgraph.CreateSpec) {
 		_spec.SetField(hold.FieldCreatedAt, field.TypeTime, value)
 		_node.CreatedAt = value
 	}
+	if value, ok := _c.mutation.SettledAt(); ok {
+		_spec.SetField(hold.FieldSettledAt, field.TypeTime, value)
+		_node.SettledAt = &value
+	}
 	if value, ok := _c.mutation.ReleasedAt(); ok {
 		_spec.SetField(hold.FieldReleasedAt, field.TypeTime, value)
 		_node.ReleasedAt = &value
@@ -238,6 +256,24 @@ type (
 		*sql.UpdateSet
 	}
 )
+
+// SetSettledAt sets the "settled_at" field.
+func (u *HoldUpsert) SetSettledAt(v time.Time) *HoldUpsert {
+	u.Set(hold.FieldSettledAt, v)
+	return u
+}
+
+// UpdateSettledAt sets the "settled_at" field to the value that was provided on create.
+func (u *HoldUpsert) UpdateSettledAt() *HoldUpsert {
+	u.SetExcluded(hold.FieldSettledAt)
+	return u
+}
+
+// ClearSettledAt clears the value of the "settled_at" field.
+func (u *HoldUpsert) ClearSettledAt() *HoldUpsert {
+	u.SetNull(hold.FieldSettledAt)
+	return u
+}
 
 // SetReleasedAt sets the "released_at" field.
 func (u *HoldUpsert) SetReleasedAt(v time.Time) *HoldUpsert {
@@ -315,6 +351,27 @@ func (u *HoldUpsertOne) Update(set func(*HoldUpsert)) *HoldUpsertOne {
 		set(&HoldUpsert{UpdateSet: update})
 	}))
 	return u
+}
+
+// SetSettledAt sets the "settled_at" field.
+func (u *HoldUpsertOne) SetSettledAt(v time.Time) *HoldUpsertOne {
+	return u.Update(func(s *HoldUpsert) {
+		s.SetSettledAt(v)
+	})
+}
+
+// UpdateSettledAt sets the "settled_at" field to the value that was provided on create.
+func (u *HoldUpsertOne) UpdateSettledAt() *HoldUpsertOne {
+	return u.Update(func(s *HoldUpsert) {
+		s.UpdateSettledAt()
+	})
+}
+
+// ClearSettledAt clears the value of the "settled_at" field.
+func (u *HoldUpsertOne) ClearSettledAt() *HoldUpsertOne {
+	return u.Update(func(s *HoldUpsert) {
+		s.ClearSettledAt()
+	})
 }
 
 // SetReleasedAt sets the "released_at" field.
@@ -563,6 +620,27 @@ func (u *HoldUpsertBulk) Update(set func(*HoldUpsert)) *HoldUpsertBulk {
 		set(&HoldUpsert{UpdateSet: update})
 	}))
 	return u
+}
+
+// SetSettledAt sets the "settled_at" field.
+func (u *HoldUpsertBulk) SetSettledAt(v time.Time) *HoldUpsertBulk {
+	return u.Update(func(s *HoldUpsert) {
+		s.SetSettledAt(v)
+	})
+}
+
+// UpdateSettledAt sets the "settled_at" field to the value that was provided on create.
+func (u *HoldUpsertBulk) UpdateSettledAt() *HoldUpsertBulk {
+	return u.Update(func(s *HoldUpsert) {
+		s.UpdateSettledAt()
+	})
+}
+
+// ClearSettledAt clears the value of the "settled_at" field.
+func (u *HoldUpsertBulk) ClearSettledAt() *HoldUpsertBulk {
+	return u.Update(func(s *HoldUpsert) {
+		s.ClearSettledAt()
+	})
 }
 
 // SetReleasedAt sets the "released_at" field.

@@ -29,6 +29,26 @@ func (_u *HoldUpdate) Where(ps ...predicate.Hold) *HoldUpdate {
 	return _u
 }
 
+// SetSettledAt sets the "settled_at" field.
+func (_u *HoldUpdate) SetSettledAt(v time.Time) *HoldUpdate {
+	_u.mutation.SetSettledAt(v)
+	return _u
+}
+
+// SetNillableSettledAt sets the "settled_at" field if the given value is not nil.
+func (_u *HoldUpdate) SetNillableSettledAt(v *time.Time) *HoldUpdate {
+	if v != nil {
+		_u.SetSettledAt(*v)
+	}
+	return _u
+}
+
+// ClearSettledAt clears the value of the "settled_at" field.
+func (_u *HoldUpdate) ClearSettledAt() *HoldUpdate {
+	_u.mutation.ClearSettledAt()
+	return _u
+}
+
 // SetReleasedAt sets the "released_at" field.
 func (_u *HoldUpdate) SetReleasedAt(v time.Time) *HoldUpdate {
 	_u.mutation.SetReleasedAt(v)
@@ -96,6 +116,12 @@ func (_u *HoldUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 			}
 		}
 	}
+	if value, ok := _u.mutation.SettledAt(); ok {
+		_spec.SetField(hold.FieldSettledAt, field.TypeTime, value)
+	}
+	if _u.mutation.SettledAtCleared() {
+		_spec.ClearField(hold.FieldSettledAt, field.TypeTime)
+	}
 	if value, ok := _u.mutation.ReleasedAt(); ok {
 		_spec.SetField(hold.FieldReleasedAt, field.TypeTime, value)
 	}
@@ -122,6 +148,26 @@ type HoldUpdateOne struct {
 	hooks     []Hook
 	mutation  *HoldMutation
 	modifiers []func(*sql.UpdateBuilder)
+}
+
+// SetSettledAt sets the "settled_at" field.
+func (_u *HoldUpdateOne) SetSettledAt(v time.Time) *HoldUpdateOne {
+	_u.mutation.SetSettledAt(v)
+	return _u
+}
+
+// SetNillableSettledAt sets the "settled_at" field if the given value is not nil.
+func (_u *HoldUpdateOne) SetNillableSettledAt(v *time.Time) *HoldUpdateOne {
+	if v != nil {
+		_u.SetSettledAt(*v)
+	}
+	return _u
+}
+
+// ClearSettledAt clears the value of the "settled_at" field.
+func (_u *HoldUpdateOne) ClearSettledAt() *HoldUpdateOne {
+	_u.mutation.ClearSettledAt()
+	return _u
 }
 
 // SetReleasedAt sets the "released_at" field.
@@ -220,6 +266,12 @@ func (_u *HoldUpdateOne) sqlSave(ctx context.Context) (_node *Hold, err error) {
 				ps[i](selector)
 			}
 		}
+	}
+	if value, ok := _u.mutation.SettledAt(); ok {
+		_spec.SetField(hold.FieldSettledAt, field.TypeTime, value)
+	}
+	if _u.mutation.SettledAtCleared() {
+		_spec.ClearField(hold.FieldSettledAt, field.TypeTime)
 	}
 	if value, ok := _u.mutation.ReleasedAt(); ok {
 		_spec.SetField(hold.FieldReleasedAt, field.TypeTime, value)

@@ -21,6 +21,8 @@ type Job struct {
 	ID uuid.UUID `json:"id,omitempty"`
 	// Kind holds the value of the "kind" field.
 	Kind string `json:"kind,omitempty"`
+	// Class holds the value of the "class" field.
+	Class job.Class `json:"class,omitempty"`
 	// UniqueKey holds the value of the "unique_key" field.
 	UniqueKey string `json:"unique_key,omitempty"`
 	// Payload holds the value of the "payload" field.
@@ -65,7 +67,7 @@ func (*Job) scanValues(columns []string) ([]any, error) {
 			values[i] = new([]byte)
 		case job.FieldAttempt, job.FieldForgiven, job.FieldMaxAttempts, job.FieldVersion:
 			values[i] = new(sql.NullInt64)
-		case job.FieldKind, job.FieldUniqueKey, job.FieldTraceparent, job.FieldStatus, job.FieldStep, job.FieldLastError, job.FieldLeaseOwner:
+		case job.FieldKind, job.FieldClass, job.FieldUniqueKey, job.FieldTraceparent, job.FieldStatus, job.FieldStep, job.FieldLastError, job.FieldLeaseOwner:
 			values[i] = new(sql.NullString)
 		case job.FieldStepAt, job.FieldRunAt, job.FieldCreatedAt, job.FieldFinishedAt, job.FieldLeaseUntil:
 			values[i] = new(sql.NullTime)
@@ -97,6 +99,12 @@ func (_m *Job) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field kind", values[i])
 			} else if value.Valid {
 				_m.Kind = value.String
+			}
+		case job.FieldClass:
+			if value, ok := values[i].(*sql.NullString); !ok {
+				return fmt.Errorf("unexpected type %T for field class", values[i])
+			} else if value.Valid {
+				_m.Class = job.Class(value.String)
 			}
 		case job.FieldUniqueKey:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -238,6 +246,9 @@ func (_m *Job) String() string {
 	builder.WriteString(fmt.Sprintf("id=%v, ", _m.ID))
 	builder.WriteString("kind=")
 	builder.WriteString(_m.Kind)
+	builder.WriteString(", ")
+	builder.WriteString("class=")
+	builder.WriteString(fmt.Sprintf("%v", _m.Class))
 	builder.WriteString(", ")
 	builder.WriteString("unique_key=")
 	builder.WriteString(_m.UniqueKey)

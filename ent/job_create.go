@@ -31,6 +31,20 @@ func (_c *JobCreate) SetKind(v string) *JobCreate {
 	return _c
 }
 
+// SetClass sets the "class" field.
+func (_c *JobCreate) SetClass(v job.Class) *JobCreate {
+	_c.mutation.SetClass(v)
+	return _c
+}
+
+// SetNillableClass sets the "class" field if the given value is not nil.
+func (_c *JobCreate) SetNillableClass(v *job.Class) *JobCreate {
+	if v != nil {
+		_c.SetClass(*v)
+	}
+	return _c
+}
+
 // SetUniqueKey sets the "unique_key" field.
 func (_c *JobCreate) SetUniqueKey(v string) *JobCreate {
 	_c.mutation.SetUniqueKey(v)
@@ -264,6 +278,10 @@ func (_c *JobCreate) ExecX(ctx context.Context) {
 
 // defaults sets the default values of the builder before save.
 func (_c *JobCreate) defaults() {
+	if _, ok := _c.mutation.Class(); !ok {
+		v := job.DefaultClass
+		_c.mutation.SetClass(v)
+	}
 	if _, ok := _c.mutation.Traceparent(); !ok {
 		v := job.DefaultTraceparent
 		_c.mutation.SetTraceparent(v)
@@ -302,6 +320,14 @@ func (_c *JobCreate) defaults() {
 func (_c *JobCreate) check() error {
 	if _, ok := _c.mutation.Kind(); !ok {
 		return &ValidationError{Name: "kind", err: errors.New(`ent: missing required field "Job.kind"`)}
+	}
+	if _, ok := _c.mutation.Class(); !ok {
+		return &ValidationError{Name: "class", err: errors.New(`ent: missing required field "Job.class"`)}
+	}
+	if v, ok := _c.mutation.Class(); ok {
+		if err := job.ClassValidator(v); err != nil {
+			return &ValidationError{Name: "class", err: fmt.Errorf(`ent: validator failed for field "Job.class": %w`, err)}
+		}
 	}
 	if _, ok := _c.mutation.UniqueKey(); !ok {
 		return &ValidationError{Name: "unique_key", err: errors.New(`ent: missing required field "Job.unique_key"`)}
@@ -383,6 +409,10 @@ func (_c *JobCreate) createSpec() (*Job, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Kind(); ok {
 		_spec.SetField(job.FieldKind, field.TypeString, value)
 		_node.Kind = value
+	}
+	if value, ok := _c.mutation.Class(); ok {
+		_spec.SetField(job.FieldClass, field.TypeEnum, value)
+		_node.Class = value
 	}
 	if value, ok := _c.mutation.UniqueKey(); ok {
 		_spec.SetField(job.FieldUniqueKey, field.TypeString, value)
@@ -499,6 +529,18 @@ type (
 		*sql.UpdateSet
 	}
 )
+
+// SetClass sets the "class" field.
+func (u *JobUpsert) SetClass(v job.Class) *JobUpsert {
+	u.Set(job.FieldClass, v)
+	return u
+}
+
+// UpdateClass sets the "class" field to the value that was provided on create.
+func (u *JobUpsert) UpdateClass() *JobUpsert {
+	u.SetExcluded(job.FieldClass)
+	return u
+}
 
 // SetStatus sets the "status" field.
 func (u *JobUpsert) SetStatus(v job.Status) *JobUpsert {
@@ -753,6 +795,20 @@ func (u *JobUpsertOne) Update(set func(*JobUpsert)) *JobUpsertOne {
 		set(&JobUpsert{UpdateSet: update})
 	}))
 	return u
+}
+
+// SetClass sets the "class" field.
+func (u *JobUpsertOne) SetClass(v job.Class) *JobUpsertOne {
+	return u.Update(func(s *JobUpsert) {
+		s.SetClass(v)
+	})
+}
+
+// UpdateClass sets the "class" field to the value that was provided on create.
+func (u *JobUpsertOne) UpdateClass() *JobUpsertOne {
+	return u.Update(func(s *JobUpsert) {
+		s.UpdateClass()
+	})
 }
 
 // SetStatus sets the "status" field.
@@ -1207,6 +1263,20 @@ func (u *JobUpsertBulk) Update(set func(*JobUpsert)) *JobUpsertBulk {
 		set(&JobUpsert{UpdateSet: update})
 	}))
 	return u
+}
+
+// SetClass sets the "class" field.
+func (u *JobUpsertBulk) SetClass(v job.Class) *JobUpsertBulk {
+	return u.Update(func(s *JobUpsert) {
+		s.SetClass(v)
+	})
+}
+
+// UpdateClass sets the "class" field to the value that was provided on create.
+func (u *JobUpsertBulk) UpdateClass() *JobUpsertBulk {
+	return u.Update(func(s *JobUpsert) {
+		s.UpdateClass()
+	})
 }
 
 // SetStatus sets the "status" field.

@@ -29,6 +29,20 @@ func (_u *JobUpdate) Where(ps ...predicate.Job) *JobUpdate {
 	return _u
 }
 
+// SetClass sets the "class" field.
+func (_u *JobUpdate) SetClass(v job.Class) *JobUpdate {
+	_u.mutation.SetClass(v)
+	return _u
+}
+
+// SetNillableClass sets the "class" field if the given value is not nil.
+func (_u *JobUpdate) SetNillableClass(v *job.Class) *JobUpdate {
+	if v != nil {
+		_u.SetClass(*v)
+	}
+	return _u
+}
+
 // SetStatus sets the "status" field.
 func (_u *JobUpdate) SetStatus(v job.Status) *JobUpdate {
 	_u.mutation.SetStatus(v)
@@ -283,6 +297,11 @@ func (_u *JobUpdate) ExecX(ctx context.Context) {
 
 // check runs all checks and user-defined validators on the builder.
 func (_u *JobUpdate) check() error {
+	if v, ok := _u.mutation.Class(); ok {
+		if err := job.ClassValidator(v); err != nil {
+			return &ValidationError{Name: "class", err: fmt.Errorf(`ent: validator failed for field "Job.class": %w`, err)}
+		}
+	}
 	if v, ok := _u.mutation.Status(); ok {
 		if err := job.StatusValidator(v); err != nil {
 			return &ValidationError{Name: "status", err: fmt.Errorf(`ent: validator failed for field "Job.status": %w`, err)}
@@ -308,6 +327,9 @@ func (_u *JobUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 				ps[i](selector)
 			}
 		}
+	}
+	if value, ok := _u.mutation.Class(); ok {
+		_spec.SetField(job.FieldClass, field.TypeEnum, value)
 	}
 	if value, ok := _u.mutation.Status(); ok {
 		_spec.SetField(job.FieldStatus, field.TypeEnum, value)
@@ -389,6 +411,20 @@ type JobUpdateOne struct {
 	hooks     []Hook
 	mutation  *JobMutation
 	modifiers []func(*sql.UpdateBuilder)
+}
+
+// SetClass sets the "class" field.
+func (_u *JobUpdateOne) SetClass(v job.Class) *JobUpdateOne {
+	_u.mutation.SetClass(v)
+	return _u
+}
+
+// SetNillableClass sets the "class" field if the given value is not nil.
+func (_u *JobUpdateOne) SetNillableClass(v *job.Class) *JobUpdateOne {
+	if v != nil {
+		_u.SetClass(*v)
+	}
+	return _u
 }
 
 // SetStatus sets the "status" field.
@@ -658,6 +694,11 @@ func (_u *JobUpdateOne) ExecX(ctx context.Context) {
 
 // check runs all checks and user-defined validators on the builder.
 func (_u *JobUpdateOne) check() error {
+	if v, ok := _u.mutation.Class(); ok {
+		if err := job.ClassValidator(v); err != nil {
+			return &ValidationError{Name: "class", err: fmt.Errorf(`ent: validator failed for field "Job.class": %w`, err)}
+		}
+	}
 	if v, ok := _u.mutation.Status(); ok {
 		if err := job.StatusValidator(v); err != nil {
 			return &ValidationError{Name: "status", err: fmt.Errorf(`ent: validator failed for field "Job.status": %w`, err)}
@@ -700,6 +741,9 @@ func (_u *JobUpdateOne) sqlSave(ctx context.Context) (_node *Job, err error) {
 				ps[i](selector)
 			}
 		}
+	}
+	if value, ok := _u.mutation.Class(); ok {
+		_spec.SetField(job.FieldClass, field.TypeEnum, value)
 	}
 	if value, ok := _u.mutation.Status(); ok {
 		_spec.SetField(job.FieldStatus, field.TypeEnum, value)

@@ -957,6 +957,8 @@ type AttemptMutation struct {
 	appendvariants []schema.Variant
 	status         *attempt.Status
 	created_at     *time.Time
+	spent_wei      *int64
+	addspent_wei   *int64
 	clearedFields  map[string]struct{}
 	done           bool
 	oldValue       func(context.Context) (*Attempt, error)
@@ -1318,6 +1320,62 @@ func (m *AttemptMutation) ResetCreatedAt() {
 	m.created_at = nil
 }
 
+// SetSpentWei sets the "spent_wei" field.
+func (m *AttemptMutation) SetSpentWei(i int64) {
+	m.spent_wei = &i
+	m.addspent_wei = nil
+}
+
+// SpentWei returns the value of the "spent_wei" field in the mutation.
+func (m *AttemptMutation) SpentWei() (r int64, exists bool) {
+	v := m.spent_wei
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSpentWei returns the old "spent_wei" field's value of the Attempt entity.
+// If the Attempt object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *AttemptMutation) OldSpentWei(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSpentWei is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSpentWei requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSpentWei: %w", err)
+	}
+	return oldValue.SpentWei, nil
+}
+
+// AddSpentWei adds i to the "spent_wei" field.
+func (m *AttemptMutation) AddSpentWei(i int64) {
+	if m.addspent_wei != nil {
+		*m.addspent_wei += i
+	} else {
+		m.addspent_wei = &i
+	}
+}
+
+// AddedSpentWei returns the value that was added to the "spent_wei" field in this mutation.
+func (m *AttemptMutation) AddedSpentWei() (r int64, exists bool) {
+	v := m.addspent_wei
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetSpentWei resets all changes to the "spent_wei" field.
+func (m *AttemptMutation) ResetSpentWei() {
+	m.spent_wei = nil
+	m.addspent_wei = nil
+}
+
 // Where appends a list predicates to the AttemptMutation builder.
 func (m *AttemptMutation) Where(ps ...predicate.Attempt) {
 	m.predicates = append(m.predicates, ps...)
@@ -1352,7 +1410,7 @@ func (m *AttemptMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *AttemptMutation) Fields() []string {
-	fields := make([]string, 0, 6)
+	fields := make([]string, 0, 7)
 	if m.payment_id != nil {
 		fields = append(fields, attempt.FieldPaymentID)
 	}
@@ -1370,6 +1428,9 @@ func (m *AttemptMutation) Fields() []string {
 	}
 	if m.created_at != nil {
 		fields = append(fields, attempt.FieldCreatedAt)
+	}
+	if m.spent_wei != nil {
+		fields = append(fields, attempt.FieldSpentWei)
 	}
 	return fields
 }
@@ -1391,6 +1452,8 @@ func (m *AttemptMutation) Field(name string) (ent.Value, bool) {
 		return m.Status()
 	case attempt.FieldCreatedAt:
 		return m.CreatedAt()
+	case attempt.FieldSpentWei:
+		return m.SpentWei()
 	}
 	return nil, false
 }
@@ -1412,6 +1475,8 @@ func (m *AttemptMutation) OldField(ctx context.Context, name string) (ent.Value,
 		return m.OldStatus(ctx)
 	case attempt.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
+	case attempt.FieldSpentWei:
+		return m.OldSpentWei(ctx)
 	}
 	return nil, fmt.Errorf("unknown Attempt field %s", name)
 }
@@ -1463,6 +1528,13 @@ func (m *AttemptMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetCreatedAt(v)
 		return nil
+	case attempt.FieldSpentWei:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSpentWei(v)
+		return nil
 	}
 	return fmt.Errorf("unknown Attempt field %s", name)
 }
@@ -1474,6 +1546,9 @@ func (m *AttemptMutation) AddedFields() []string {
 	if m.addnonce != nil {
 		fields = append(fields, attempt.FieldNonce)
 	}
+	if m.addspent_wei != nil {
+		fields = append(fields, attempt.FieldSpentWei)
+	}
 	return fields
 }
 
@@ -1484,6 +1559,8 @@ func (m *AttemptMutation) AddedField(name string) (ent.Value, bool) {
 	switch name {
 	case attempt.FieldNonce:
 		return m.AddedNonce()
+	case attempt.FieldSpentWei:
+		return m.AddedSpentWei()
 	}
 	return nil, false
 }
@@ -1499,6 +1576,13 @@ func (m *AttemptMutation) AddField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.AddNonce(v)
+		return nil
+	case attempt.FieldSpentWei:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddSpentWei(v)
 		return nil
 	}
 	return fmt.Errorf("unknown Attempt numeric field %s", name)
@@ -1544,6 +1628,9 @@ func (m *AttemptMutation) ResetField(name string) error {
 		return nil
 	case attempt.FieldCreatedAt:
 		m.ResetCreatedAt()
+		return nil
+	case attempt.FieldSpentWei:
+		m.ResetSpentWei()
 		return nil
 	}
 	return fmt.Errorf("unknown Attempt field %s", name)
@@ -8457,6 +8544,7 @@ type HoldMutation struct {
 	units         *int64
 	addunits      *int64
 	created_at    *time.Time
+	settled_at    *time.Time
 	released_at   *time.Time
 	clearedFields map[string]struct{}
 	done          bool
@@ -8732,6 +8820,55 @@ func (m *HoldMutation) ResetCreatedAt() {
 	m.created_at = nil
 }
 
+// SetSettledAt sets the "settled_at" field.
+func (m *HoldMutation) SetSettledAt(t time.Time) {
+	m.settled_at = &t
+}
+
+// SettledAt returns the value of the "settled_at" field in the mutation.
+func (m *HoldMutation) SettledAt() (r time.Time, exists bool) {
+	v := m.settled_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSettledAt returns the old "settled_at" field's value of the Hold entity.
+// If the Hold object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *HoldMutation) OldSettledAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSettledAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSettledAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSettledAt: %w", err)
+	}
+	return oldValue.SettledAt, nil
+}
+
+// ClearSettledAt clears the value of the "settled_at" field.
+func (m *HoldMutation) ClearSettledAt() {
+	m.settled_at = nil
+	m.clearedFields[hold.FieldSettledAt] = struct{}{}
+}
+
+// SettledAtCleared returns if the "settled_at" field was cleared in this mutation.
+func (m *HoldMutation) SettledAtCleared() bool {
+	_, ok := m.clearedFields[hold.FieldSettledAt]
+	return ok
+}
+
+// ResetSettledAt resets all changes to the "settled_at" field.
+func (m *HoldMutation) ResetSettledAt() {
+	m.settled_at = nil
+	delete(m.clearedFields, hold.FieldSettledAt)
+}
+
 // SetReleasedAt sets the "released_at" field.
 func (m *HoldMutation) SetReleasedAt(t time.Time) {
 	m.released_at = &t
@@ -8815,7 +8952,7 @@ func (m *HoldMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *HoldMutation) Fields() []string {
-	fields := make([]string, 0, 5)
+	fields := make([]string, 0, 6)
 	if m.order_id != nil {
 		fields = append(fields, hold.FieldOrderID)
 	}
@@ -8827,6 +8964,9 @@ func (m *HoldMutation) Fields() []string {
 	}
 	if m.created_at != nil {
 		fields = append(fields, hold.FieldCreatedAt)
+	}
+	if m.settled_at != nil {
+		fields = append(fields, hold.FieldSettledAt)
 	}
 	if m.released_at != nil {
 		fields = append(fields, hold.FieldReleasedAt)
@@ -8847,6 +8987,8 @@ func (m *HoldMutation) Field(name string) (ent.Value, bool) {
 		return m.Units()
 	case hold.FieldCreatedAt:
 		return m.CreatedAt()
+	case hold.FieldSettledAt:
+		return m.SettledAt()
 	case hold.FieldReleasedAt:
 		return m.ReleasedAt()
 	}
@@ -8866,6 +9008,8 @@ func (m *HoldMutation) OldField(ctx context.Context, name string) (ent.Value, er
 		return m.OldUnits(ctx)
 	case hold.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
+	case hold.FieldSettledAt:
+		return m.OldSettledAt(ctx)
 	case hold.FieldReleasedAt:
 		return m.OldReleasedAt(ctx)
 	}
@@ -8904,6 +9048,13 @@ func (m *HoldMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetCreatedAt(v)
+		return nil
+	case hold.FieldSettledAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSettledAt(v)
 		return nil
 	case hold.FieldReleasedAt:
 		v, ok := value.(time.Time)
@@ -8957,6 +9108,9 @@ func (m *HoldMutation) AddField(name string, value ent.Value) error {
 // mutation.
 func (m *HoldMutation) ClearedFields() []string {
 	var fields []string
+	if m.FieldCleared(hold.FieldSettledAt) {
+		fields = append(fields, hold.FieldSettledAt)
+	}
 	if m.FieldCleared(hold.FieldReleasedAt) {
 		fields = append(fields, hold.FieldReleasedAt)
 	}
@@ -8974,6 +9128,9 @@ func (m *HoldMutation) FieldCleared(name string) bool {
 // error if the field is not defined in the schema.
 func (m *HoldMutation) ClearField(name string) error {
 	switch name {
+	case hold.FieldSettledAt:
+		m.ClearSettledAt()
+		return nil
 	case hold.FieldReleasedAt:
 		m.ClearReleasedAt()
 		return nil
@@ -8996,6 +9153,9 @@ func (m *HoldMutation) ResetField(name string) error {
 		return nil
 	case hold.FieldCreatedAt:
 		m.ResetCreatedAt()
+		return nil
+	case hold.FieldSettledAt:
+		m.ResetSettledAt()
 		return nil
 	case hold.FieldReleasedAt:
 		m.ResetReleasedAt()
@@ -9059,6 +9219,7 @@ type JobMutation struct {
 	typ             string
 	id              *uuid.UUID
 	kind            *string
+	class           *job.Class
 	unique_key      *string
 	payload         *json.RawMessage
 	appendpayload   json.RawMessage
@@ -9224,6 +9385,42 @@ func (m *JobMutation) OldKind(ctx context.Context) (v string, err error) {
 // ResetKind resets all changes to the "kind" field.
 func (m *JobMutation) ResetKind() {
 	m.kind = nil
+}
+
+// SetClass sets the "class" field.
+func (m *JobMutation) SetClass(j job.Class) {
+	m.class = &j
+}
+
+// Class returns the value of the "class" field in the mutation.
+func (m *JobMutation) Class() (r job.Class, exists bool) {
+	v := m.class
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldClass returns the old "class" field's value of the Job entity.
+// If the Job object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *JobMutation) OldClass(ctx context.Context) (v job.Class, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldClass is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldClass requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldClass: %w", err)
+	}
+	return oldValue.Class, nil
+}
+
+// ResetClass resets all changes to the "class" field.
+func (m *JobMutation) ResetClass() {
+	m.class = nil
 }
 
 // SetUniqueKey sets the "unique_key" field.
@@ -9983,9 +10180,12 @@ func (m *JobMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *JobMutation) Fields() []string {
-	fields := make([]string, 0, 17)
+	fields := make([]string, 0, 18)
 	if m.kind != nil {
 		fields = append(fields, job.FieldKind)
+	}
+	if m.class != nil {
+		fields = append(fields, job.FieldClass)
 	}
 	if m.unique_key != nil {
 		fields = append(fields, job.FieldUniqueKey)
@@ -10045,6 +10245,8 @@ func (m *JobMutation) Field(name string) (ent.Value, bool) {
 	switch name {
 	case job.FieldKind:
 		return m.Kind()
+	case job.FieldClass:
+		return m.Class()
 	case job.FieldUniqueKey:
 		return m.UniqueKey()
 	case job.FieldPayload:
@@ -10088,6 +10290,8 @@ func (m *JobMutation) OldField(ctx context.Context, name string) (ent.Value, err
 	switch name {
 	case job.FieldKind:
 		return m.OldKind(ctx)
+	case job.FieldClass:
+		return m.OldClass(ctx)
 	case job.FieldUniqueKey:
 		return m.OldUniqueKey(ctx)
 	case job.FieldPayload:
@@ -10135,6 +10339,13 @@ func (m *JobMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetKind(v)
+		return nil
+	case job.FieldClass:
+		v, ok := value.(job.Class)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetClass(v)
 		return nil
 	case job.FieldUniqueKey:
 		v, ok := value.(string)
@@ -10377,6 +10588,9 @@ func (m *JobMutation) ResetField(name string) error {
 	switch name {
 	case job.FieldKind:
 		m.ResetKind()
+		return nil
+	case job.FieldClass:
+		m.ResetClass()
 		return nil
 	case job.FieldUniqueKey:
 		m.ResetUniqueKey()

@@ -34,6 +34,10 @@ func init() {
 	arrival.DefaultNonce = arrivalDescNonce.Default.(string)
 	attemptFields := schema.Attempt{}.Fields()
 	_ = attemptFields
+	// attemptDescSpentWei is the schema descriptor for spent_wei field.
+	attemptDescSpentWei := attemptFields[7].Descriptor()
+	// attempt.DefaultSpentWei holds the default value on creation for the spent_wei field.
+	attempt.DefaultSpentWei = attemptDescSpentWei.Default.(int64)
 	// attemptDescID is the schema descriptor for id field.
 	attemptDescID := attemptFields[0].Descriptor()
 	// attempt.DefaultID holds the default value on creation for the id field.
@@ -109,27 +113,27 @@ func init() {
 	jobFields := schema.Job{}.Fields()
 	_ = jobFields
 	// jobDescTraceparent is the schema descriptor for traceparent field.
-	jobDescTraceparent := jobFields[4].Descriptor()
+	jobDescTraceparent := jobFields[5].Descriptor()
 	// job.DefaultTraceparent holds the default value on creation for the traceparent field.
 	job.DefaultTraceparent = jobDescTraceparent.Default.(string)
 	// jobDescAttempt is the schema descriptor for attempt field.
-	jobDescAttempt := jobFields[6].Descriptor()
+	jobDescAttempt := jobFields[7].Descriptor()
 	// job.DefaultAttempt holds the default value on creation for the attempt field.
 	job.DefaultAttempt = jobDescAttempt.Default.(int)
 	// jobDescForgiven is the schema descriptor for forgiven field.
-	jobDescForgiven := jobFields[7].Descriptor()
+	jobDescForgiven := jobFields[8].Descriptor()
 	// job.DefaultForgiven holds the default value on creation for the forgiven field.
 	job.DefaultForgiven = jobDescForgiven.Default.(int)
 	// jobDescVersion is the schema descriptor for version field.
-	jobDescVersion := jobFields[9].Descriptor()
+	jobDescVersion := jobFields[10].Descriptor()
 	// job.DefaultVersion holds the default value on creation for the version field.
 	job.DefaultVersion = jobDescVersion.Default.(int64)
 	// jobDescStep is the schema descriptor for step field.
-	jobDescStep := jobFields[10].Descriptor()
+	jobDescStep := jobFields[11].Descriptor()
 	// job.DefaultStep holds the default value on creation for the step field.
 	job.DefaultStep = jobDescStep.Default.(string)
 	// jobDescLastError is the schema descriptor for last_error field.
-	jobDescLastError := jobFields[15].Descriptor()
+	jobDescLastError := jobFields[16].Descriptor()
 	// job.DefaultLastError holds the default value on creation for the last_error field.
 	job.DefaultLastError = jobDescLastError.Default.(string)
 	// jobDescID is the schema descriptor for id field.

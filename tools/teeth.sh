@@ -45,6 +45,16 @@ scope_ignored           api       Session|Revealing
 sealed_in_the_open      api       Sealed
 secrets_replayed        checkout  SecretsAreRepeated
 payment_logged          api       TheLog
+classes_share_slots     job       NoClassTakes
+periodic_piles          job       DoesNotPileUp
+parked_for_ever         job       ParkedPeriodicJobs
+simulated_for_nothing   chain     ASimulationIsWhat
+code_ignored            chain     CodeInstalledAfter
+reverts_unbounded       chain     AfterItsSecondRevert
+nonce_forgotten         store     PruningKeeps
+undecided_unlimited     store     APayerHasOnly
+unsettled_unlimited     store     UnpaidOrdersHold
+validity_unbounded      payment   .
 '
 limit=180 # seconds for the tests of one bug, or of a package without any; building is not counted
 out=$(mktemp -d)

@@ -26,6 +26,8 @@ const (
 	FieldStatus = "status"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
+	// FieldSpentWei holds the string denoting the spent_wei field in the database.
+	FieldSpentWei = "spent_wei"
 	// Table holds the table name of the attempt in the database.
 	Table = "attempts"
 )
@@ -39,6 +41,7 @@ var Columns = []string{
 	FieldVariants,
 	FieldStatus,
 	FieldCreatedAt,
+	FieldSpentWei,
 }
 
 // ValidColumn reports if the column name is valid (part of the table columns).
@@ -52,6 +55,8 @@ func ValidColumn(column string) bool {
 }
 
 var (
+	// DefaultSpentWei holds the default value on creation for the "spent_wei" field.
+	DefaultSpentWei int64
 	// DefaultID holds the default value on creation for the "id" field.
 	DefaultID func() uuid.UUID
 )
@@ -111,4 +116,9 @@ func ByStatus(opts ...sql.OrderTermOption) OrderOption {
 // ByCreatedAt orders the results by the created_at field.
 func ByCreatedAt(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldCreatedAt, opts...).ToFunc()
+}
+
+// BySpentWei orders the results by the spent_wei field.
+func BySpentWei(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldSpentWei, opts...).ToFunc()
 }

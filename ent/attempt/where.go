@@ -75,6 +75,11 @@ func CreatedAt(v time.Time) predicate.Attempt {
 	return predicate.Attempt(sql.FieldEQ(FieldCreatedAt, v))
 }
 
+// SpentWei applies equality check predicate on the "spent_wei" field. It's identical to SpentWeiEQ.
+func SpentWei(v int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldEQ(FieldSpentWei, v))
+}
+
 // PaymentIDEQ applies the EQ predicate on the "payment_id" field.
 func PaymentIDEQ(v uuid.UUID) predicate.Attempt {
 	return predicate.Attempt(sql.FieldEQ(FieldPaymentID, v))
@@ -278,6 +283,46 @@ func CreatedAtLT(v time.Time) predicate.Attempt {
 // CreatedAtLTE applies the LTE predicate on the "created_at" field.
 func CreatedAtLTE(v time.Time) predicate.Attempt {
 	return predicate.Attempt(sql.FieldLTE(FieldCreatedAt, v))
+}
+
+// SpentWeiEQ applies the EQ predicate on the "spent_wei" field.
+func SpentWeiEQ(v int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldEQ(FieldSpentWei, v))
+}
+
+// SpentWeiNEQ applies the NEQ predicate on the "spent_wei" field.
+func SpentWeiNEQ(v int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldNEQ(FieldSpentWei, v))
+}
+
+// SpentWeiIn applies the In predicate on the "spent_wei" field.
+func SpentWeiIn(vs ...int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldIn(FieldSpentWei, vs...))
+}
+
+// SpentWeiNotIn applies the NotIn predicate on the "spent_wei" field.
+func SpentWeiNotIn(vs ...int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldNotIn(FieldSpentWei, vs...))
+}
+
+// SpentWeiGT applies the GT predicate on the "spent_wei" field.
+func SpentWeiGT(v int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldGT(FieldSpentWei, v))
+}
+
+// SpentWeiGTE applies the GTE predicate on the "spent_wei" field.
+func SpentWeiGTE(v int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldGTE(FieldSpentWei, v))
+}
+
+// SpentWeiLT applies the LT predicate on the "spent_wei" field.
+func SpentWeiLT(v int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldLT(FieldSpentWei, v))
+}
+
+// SpentWeiLTE applies the LTE predicate on the "spent_wei" field.
+func SpentWeiLTE(v int64) predicate.Attempt {
+	return predicate.Attempt(sql.FieldLTE(FieldSpentWei, v))
 }
 
 // And groups predicates with the AND operator between them.

@@ -20,6 +20,8 @@ const (
 	FieldUnits = "units"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
+	// FieldSettledAt holds the string denoting the settled_at field in the database.
+	FieldSettledAt = "settled_at"
 	// FieldReleasedAt holds the string denoting the released_at field in the database.
 	FieldReleasedAt = "released_at"
 	// Table holds the table name of the hold in the database.
@@ -33,6 +35,7 @@ var Columns = []string{
 	FieldResource,
 	FieldUnits,
 	FieldCreatedAt,
+	FieldSettledAt,
 	FieldReleasedAt,
 }
 
@@ -77,6 +80,11 @@ func ByUnits(opts ...sql.OrderTermOption) OrderOption {
 // ByCreatedAt orders the results by the created_at field.
 func ByCreatedAt(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldCreatedAt, opts...).ToFunc()
+}
+
+// BySettledAt orders the results by the settled_at field.
+func BySettledAt(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldSettledAt, opts...).ToFunc()
 }
 
 // ByReleasedAt orders the results by the released_at field.

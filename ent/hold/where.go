@@ -75,6 +75,11 @@ func CreatedAt(v time.Time) predicate.Hold {
 	return predicate.Hold(sql.FieldEQ(FieldCreatedAt, v))
 }
 
+// SettledAt applies equality check predicate on the "settled_at" field. It's identical to SettledAtEQ.
+func SettledAt(v time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldEQ(FieldSettledAt, v))
+}
+
 // ReleasedAt applies equality check predicate on the "released_at" field. It's identical to ReleasedAtEQ.
 func ReleasedAt(v time.Time) predicate.Hold {
 	return predicate.Hold(sql.FieldEQ(FieldReleasedAt, v))
@@ -288,6 +293,56 @@ func CreatedAtLT(v time.Time) predicate.Hold {
 // CreatedAtLTE applies the LTE predicate on the "created_at" field.
 func CreatedAtLTE(v time.Time) predicate.Hold {
 	return predicate.Hold(sql.FieldLTE(FieldCreatedAt, v))
+}
+
+// SettledAtEQ applies the EQ predicate on the "settled_at" field.
+func SettledAtEQ(v time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldEQ(FieldSettledAt, v))
+}
+
+// SettledAtNEQ applies the NEQ predicate on the "settled_at" field.
+func SettledAtNEQ(v time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldNEQ(FieldSettledAt, v))
+}
+
+// SettledAtIn applies the In predicate on the "settled_at" field.
+func SettledAtIn(vs ...time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldIn(FieldSettledAt, vs...))
+}
+
+// SettledAtNotIn applies the NotIn predicate on the "settled_at" field.
+func SettledAtNotIn(vs ...time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldNotIn(FieldSettledAt, vs...))
+}
+
+// SettledAtGT applies the GT predicate on the "settled_at" field.
+func SettledAtGT(v time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldGT(FieldSettledAt, v))
+}
+
+// SettledAtGTE applies the GTE predicate on the "settled_at" field.
+func SettledAtGTE(v time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldGTE(FieldSettledAt, v))
+}
+
+// SettledAtLT applies the LT predicate on the "settled_at" field.
+func SettledAtLT(v time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldLT(FieldSettledAt, v))
+}
+
+// SettledAtLTE applies the LTE predicate on the "settled_at" field.
+func SettledAtLTE(v time.Time) predicate.Hold {
+	return predicate.Hold(sql.FieldLTE(FieldSettledAt, v))
+}
+
+// SettledAtIsNil applies the IsNil predicate on the "settled_at" field.
+func SettledAtIsNil() predicate.Hold {
+	return predicate.Hold(sql.FieldIsNull(FieldSettledAt))
+}
+
+// SettledAtNotNil applies the NotNil predicate on the "settled_at" field.
+func SettledAtNotNil() predicate.Hold {
+	return predicate.Hold(sql.FieldNotNull(FieldSettledAt))
 }
 
 // ReleasedAtEQ applies the EQ predicate on the "released_at" field.

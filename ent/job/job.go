@@ -16,6 +16,8 @@ const (
 	FieldID = "id"
 	// FieldKind holds the string denoting the kind field in the database.
 	FieldKind = "kind"
+	// FieldClass holds the string denoting the class field in the database.
+	FieldClass = "class"
 	// FieldUniqueKey holds the string denoting the unique_key field in the database.
 	FieldUniqueKey = "unique_key"
 	// FieldPayload holds the string denoting the payload field in the database.
@@ -56,6 +58,7 @@ const (
 var Columns = []string{
 	FieldID,
 	FieldKind,
+	FieldClass,
 	FieldUniqueKey,
 	FieldPayload,
 	FieldTraceparent,
@@ -101,6 +104,33 @@ var (
 	DefaultID func() uuid.UUID
 )
 
+// Class defines the type for the "class" enum field.
+type Class string
+
+// ClassMaintain is the default value of the Class enum.
+const DefaultClass = ClassMaintain
+
+// Class values.
+const (
+	ClassSettle   Class = "settle"
+	ClassDeliver  Class = "deliver"
+	ClassMaintain Class = "maintain"
+)
+
+func (c Class) String() string {
+	return string(c)
+}
+
+// ClassValidator is a validator for the "class" field enum values. It is called by the builders before save.
+func ClassValidator(c Class) error {
+	switch c {
+	case ClassSettle, ClassDeliver, ClassMaintain:
+		return nil
+	default:
+		return fmt.Errorf("job: invalid enum value for class field: %q", c)
+	}
+}
+
 // Status defines the type for the "status" enum field.
 type Status string
 
@@ -141,6 +171,11 @@ func ByID(opts ...sql.OrderTermOption) OrderOption {
 // ByKind orders the results by the kind field.
 func ByKind(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldKind, opts...).ToFunc()
+}
+
+// ByClass orders the results by the class field.
+func ByClass(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldClass, opts...).ToFunc()
 }
 
 // ByUniqueKey orders the results by the unique_key field.

@@ -195,6 +195,26 @@ func KindContainsFold(v string) predicate.Job {
 	return predicate.Job(sql.FieldContainsFold(FieldKind, v))
 }
 
+// ClassEQ applies the EQ predicate on the "class" field.
+func ClassEQ(v Class) predicate.Job {
+	return predicate.Job(sql.FieldEQ(FieldClass, v))
+}
+
+// ClassNEQ applies the NEQ predicate on the "class" field.
+func ClassNEQ(v Class) predicate.Job {
+	return predicate.Job(sql.FieldNEQ(FieldClass, v))
+}
+
+// ClassIn applies the In predicate on the "class" field.
+func ClassIn(vs ...Class) predicate.Job {
+	return predicate.Job(sql.FieldIn(FieldClass, vs...))
+}
+
+// ClassNotIn applies the NotIn predicate on the "class" field.
+func ClassNotIn(vs ...Class) predicate.Job {
+	return predicate.Job(sql.FieldNotIn(FieldClass, vs...))
+}
+
 // UniqueKeyEQ applies the EQ predicate on the "unique_key" field.
 func UniqueKeyEQ(v string) predicate.Job {
 	return predicate.Job(sql.FieldEQ(FieldUniqueKey, v))

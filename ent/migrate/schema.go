@@ -52,6 +52,7 @@ var (
 		{Name: "variants", Type: field.TypeJSON},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"open", "reverted", "closed"}},
 		{Name: "created_at", Type: field.TypeTime},
+		{Name: "spent_wei", Type: field.TypeInt64, Default: 0},
 	}
 	// AttemptsTable holds the schema information for the "attempts" table.
 	AttemptsTable = &schema.Table{
@@ -76,6 +77,11 @@ var (
 				Name:    "attempt_payment_id_created_at",
 				Unique:  false,
 				Columns: []*schema.Column{AttemptsColumns[1], AttemptsColumns[6]},
+			},
+			{
+				Name:    "attempts_age",
+				Unique:  false,
+				Columns: []*schema.Column{AttemptsColumns[5], AttemptsColumns[6]},
 			},
 		},
 	}
@@ -344,6 +350,7 @@ var (
 		{Name: "resource", Type: field.TypeString},
 		{Name: "units", Type: field.TypeInt64},
 		{Name: "created_at", Type: field.TypeTime},
+		{Name: "settled_at", Type: field.TypeTime, Nullable: true},
 		{Name: "released_at", Type: field.TypeTime, Nullable: true},
 	}
 	// HoldsTable holds the schema information for the "holds" table.
@@ -371,7 +378,7 @@ var (
 			{
 				Name:    "holds_released",
 				Unique:  false,
-				Columns: []*schema.Column{HoldsColumns[2], HoldsColumns[5]},
+				Columns: []*schema.Column{HoldsColumns[2], HoldsColumns[6]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "(released_at IS NOT NULL)",
 				},
@@ -382,6 +389,7 @@ var (
 	JobsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
 		{Name: "kind", Type: field.TypeString},
+		{Name: "class", Type: field.TypeEnum, Enums: []string{"settle", "deliver", "maintain"}, Default: "maintain"},
 		{Name: "unique_key", Type: field.TypeString},
 		{Name: "payload", Type: field.TypeJSON},
 		{Name: "traceparent", Type: field.TypeString, Default: ""},
@@ -408,12 +416,12 @@ var (
 			{
 				Name:    "job_kind_unique_key",
 				Unique:  true,
-				Columns: []*schema.Column{JobsColumns[1], JobsColumns[2]},
+				Columns: []*schema.Column{JobsColumns[1], JobsColumns[3]},
 			},
 			{
 				Name:    "jobs_due",
 				Unique:  false,
-				Columns: []*schema.Column{JobsColumns[12]},
+				Columns: []*schema.Column{JobsColumns[2], JobsColumns[13]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'queued'::text)",
 				},
@@ -421,7 +429,7 @@ var (
 			{
 				Name:    "jobs_leased",
 				Unique:  false,
-				Columns: []*schema.Column{JobsColumns[17]},
+				Columns: []*schema.Column{JobsColumns[18]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'processing'::text)",
 				},
@@ -429,7 +437,7 @@ var (
 			{
 				Name:    "jobs_open",
 				Unique:  false,
-				Columns: []*schema.Column{JobsColumns[1], JobsColumns[5], JobsColumns[13]},
+				Columns: []*schema.Column{JobsColumns[1], JobsColumns[6], JobsColumns[14]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'succeeded'::text)",
 				},
@@ -599,6 +607,14 @@ var (
 				Name:    "payment_order_id_created_at",
 				Unique:  false,
 				Columns: []*schema.Column{PaymentsColumns[1], PaymentsColumns[19]},
+			},
+			{
+				Name:    "payments_undecided",
+				Unique:  false,
+				Columns: []*schema.Column{PaymentsColumns[5]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((status)::text = 'claimed'::text)",
+				},
 			},
 		},
 	}
@@ -773,6 +789,7 @@ func init() {
 	AttemptsTable.Annotation = &entsql.Annotation{}
 	AttemptsTable.Annotation.Checks = map[string]string{
 		"attempts_nonce":  "nonce >= 0",
+		"attempts_spent":  "spent_wei >= 0",
 		"attempts_status": "status IN ('open', 'reverted', 'closed')",
 	}
 	AuditTable.Annotation = &entsql.Annotation{
@@ -806,6 +823,7 @@ func init() {
 	}
 	JobsTable.Annotation = &entsql.Annotation{}
 	JobsTable.Annotation.Checks = map[string]string{
+		"jobs_class":        "class IN ('settle', 'deliver', 'maintain')",
 		"jobs_lease":        "(status = 'processing') = (lease_owner IS NOT NULL AND lease_until IS NOT NULL)",
 		"jobs_max_attempts": "max_attempts > 0",
 		"jobs_status":       "status IN ('queued', 'processing', 'succeeded', 'failed', 'operator_review')",

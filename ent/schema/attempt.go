@@ -33,6 +33,8 @@ func (Attempt) Fields() []ent.Field {
 		field.JSON("variants", []Variant{}),
 		field.Enum("status").Values(attemptStatuses...),
 		field.Time("created_at").Immutable(),
+		// What the included transaction cost the relayer, in wei; zero until it is closed.
+		field.Int64("spent_wei").Default(0),
 	}
 }
 
@@ -45,6 +47,8 @@ func (Attempt) Indexes() []ent.Index {
 			StorageKey("attempts_open").
 			Annotations(entsql.IndexWhere("((status)::text = 'open'::text)")),
 		index.Fields("payment_id", "created_at"),
+		// What was spent lately, and what may be pruned.
+		index.Fields("status", "created_at").StorageKey("attempts_age"),
 	}
 }
 
@@ -53,5 +57,6 @@ func (Attempt) Annotations() []schema.Annotation {
 	return []schema.Annotation{entsql.Checks(map[string]string{
 		"attempts_status": oneOf("status", attemptStatuses),
 		"attempts_nonce":  "nonce >= 0",
+		"attempts_spent":  "spent_wei >= 0",
 	})}
 }

@@ -19,6 +19,8 @@ func (Hold) Fields() []ent.Field {
 		field.String("resource").Immutable(),
 		field.Int64("units").Immutable(),
 		field.Time("created_at").Immutable(),
+		// When its order was paid: what unpaid claims hold is bounded.
+		field.Time("settled_at").Optional().Nillable(),
 		field.Time("released_at").Optional().Nillable(),
 	}
 }

@@ -14,6 +14,8 @@ import (
 // worker shares.
 type Job struct{ ent.Schema }
 
+var jobClasses = []string{"settle", "deliver", "maintain"}
+
 var jobStatuses = []string{"queued", "processing", "succeeded", "failed", "operator_review"}
 
 // Fields of a job.
@@ -21,6 +23,8 @@ func (Job) Fields() []ent.Field {
 	return []ent.Field{
 		id(),
 		field.String("kind").Immutable(),
+		// Which workers' slots it takes.
+		field.Enum("class").Values(jobClasses...).Default("maintain"),
 		field.String("unique_key").Immutable(),
 		field.JSON("payload", json.RawMessage{}).Immutable(),
 		field.String("traceparent").Default("").Immutable(),
@@ -47,7 +51,7 @@ func (Job) Fields() []ent.Field {
 func (Job) Indexes() []ent.Index {
 	return []ent.Index{
 		index.Fields("kind", "unique_key").Unique(),
-		index.Fields("run_at").
+		index.Fields("class", "run_at").
 			StorageKey("jobs_due").
 			Annotations(entsql.IndexWhere("((status)::text = 'queued'::text)")),
 		index.Fields("lease_until").
@@ -64,6 +68,7 @@ func (Job) Indexes() []ent.Index {
 func (Job) Annotations() []schema.Annotation {
 	return []schema.Annotation{entsql.Checks(map[string]string{
 		"jobs_status":       oneOf("status", jobStatuses),
+		"jobs_class":        oneOf("class", jobClasses),
 		"jobs_lease":        "(status = 'processing') = (lease_owner IS NOT NULL AND lease_until IS NOT NULL)",
 		"jobs_max_attempts": "max_attempts > 0",
 	})}

@@ -55,6 +55,10 @@ func (Payment) Indexes() []ent.Index {
 		// One transfer on chain counts once.
 		index.Fields("transaction", "log_index").Unique().StorageKey("payments_transfer"),
 		index.Fields("order_id", "created_at"),
+		// A payer has only so many payments that are not decided.
+		index.Fields("payer").
+			StorageKey("payments_undecided").
+			Annotations(entsql.IndexWhere("((status)::text = 'claimed'::text)")),
 	}
 }
 

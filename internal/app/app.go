@@ -2,6 +2,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"errors"
@@ -120,8 +121,8 @@ func (a *App) openStore(ctx context.Context) (err error) {
 func (a *App) dialChain(ctx context.Context) error {
 	cfg := chain.Config{
 		Domain:   a.config.domain(),
-		Finality: chain.Finality{Paid: a.config.PaidAt, Dead: a.config.DeadAt},
-		Now:      time.Now,
+		Finality: chain.Finality{Paid: a.config.PaidAt, Dead: a.config.DeadAt}, Delegates: a.config.Fairness.Delegates,
+		Now: time.Now,
 	}
 	for _, u := range a.config.RPCURLs {
 		cfg.Endpoints = append(cfg.Endpoints, chain.Endpoint{URL: u})
@@ -182,7 +183,7 @@ func (c Config) domain() x402.Domain {
 func (c Config) terms() payment.Terms {
 	return payment.Terms{
 		Network: x402.NetworkID, Asset: c.Asset, PayTo: c.PayTo, Domain: c.domain(),
-		MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: 25 * time.Hour,
+		MaxTimeout: 2 * time.Minute, Margin: payment.MinMargin, MaxValidity: cmp.Or(c.Fairness.MaxValidity, maxValidity),
 	}
 }
 

@@ -73,6 +73,8 @@ type Config struct {
 	Limits limit.Rates
 	// TrustedProxies may say for whom they ask.
 	TrustedProxies []netip.Prefix
+	// Fairness keeps one payer from taking what the others need.
+	Fairness FairnessConfig
 	// MetricsAddr is where Prometheus reads; empty shows nothing.
 	MetricsAddr string
 	// Contact is the e-mail address of whoever runs the service.
@@ -146,10 +148,10 @@ func settings() []setting {
 			c.LogJSON = s == "json"
 			return among(s, "json", "text")
 		}},
-		{key: "worker.slots", help: "how many jobs run at once", standard: "8", set: number(func(c *Config) *int { return &c.Slots })},
+		{key: "worker.slots", help: "how many deliveries run at once", standard: "8", set: number(func(c *Config) *int { return &c.Slots })},
 		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, esimSettings())
+	}, fairnessSettings(), esimSettings())
 }
 
 // The standards of what the issuer is given, also in development.

@@ -227,7 +227,7 @@ func (c DevConfig) settle(cfg *Config) (err error) {
 func devDefaults() Config {
 	cfg := Config{
 		Environment: Sandbox, Contact: "operator@example.com", IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
-		LogLevel: slog.LevelInfo, Slots: 8, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
+		LogLevel: slog.LevelInfo, Slots: 8, Fairness: FairnessConfig{UnsettledPercent: unsettledPercent, Delegates: must(addresses(delegates))}, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
 		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, ReconcileEvery: time.Minute, ReconcileGate: true, Esim: devEsims(), MetricsAddr: "127.0.0.1:0",
 	}
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))

@@ -160,7 +160,7 @@ func examineRelayer(ctx context.Context, cfg Config, on *chain.Chain) finding {
 		return judge("relayer", "", err, "set relayer.keys to private keys in hex")
 	}
 	// It is asked for its readiness only, and keeps nothing for that.
-	relayer, err := cfg.newRelayer(on, nil, keys, slog.New(slog.DiscardHandler))
+	relayer, err := cfg.newRelayer(on, nil, keys, slog.New(slog.DiscardHandler), nil)
 	if err == nil {
 		err = relayer.Ready(ctx)
 	}

@@ -117,7 +117,7 @@ func (a *App) esims(workers *liveness, closed *switches) (*esim.Esims, error) {
 	return esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
 		Paused: c.Paused, Stopped: closed.stopped, MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Workers: workers.alive, Poll: c.Poll, Budget: supplierBudget,
-		Patience: c.Patience, Waiters: c.Waiters,
+		Patience: c.Patience, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 	}), nil
 }
 

@@ -31,7 +31,7 @@ func (a *App) refunds() (checkout.Refunds, error) {
 	r.Treasury = payment.NewTreasury(key, a.config.domain(), min(refundWindow, r.Patience))
 	if a.relayer != nil {
 		r.Collect = payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: payment.Outward{Settler: a.relayer}, Poll: 200 * time.Millisecond, Patience: 5 * time.Second, Log: a.log,
+			Chain: a.chain, Settler: payment.Outward{Settler: a.relayer}, Timeout: lookTimeout, Log: a.log,
 		})
 	}
 	return r, nil

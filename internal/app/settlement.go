@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -82,7 +83,7 @@ func (a *App) openSettlers(ctx context.Context) error {
 		return fmt.Errorf("check the relayer keys: %w", err)
 	}
 	if len(keys) > 0 || a.config.settlesBy(settlerRelayer) {
-		if a.relayer, err = a.config.newRelayer(a.chain, a.store.Attempts(), keys, a.log); err != nil {
+		if a.relayer, err = a.config.newRelayer(a.chain, a.store.Attempts(), keys, a.log, a.metrics); err != nil {
 			return fmt.Errorf("make the relayer: %w", err)
 		}
 	}
@@ -94,11 +95,12 @@ func (a *App) openSettlers(ctx context.Context) error {
 	return nil
 }
 
-func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger) (*chain.Relayer, error) {
+func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*ecdsa.PrivateKey, log *slog.Logger, metrics *telemetry.Metrics) (*chain.Relayer, error) {
 	return chain.NewRelayer(chain.RelayerConfig{
 		Chain: on, Attempts: attempts, Keys: keys,
 		MaxFeePerGas: gwei(50), MinTip: big.NewInt(1_000), MinBalance: new(big.Int).Div(gwei(1_000_000), big.NewInt(10)),
 		MaxHeadAge: maxHeadAge, BumpAfter: 15 * time.Second, ResendAfter: 2 * time.Second, Now: time.Now, Log: log,
+		Budget: c.Fairness.budget(), Metrics: metrics,
 	})
 }
 

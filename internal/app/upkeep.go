@@ -20,7 +20,7 @@ type tend struct{}
 // Kind implements job.Args.
 func (tend) Kind() job.Kind { return "relayer_tend" }
 
-// prune deletes what is over: finished upkeep jobs.
+// prune deletes what is over: finished upkeep jobs, and old transactions of the relayers.
 type prune struct{}
 
 // Kind implements job.Args.
@@ -43,7 +43,7 @@ const (
 )
 
 // registerUpkeep adds the periodic jobs; relayer may be nil. There is no leader: every process queues them, one runs.
-func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer) {
+func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Config) {
 	if relayer != nil {
 		r.Register(tend{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 			if err := relayer.Tend(ctx); err != nil {
@@ -72,9 +72,13 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer) {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}
 			if n < pruneBatch {
-				return job.Done(), nil
+				break
 			}
 		}
+		if err := c.forgetAttempts(ctx, s.Attempts()); err != nil {
+			return job.Outcome{}, err
+		}
+		return job.Done(), nil
 	})
 	r.Every(pruneEvery, prune{})
 }

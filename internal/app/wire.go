@@ -94,7 +94,7 @@ func (a *App) cards(p *parts) *card.Cards {
 	return card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
 		Paused: c.IssuePaused, Stopped: p.closed.stopped, Workers: p.workers.alive,
-		Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
+		Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience, UnsettledPercent: c.Fairness.UnsettledPercent,
 	})
 }
 
@@ -102,7 +102,7 @@ func (a *App) cards(p *parts) *card.Cards {
 func (a *App) newRunner(p *parts) *job.Runner {
 	c := a.config
 	return job.NewRunner(job.Config{
-		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
+		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
 		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
 			if l.Row().Kind != checkout.Carrying {
 				return nil
@@ -119,9 +119,9 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		return nil, errors.New("decode the quote key: not hex")
 	}
 	return checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: p.products, Terms: c.terms(), Refunds: p.refunds, Chain: a.chain, Final: a.chain.Final(),
+		Store: a.store.Orders(), Products: p.products, Terms: c.terms(), Refunds: p.refunds, Chain: a.verifying(), Final: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
-			Chain: a.chain, Settler: a.settler(), Poll: 200 * time.Millisecond, Patience: 10 * time.Second, Log: a.log,
+			Chain: a.chain, Settler: a.settler(), Timeout: lookTimeout, Log: a.log,
 		}),
 		Settling: p.settling.ask, Down: func() error { return errors.Join(p.chain.known(), p.settling.known()) }, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
@@ -135,7 +135,7 @@ func (a *App) registerJobs(p *parts) {
 	a.runner.Register(checkout.RefundConfirming, p.sells.ConfirmRefund)
 	a.runner.Register(card.FeeJob, p.cards.WithdrawFee)
 	registerEsims(a.runner, p.esims, a.config.Esim.SyncEvery)
-	registerUpkeep(a.runner, a.store, a.relayer)
+	registerUpkeep(a.runner, a.store, a.relayer, a.config)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
 	registerRetention(a.runner, p.events, p.signIns)
 }

@@ -288,14 +288,18 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 	runner := job.NewRunner(job.Config{Queue: s.Jobs(), TTL: time.Minute, AdoptOnly: true})
 	sells := checkout.New(checkout.Config{
 		Store: orders, Products: []checkout.Product{product}, Terms: terms(), Chain: chain,
-		Collect: payment.NewCollector(payment.CollectorConfig{
-			// The chain settles while it is asked to, so it is asked again without a pause.
-			Chain: chain, Settler: chain, Poll: time.Nanosecond, Patience: time.Minute, Log: quiet,
-		}),
-		Runner: runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
+		Collect: eager{payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet})},
+		Runner:  runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
 	})
 	runner.Register(checkout.Carrying, sells.Carry)
 	return sells
+}
+
+// eager looks again at once, until the chain has decided: this chain settles while it is asked to.
+type eager struct{ *payment.Collector }
+
+func (e eager) Collect(ctx context.Context, p payment.Payment) payment.Verdict {
+	return paymenttest.Decide(ctx, e.Collector, p, time.Nanosecond, time.Minute)
 }
 
 // payments are b.N signed purchases of as many wallets.

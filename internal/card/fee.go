@@ -47,7 +47,7 @@ func feeJob(c Card, scenario string) job.New {
 		Args: FeeArgs{
 			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1, Opening: c.Ref.String(), Scenario: scenario,
 		},
-		UniqueKey: c.ID.String(),
+		UniqueKey: c.ID.String(), Class: job.Deliver,
 	}
 }
 

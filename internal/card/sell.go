@@ -34,6 +34,8 @@ type Config struct {
 	Budget time.Duration
 	// Patience is how long the issuer may leave a card pending before an operator looks at it.
 	Patience time.Duration
+	// UnsettledPercent is the share of the float that orders may hold that nobody has paid yet; zero is no bound.
+	UnsettledPercent int
 }
 
 // Cards sells cards and serves their owners.
@@ -125,7 +127,8 @@ func (c *Cards) floatHold(ctx context.Context, amount money.Cents) (order.Hold, 
 	}
 	return order.Hold{
 		Resource: floatResource, Units: int64(amount), Most: int64(MaxOrder), Limit: int64(inv.Float), AsOf: inv.AsOf,
-		Refusal: fault.FloatUnavailable, Detail: noFloat,
+		Unsettled: order.UnsettledLimit(int64(inv.Float), int64(amount), c.UnsettledPercent),
+		Refusal:   fault.FloatUnavailable, Detail: noFloat,
 	}, nil
 }
 

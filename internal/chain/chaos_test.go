@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -69,21 +70,23 @@ func TestEveryPaymentMovesOnceThroughChaos(t *testing.T) {
 
 func TestCollectorsSettleThroughTheRelayer(t *testing.T) {
 	b := newBench(t)
-	collector := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.relayer,
-		Poll: 20 * time.Millisecond, Patience: 20 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	collector := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.relayer, Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	decide := func(p payment.Payment) payment.Verdict {
+		return paymenttest.Decide(t.Context(), collector, p, 20*time.Millisecond, 20*time.Second)
+	}
 	p, other := b.claim(buyer(0)), b.claim(buyer(1))
 	b.cancel(buyer(1), other.Authorization.Nonce)
 	b.mine(2)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if v := collector.Collect(t.Context(), p); v.State != payment.Moved {
+			if v := decide(p); v.State != payment.Moved {
 				t.Errorf("%+v, want moved", v)
 			}
 		})
 	}
 	group.Go(func() {
-		if v := collector.Collect(t.Context(), other); v.State != payment.Gone || v.Reason != payment.ReasonCancelled {
+		if v := decide(other); v.State != payment.Gone || v.Reason != payment.ReasonCancelled {
 			t.Errorf("%+v, want gone, cancelled", v)
 		}
 	})

@@ -23,7 +23,9 @@ func (r *Relayer) suggestFee(ctx context.Context) (fee, error) {
 		return fee{}, fmt.Errorf("suggest fee: %w", err)
 	}
 	tip := larger(suggested.ToInt(), r.config.MinTip)
-	return r.bounded(fee{tip: tip, cap: new(big.Int).Add(new(big.Int).Lsh(head.BaseFee, 1), tip)}), nil
+	offered := r.bounded(fee{tip: tip, cap: new(big.Int).Add(new(big.Int).Lsh(head.BaseFee, 1), tip)})
+	r.keepFee(offered)
+	return offered, nil
 }
 
 // raised replaces an earlier offer: a quarter more on both parts, where nodes ask for a tenth, or

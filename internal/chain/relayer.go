@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -41,8 +42,11 @@ type RelayerConfig struct {
 	BumpAfter time.Duration
 	// ResendAfter is the least time between two sendings of the same bytes by this process: 4 s.
 	ResendAfter time.Duration
-	Now         func() time.Time
-	Log         *slog.Logger
+	// Budget bounds what transactions may cost that move nothing.
+	Budget  Budget
+	Now     func() time.Time
+	Log     *slog.Logger
+	Metrics *telemetry.Metrics
 }
 
 // Relayer settles payments with transactions of our own. It is payment.Settler. All it must not
@@ -53,6 +57,7 @@ type Relayer struct {
 	signer   types.Signer
 	sent     sentLog
 	gas      gasLog
+	fees     feeLog
 }
 
 // account is one key and its address.
@@ -71,6 +76,7 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	config.MinBalance = orDefault(config.MinBalance, big.NewInt(5e14))
 	config.BumpAfter = orDefault(config.BumpAfter, 12*time.Second)
 	config.ResendAfter = orDefault(config.ResendAfter, 4*time.Second)
+	config.Budget = config.Budget.withDefaults()
 	r := &Relayer{config: config, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(config.Chain.config.Domain.ChainID))}
 	for _, key := range config.Keys {
 		r.accounts = append(r.accounts, account{key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey))})
@@ -91,7 +97,7 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 			return err
 		}
 	}
-	if err := r.config.Chain.Simulate(ctx, p.Authorization, p.Signature); err != nil {
+	if err := r.affordable(ctx, p); err != nil {
 		return fmt.Errorf("submit payment: %w", err)
 	}
 	attempt, err = r.prepare(ctx, p)
@@ -115,14 +121,11 @@ func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err
 	if receipt.Status != 0 {
 		return true, nil
 	}
-	r.config.Log.WarnContext(ctx, "settlement reverted", attemptAttrs(a)...)
-	if err := r.config.Attempts.Close(ctx, a.ID, payment.AttemptReverted); err != nil {
-		return false, fmt.Errorf("close attempt: %w", err)
-	}
-	return false, nil
+	return false, r.close(ctx, a, payment.AttemptReverted, receipt.cost())
 }
 
-// prepare stores a signed transaction for the payment, or finds the one stored meanwhile.
+// prepare stores a signed transaction for the payment, or finds the one stored meanwhile. The transfer is simulated
+// just as it will be sent: by the same account, for the same fee, with the same limit.
 func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attempt, error) {
 	fee, err := r.suggestFee(ctx)
 	if err != nil {
@@ -130,6 +133,9 @@ func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attem
 	}
 	account, err := r.choose(ctx, p.ID, new(big.Int).Mul(fee.cap, new(big.Int).SetUint64(r.config.Chain.config.CallGas)))
 	if err != nil {
+		return payment.Attempt{}, err
+	}
+	if err := r.config.Chain.simulate(ctx, &sender{account.address, fee}, p.Authorization, p.Signature); err != nil {
 		return payment.Attempt{}, err
 	}
 	// The chain's count of included transactions is only a floor: those in flight are in the store,
@@ -186,6 +192,10 @@ type receipt struct {
 	Status      hexutil.Uint64 `json:"status"`
 	BlockNumber hexutil.Uint64 `json:"blockNumber"`
 	BlockHash   common.Hash    `json:"blockHash"`
+	GasUsed     hexutil.Uint64 `json:"gasUsed"`
+	GasPrice    *hexutil.Big   `json:"effectiveGasPrice"`
+	// DataFee is what a rollup charges beside the gas.
+	DataFee *hexutil.Big `json:"l1Fee"`
 }
 
 // inclusion finds the block that holds any variant of the attempt. A receipt of a block that the chain does

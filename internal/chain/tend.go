@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -77,12 +78,12 @@ func (r *Relayer) tendAttempt(ctx context.Context, l *lane, a payment.Attempt) e
 	case err != nil:
 		return err
 	case included && found.Status == 0:
-		return r.close(ctx, a, payment.AttemptReverted)
+		return r.close(ctx, a, payment.AttemptReverted, found.cost())
 	case included:
 		return r.closeIfFinal(ctx, l.final, a, found)
 	case a.Nonce < l.usedForEver:
 		// Another transaction of this key took the nonce; ours can never be included.
-		return r.close(ctx, a, payment.AttemptReverted)
+		return r.close(ctx, a, payment.AttemptReverted, 0)
 	case a.Nonce < l.latest:
 		return nil
 	}
@@ -102,16 +103,18 @@ func (r *Relayer) closeIfFinal(ctx context.Context, final header, a payment.Atte
 	if uint64(found.BlockNumber) > final.Number {
 		return nil
 	}
-	return r.close(ctx, a, payment.AttemptClosed)
+	return r.close(ctx, a, payment.AttemptClosed, found.cost())
 }
 
-func (r *Relayer) close(ctx context.Context, a payment.Attempt, status payment.AttemptStatus) error {
+func (r *Relayer) close(ctx context.Context, a payment.Attempt, status payment.AttemptStatus, spent int64) error {
 	if status == payment.AttemptReverted {
-		r.config.Log.WarnContext(ctx, "settlement reverted", attemptAttrs(a)...)
+		r.config.Log.WarnContext(ctx, "settlement reverted", append(attemptAttrs(a), slog.Int64("spent_wei", spent))...)
+		faultpoint.Reach("attempt.reverted")
 	}
-	if err := r.config.Attempts.Close(ctx, a.ID, status); err != nil {
+	if err := r.config.Attempts.Close(ctx, a.ID, status, spent); err != nil {
 		return fmt.Errorf("close attempt: %w", err)
 	}
+	r.config.Metrics.Sent(ctx, string(status), spent)
 	return nil
 }
 

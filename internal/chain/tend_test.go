@@ -99,7 +99,7 @@ func TestAGapInTheNoncesIsFilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.attempts.Close(t.Context(), a.ID, payment.AttemptReverted); err != nil {
+		if err := b.attempts.Close(t.Context(), a.ID, payment.AttemptReverted, 1); err != nil {
 			t.Fatal(err)
 		}
 	}

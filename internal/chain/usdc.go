@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -33,7 +34,10 @@ type Config struct {
 	LogRange uint64
 	// Lookback is the most blocks that a judgement searches: 50,000, more than a day of Base.
 	Lookback uint64
-	Now      func() time.Time
+	// Delegates are the contracts that payers may have delegated to by EIP-7702. Every other payer with code is
+	// refused: its code may say yes to a simulation and no to a transaction.
+	Delegates []x402.Address
+	Now       func() time.Time
 }
 
 // Finality is how deep a block must lie, as a block tag: latest, safe or finalized.
@@ -119,32 +123,6 @@ func (c *Chain) Balance(ctx context.Context, account x402.Address) (money.USDC, 
 	return money.USDC(balance.Int64()), nil
 }
 
-// Simulate implements payment.Chain. It runs the transfer at one block, named by its hash, so that a
-// node that lags behind errs instead of answering from the past.
-func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error {
-	now := uint64(c.config.Now().Unix())
-	if now >= a.ValidBefore {
-		return &payment.Rejection{Reason: x402.ReasonValidBefore, Detail: "the authorization has expired"}
-	}
-	head, err := c.header(ctx, "latest")
-	if err != nil {
-		return fmt.Errorf("simulate transfer: %w", err)
-	}
-	call := x402.TransferCall(a, s)
-	_, err = c.ethCall(ctx, call, atHash(head.Hash))
-	if rejection := rejectionOf(err); rejection != nil && rejection.Reason == x402.ReasonValidAfter && now > a.ValidAfter {
-		// An idle chain's head is older than the authorization; the next block will not be.
-		_, err = c.ethCall(ctx, call, "pending")
-	}
-	if rejection := rejectionOf(err); rejection != nil {
-		return rejection
-	}
-	if err != nil {
-		return fmt.Errorf("simulate transfer: %w", err)
-	}
-	return nil
-}
-
 // refusals map the token's revert texts to reasons. They are the contract's own data, not a node's.
 var refusals = map[string]payment.Rejection{
 	"FiatTokenV2: authorization is not yet valid":    {Reason: x402.ReasonValidAfter, Detail: "the authorization is not valid yet"},
@@ -177,12 +155,23 @@ func rejectionOf(err error) *payment.Rejection {
 
 // ethCall runs a call of the token's at a block: a tag, or atHash.
 func (c *Chain) ethCall(ctx context.Context, data []byte, block any) ([]byte, error) {
-	var answer hexutil.Bytes
-	err := c.pool.call(ctx, &answer, "eth_call", map[string]any{
+	return c.ethCallAs(ctx, nil, data, block)
+}
+
+// ethCallAs is ethCall in a sender's name, for the fee it would pay; nil is nobody, for nothing.
+func (c *Chain) ethCallAs(ctx context.Context, as *sender, data []byte, block any) ([]byte, error) {
+	call := map[string]any{
 		"to":   c.config.Domain.Contract.String(),
 		"gas":  hexutil.Uint64(c.config.CallGas),
 		"data": hexutil.Bytes(data),
-	}, block)
+	}
+	if as != nil && !mutant.SimulatedForNothing {
+		call["from"] = as.address.String()
+		call["maxFeePerGas"] = (*hexutil.Big)(as.fee.cap)
+		call["maxPriorityFeePerGas"] = (*hexutil.Big)(as.fee.tip)
+	}
+	var answer hexutil.Bytes
+	err := c.pool.call(ctx, &answer, "eth_call", call, block)
 	return answer, err
 }
 

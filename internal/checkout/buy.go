@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
@@ -129,6 +130,9 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}
+	if errors.Is(err, ErrUndecided) {
+		return c.unlessKnown(ctx, p, pay, undecided())
+	}
 	if err != nil {
 		// The commit may have happened: only the same request again is safe.
 		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
@@ -220,7 +224,7 @@ func (c *Checkout) placement(p Purchase, pay payment.Signed, offer order.Offer, 
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
-		Holds: admission.Holds,
+		Holds: admission.Holds, Undecided: c.Limits.Most(limit.Undecided),
 		Job:   c.Runner.Own(CarryJob(o.ID, id.String())),
 		Again: known != nil,
 	}

@@ -30,7 +30,7 @@ func (CarryArgs) Kind() job.Kind { return Carrying }
 
 // CarryJob is the job of one claim of an order.
 func CarryJob(id order.ID, claim string) job.New {
-	return job.New{Args: CarryArgs{Order: id}, UniqueKey: claim, MaxAttempts: carryAttempts}
+	return job.New{Args: CarryArgs{Order: id}, UniqueKey: claim, MaxAttempts: carryAttempts, Class: job.Settle}
 }
 
 // carryAttempts is high because a crash or a dead dependency uses attempts up too; products and
@@ -71,6 +71,9 @@ type claimed struct {
 func (c *Checkout) carry(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
 	faultpoint.Reach("carry.leased")
 	for {
+		if o.Status != order.Settling && !o.Status.Final() && !l.Enter(job.Deliver) {
+			return job.HandOver(job.Deliver), nil
+		}
 		next, wait, err := c.step(ctx, l, o, known)
 		if err != nil {
 			return job.Outcome{}, err
@@ -86,8 +89,8 @@ func (c *Checkout) carry(ctx context.Context, l *job.Lease, o order.Order, known
 	}
 }
 
-// Park hands an order whose job has used up its attempts to an operator. An order that is not paid yet
-// stays where it is, behind its parked job: the chain may still decide it.
+// Park hands an order whose job has used up its attempts to an operator. An order that is not paid yet is looked
+// after all the same: the chain decides it, and until then it holds what is scarce.
 func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error {
 	a, err := job.Decode[CarryArgs](l.Row())
 	if err != nil {
@@ -96,6 +99,11 @@ func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error 
 	o, err := c.Store.Find(ctx, a.Order)
 	if err != nil {
 		return fmt.Errorf("read the order: %w", err)
+	}
+	if o.Status == order.Settling {
+		if o, err = c.settleAllTheSame(ctx, l, o); err != nil {
+			return err
+		}
 	}
 	switch o.Status {
 	case order.Settled, order.Provisioning:
@@ -116,6 +124,16 @@ func (c *Checkout) refundAllTheSame(ctx context.Context, l *job.Lease, o order.O
 		err = errors.New("the refund is not decided yet")
 	}
 	return err
+}
+
+// settleAllTheSame looks once more at a payment whose job has used up its attempts. The error keeps the job from
+// being parked while the payment is undecided.
+func (c *Checkout) settleAllTheSame(ctx context.Context, l *job.Lease, o order.Order) (order.Order, error) {
+	o, _, err := c.settle(ctx, l, o, nil)
+	if err == nil && o.Status == order.Settling {
+		err = errors.New("the payment is not decided yet")
+	}
+	return o, err
 }
 
 // step takes one step and returns the order as it is stored then: with 0 to look at once for the next, a
@@ -146,7 +164,7 @@ func onward(o order.Order, err error) (order.Order, time.Duration, error) { retu
 
 const rest = time.Duration(-1)
 
-// settle brings the order's payment to a verdict of the chain.
+// settle looks once at the order's payment, and goes on when the chain has decided.
 func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
 	var pay payment.Payment
 	if known != nil {
@@ -162,7 +180,7 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, know
 	}
 	if mutant.DeliverFirst {
 		if at, err := c.products[o.Kind].Deliver(ctx, l, o); err != nil || at.State == order.Waiting {
-			return o, settleAgain, err
+			return o, time.Second, err
 		}
 	}
 	verdict := c.Collect.Collect(ctx, pay)
@@ -175,7 +193,8 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, know
 		o, pay, err = c.buried(ctx, l, o, pay, verdict.Reason)
 		wait = rest
 	case payment.Unknown, payment.Unused:
-		return o, settleAgain, nil
+		faultpoint.Reach("settle.undecided")
+		return o, payment.LookAgain(c.Now().Sub(pay.CreatedAt)), nil
 	}
 	if err == nil && known != nil {
 		known.decided <- Sold{Order: o, Payment: pay}
@@ -213,9 +232,6 @@ func (c *Checkout) buried(ctx context.Context, l *job.Lease, o order.Order, pay 
 	faultpoint.Reach("bury.committed")
 	return o, pay, nil
 }
-
-// settleAgain is how long an undecided payment rests between looks.
-const settleAgain = time.Second
 
 // withheld is the sandbox's scenario 004: the payment stays unknown longer than a buyer waits.
 func (c *Checkout) withheld(o order.Order) time.Duration {

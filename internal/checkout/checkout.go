@@ -42,6 +42,9 @@ type Product interface {
 	Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error)
 }
 
+// ErrUndecided says that a payer has as many undecided payments as it may have.
+var ErrUndecided = errors.New("too many undecided payments")
+
 // ErrNotFound says that there is no such order for this owner.
 var ErrNotFound = errors.New("no such order")
 
@@ -61,7 +64,8 @@ type Store interface {
 	// Open stores an unpaid order. When one of its kind, owner and key exists, that one comes back; when
 	// alone, also an open one of its kind and owner with any key.
 	Open(ctx context.Context, o order.Order, alone bool) (order.Order, error)
-	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
+	// Place claims an order, its payment, its holds and its job, in one transaction or not at all. ErrUndecided, or an
+	// *order.Shortage, says why not.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
 	// payment until it is final. Whatever moves an order returns it as it is stored then.
@@ -93,6 +97,8 @@ type Placement struct {
 	Order   order.Order
 	Payment payment.Payment
 	Holds   []order.Hold
+	// Undecided is how many payments of the payer may be undecided, this one included; zero is any number.
+	Undecided int
 	// Job carries the order; it is born leased to this process.
 	Job job.New
 	// Again is set when Order exists unpaid, opened or with a dead authorization: the payment becomes its
@@ -123,7 +129,8 @@ const (
 
 // Collector brings a claimed payment to a verdict.
 type Collector interface {
-	// Collect never fails: while the chain does not decide, or does not answer, the verdict is Unknown.
+	// Collect looks once. It never fails: while the chain does not decide, or does not answer, the verdict is
+	// Unknown or Unused.
 	Collect(ctx context.Context, p payment.Payment) payment.Verdict
 }
 

@@ -29,7 +29,8 @@ func confirmJob(p payment.Payment) job.New {
 }
 
 const (
-	confirmAgain = 15 * time.Second
+	confirmAgain   = 15 * time.Second
+	confirmAtLeast = 2 * time.Minute
 	// confirmPatience is longer than any chain takes to be final.
 	confirmPatience = 24 * time.Hour
 )
@@ -63,7 +64,13 @@ func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, erro
 	if err := c.restore(ctx, pay); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmAgain), nil
+	return job.Snooze(confirmLater(c.Now().Sub(l.Row().CreatedAt))), nil
+}
+
+// confirmLater is how long a payment that is not final yet rests: what stood for minutes is seldom undone, and many
+// that wait must not keep the rest of the upkeep waiting.
+func confirmLater(age time.Duration) time.Duration {
+	return min(max(confirmAgain, age/4), confirmAtLeast)
 }
 
 // restore brings a payment back to the chain when the latest block does not show it any more.

@@ -77,7 +77,7 @@ func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (ord
 	case r.Status == payment.RefundDead:
 		return c.sign(ctx, l, o, &r)
 	}
-	verdict, err := c.bringBack(ctx, r)
+	verdict, sent, err := c.bringBack(ctx, r)
 	if err != nil {
 		return o, 0, err
 	}
@@ -90,6 +90,9 @@ func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (ord
 		}
 		return onward(c.giveUp(ctx, l, o, r, "the refund did not go through: its authorization is "+verdict.Reason))
 	case payment.Unknown, payment.Unused:
+	}
+	if sent {
+		return o, min(c.refundLater(o), time.Second), nil // it may be in the next block
 	}
 	return o, c.refundLater(o), nil
 }
@@ -136,24 +139,22 @@ func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlie
 	return o, 0, nil
 }
 
-// bringBack brings a signed refund to a verdict of the chain. Where nobody sends any more, it only looks:
+// bringBack looks at a signed refund, and has it sent while it is unused. Where nobody sends any more, it only looks:
 // somebody else still may.
-func (c *Checkout) bringBack(ctx context.Context, r payment.Refund) (payment.Verdict, error) {
-	v, err := c.Chain.Judge(ctx, r.Authorization, r.Since())
-	if err != nil {
-		return payment.Verdict{}, fmt.Errorf("look for the refund: %w", err)
+func (c *Checkout) bringBack(ctx context.Context, r payment.Refund) (v payment.Verdict, sent bool, err error) {
+	if v, err = c.Chain.Judge(ctx, r.Authorization, r.Since()); err != nil {
+		return payment.Verdict{}, false, fmt.Errorf("look for the refund: %w", err)
 	}
 	if v.State != payment.Unused || c.Refunds.Collect == nil {
-		return v, nil
+		return v, false, nil
 	}
-	// Many refunds that cannot be made now, because the treasury is short, must not keep the workers from
-	// everything else by waiting for the chain.
+	// The treasury may be short.
 	if err := c.Chain.Simulate(ctx, r.Authorization, r.Signature); err != nil {
 		c.Log.WarnContext(ctx, "refund waits", slog.String("order", string(r.Order)), slog.String("treasury", r.Authorization.From.String()),
 			slog.Int64("atomic", int64(r.Authorization.Value)), slog.Any("cause", err))
-		return v, nil
+		return v, false, nil
 	}
-	return c.Refunds.Collect.Collect(ctx, r.Payment()), nil
+	return c.Refunds.Collect.Collect(ctx, r.Payment()), true, nil
 }
 
 func (c *Checkout) refunded(ctx context.Context, l *job.Lease, o order.Order, r payment.Refund, receipt payment.Receipt) (order.Order, error) {

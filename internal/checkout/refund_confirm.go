@@ -63,7 +63,7 @@ func (c *Checkout) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome
 	if err := c.restoreRefund(ctx, r); err != nil {
 		return job.Outcome{}, err
 	}
-	return job.Snooze(confirmAgain), nil
+	return job.Snooze(confirmLater(c.Now().Sub(l.Row().CreatedAt))), nil
 }
 
 // restoreRefund sends a refund again that the latest block does not show any more.

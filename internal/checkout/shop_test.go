@@ -107,7 +107,7 @@ func open(t *testing.T, o options) *shop {
 		runner = deadRunner{s.runner}
 	}
 	collect := payment.NewCollector(payment.CollectorConfig{
-		Chain: s.chain, Settler: s.chain, Poll: 5 * time.Millisecond, Patience: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
+		Chain: s.chain, Settler: s.chain, Timeout: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
 	refunds := checkout.Refunds{Patience: refundPatience}
 	if o.treasury != nil {

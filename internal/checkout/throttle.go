@@ -2,7 +2,9 @@ package checkout
 
 import (
 	"context"
+	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -23,4 +25,10 @@ func (c *Checkout) throttle(ctx context.Context, payer x402.Address) (leave func
 		}
 	}
 	return c.Limits.Enter(limit.InFlight, payer.Lower())
+}
+
+// undecided tells a payer to wait until the chain has decided an earlier payment.
+func undecided() *fault.Fault {
+	return fault.New(fault.PaymentsUndecided, "Wait until the earlier payments of this wallet are settled or void. Nothing was claimed; repeat the same request.").
+		After(5 * time.Second)
 }

@@ -40,6 +40,8 @@ type Config struct {
 	Budget time.Duration
 	// Patience is how long the supplier may leave an order pending before an operator looks at it.
 	Patience time.Duration
+	// UnsettledPercent is the share of the float that orders may hold that nobody has paid yet; zero is no bound.
+	UnsettledPercent int
 	// Waiters is how many paid requests may wait for their eSIM at once; those above are answered without.
 	Waiters int
 }
@@ -197,7 +199,8 @@ func (e *Esims) Admit(ctx context.Context, _ x402.Address, o order.Offer) (order
 	}
 	holds := []order.Hold{{
 		Resource: floatResource, Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
-		Refusal: fault.FloatUnavailable, Detail: noFloat,
+		Unsettled: order.UnsettledLimit(int64(stock.Float), int64(stock.Cost), e.UnsettledPercent),
+		Refusal:   fault.FloatUnavailable, Detail: noFloat,
 	}}
 	if stock.Units != Plenty {
 		holds = append(holds, order.Hold{

@@ -382,9 +382,9 @@ func TestACollectorTrustsTheChainAlone(t *testing.T) {
 	b := newBench(t, func(c *facilitator.Config) { c.Pause, c.Now = time.Nanosecond, time.Now })
 	// A lie, a denial before the effect and a lost reply: the payment moves once, when the chain says so.
 	b.remote.Next(facilitatortest.Lie, facilitatortest.Refuse, facilitatortest.Fail, facilitatortest.Lose)
-	c := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.client, Poll: time.Millisecond, Patience: 10 * time.Second,
+	c := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.client, Timeout: 10 * time.Second,
 		Log: slog.New(slog.DiscardHandler)})
-	if v := c.Collect(t.Context(), b.claim(1)); v.State != payment.Moved {
+	if v := paymenttest.Decide(t.Context(), c, b.claim(1), time.Millisecond, 10*time.Second); v.State != payment.Moved {
 		t.Errorf("verdict %+v, want moved", v)
 	}
 	if n := b.chain.Calls().Transfers; n != 1 || b.remote.Calls("/settle") != 4 {

@@ -42,12 +42,14 @@ const (
 	RefundUnavailable        Code = "refund_unavailable"
 	TransferResolved         Code = "transfer_resolved"
 	RateLimited              Code = "rate_limited"
+	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
 	TopupPaused              Code = "topup_paused"
 	EsimPaused               Code = "esim_paused"
 	BINUnavailable           Code = "bin_unavailable"
 	CardBINUnavailable       Code = "card_bin_unavailable"
 	FloatUnavailable         Code = "float_unavailable"
+	FloatReserved            Code = "float_reserved"
 	TreasuryUnreconciled     Code = "treasury_unreconciled"
 	WorkersUnavailable       Code = "workers_unavailable"
 	SettlementUnknown        Code = "settlement_unknown"
@@ -99,12 +101,14 @@ var catalogue = index(
 	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
 
 	Kind{RateLimited, http.StatusTooManyRequests, "There are too many requests.", true, false, WaitAndRetry},
+	Kind{PaymentsUndecided, http.StatusTooManyRequests, "The wallet has as many undecided payments as it may have. This one was not taken.", true, false, RetrySameRequest},
 
 	Kind{IssuePaused, http.StatusServiceUnavailable, "Issuing cards is paused.", true, false, WaitAndRetry},
 	Kind{TopupPaused, http.StatusServiceUnavailable, "Topping cards up is paused.", true, false, WaitAndRetry},
 	Kind{EsimPaused, http.StatusServiceUnavailable, "Selling eSIMs is paused.", true, false, WaitAndRetry},
 	Kind{BINUnavailable, http.StatusServiceUnavailable, "The issuer has no card range available.", true, false, WaitAndRetry},
 	Kind{FloatUnavailable, http.StatusServiceUnavailable, "The issuer's backing float is not enough for another card.", true, false, WaitAndRetry},
+	Kind{FloatReserved, http.StatusServiceUnavailable, "What may be reserved for payments that are not settled yet is reserved. This one was not taken.", true, false, RetrySameRequest},
 	Kind{TreasuryUnreconciled, http.StatusServiceUnavailable, "The treasury is not known to be reconciled.", true, false, WaitAndRetry},
 	Kind{WorkersUnavailable, http.StatusServiceUnavailable, "No worker is there to deliver.", true, false, WaitAndRetry},
 	Kind{SettlementUnknown, http.StatusServiceUnavailable, "The payment's outcome is not known yet. Repeat the same request; do not sign another payment.", true, false, RetrySameRequest},

@@ -27,10 +27,12 @@ func Points() []Point {
 		{"carry.leased", false, "the order's job is leased, by the buyer's own process or by another; no step is taken"},
 		{"attempt.before_commit", true, "the settlement transaction is signed and written; its database transaction is open"},
 		{"attempt.stored", false, "the signed transaction is stored; it is not sent"},
+		{"attempt.reverted", false, "a block shows that a transaction moved nothing; that is not noted"},
 		{"attempt.sent", false, "the signed transaction is sent; its acceptance is not noted"},
 		{"bump.stored", false, "a transaction that waited too long is signed again with a higher fee and stored; it is not sent"},
 		{"facilitator.before_settle", false, "the facilitator is about to be asked to settle"},
 		{"facilitator.after_settle", false, "the facilitator has answered or the call has failed; nothing is noted"},
+		{"settle.undecided", false, "one look at the chain has not decided the payment; the job is not put back"},
 		{"settle.seen", false, "the chain shows the transfer; it is not recorded"},
 		{"settle.before_commit", true, "the paid payment is written; the transaction is open"},
 		{"settle.committed", false, "the payment is recorded and the order settled; nobody is told"},
@@ -66,6 +68,8 @@ func Points() []Point {
 		{"fee.taken", false, "the issuer confirmed the withdrawal; the fee job is not closed"},
 		{"confirm.final", false, "nothing can undo the payment any more; the job that follows it is not closed"},
 		{"refund.final", false, "nothing can undo the refund any more; the job that follows it is not closed"},
+		{"periodic.succeeded", false, "periodic work is done and its job closed; what was parked of its kind is not deleted"},
+		{"attempts.pruned", true, "a batch of old transactions is deleted; the next is not begun"},
 	}
 }
 

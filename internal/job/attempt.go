@@ -15,8 +15,8 @@ import (
 )
 
 // attempt runs one claim to its outcome. asked is our clock before the claim was asked for: the lease
-// has ended by asked+TTL at the latest, whatever the queue's clock says.
-func (r *Runner) attempt(row Row, handle Handler, asked time.Time, adopted bool) {
+// has ended by asked+TTL at the latest, whatever the queue's clock says. It returns the class the attempt ended in.
+func (r *Runner) attempt(row Row, handle Handler, asked time.Time, adopted bool) Class {
 	started := r.Now()
 	ctx, span := r.tracer.Start(withTraceparent(r.base, row.Traceparent), "job "+string(row.Kind),
 		trace.WithSpanKind(trace.SpanKindConsumer),
@@ -33,15 +33,28 @@ func (r *Runner) attempt(row Row, handle Handler, asked time.Time, adopted bool)
 	defer release()
 
 	lease := newLease(r.Queue, r.Now, row)
+	lease.enter = func(from, to Class) bool { return r.enter(from, to, adopted) }
 	outcome, err := r.call(ctx, lease, handle)
 	outcome, err = r.conclude(ctx, lease, outcome, err)
+	ended := lease.Row().Class
 	if outcome.Status != "" {
+		if outcome.Class == "" {
+			outcome.Class = ended
+		}
 		if finishErr := r.finish(row.Fence(), outcome); finishErr != nil {
 			err = errors.Join(err, finishErr)
 			outcome.Status = ""
 		}
 	}
+	switch outcome.Status {
+	case Queued:
+		r.wakeAt(outcome.Class, outcome.Delay)
+	case Succeeded:
+		err = errors.Join(err, r.clearParked(ctx, row.Kind))
+	case "", Processing, Failed, OperatorReview:
+	}
 	r.report(ctx, span, lease.Row(), outcome, err, r.Now().Sub(started), adopted)
+	return ended
 }
 
 // call runs the handler; a panic is an error like any other.
@@ -198,6 +211,7 @@ func (r *Runner) report(ctx context.Context, span trace.Span, row Row, o Outcome
 	attrs := []slog.Attr{
 		slog.String("id", row.ID.String()),
 		slog.String("kind", string(row.Kind)),
+		slog.String("class", string(row.Class)),
 		slog.String("unique_key", row.UniqueKey),
 		slog.Int("attempt", row.Attempt),
 		slog.String("outcome", outcome),

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,6 +54,10 @@ type New struct {
 	RunAt time.Time
 	// MaxAttempts is DefaultMaxAttempts when zero.
 	MaxAttempts int
+	// Class is Maintain when empty.
+	Class Class
+	// Alone makes it a no-op while another job of its kind is queued or being worked on, whatever its key.
+	Alone bool
 	// LeaseOwner and LeaseTTL make the job be born processing, its first claim already taken by that
 	// runner, which must Adopt it once the insert is committed. Set by Runner.Own.
 	LeaseOwner string
@@ -65,6 +70,7 @@ type New struct {
 type Row struct {
 	ID          uuid.UUID
 	Kind        Kind
+	Class       Class
 	UniqueKey   string
 	Payload     []byte
 	Traceparent string
@@ -126,7 +132,7 @@ func (n New) Row() (Row, error) {
 		return Row{}, fmt.Errorf("make job id: %w", err)
 	}
 	row := Row{
-		ID: id, Kind: kind, UniqueKey: n.UniqueKey, Payload: payload,
+		ID: id, Kind: kind, Class: cmp.Or(n.Class, Maintain), UniqueKey: n.UniqueKey, Payload: payload,
 		Status: Queued, MaxAttempts: n.MaxAttempts, RunAt: n.RunAt,
 	}
 	if row.MaxAttempts == 0 {

@@ -23,13 +23,15 @@ type Handler func(ctx context.Context, l *Lease) (Outcome, error)
 type Lease struct {
 	queue Queue
 	now   func() time.Time
+	// enter moves the attempt to a slot of another class.
+	enter func(from, to Class) bool
 
 	mu  sync.Mutex
 	row Row
 }
 
 func newLease(queue Queue, now func() time.Time, row Row) *Lease {
-	return &Lease{queue: queue, now: now, row: row}
+	return &Lease{queue: queue, now: now, row: row, enter: func(_, _ Class) bool { return true }}
 }
 
 // Row is the job as it was claimed, with the marks made since.
@@ -37,6 +39,18 @@ func (l *Lease) Row() Row {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.row
+}
+
+// Enter makes the rest of the attempt, and the job after it, work of a class. It is false when that class has no
+// free slot here; the handler then returns HandOver.
+func (l *Lease) Enter(class Class) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.enter(l.row.Class, class) {
+		return false
+	}
+	l.row.Class = class
+	return true
 }
 
 // Fence goes with every write that must happen under this claim only.

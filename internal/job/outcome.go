@@ -15,6 +15,8 @@ type Outcome struct {
 	Reason string
 	// Forgiven says that the attempt does not count.
 	Forgiven bool
+	// Class is what the job is from now on; empty is what it was, or what its handler has entered.
+	Class Class
 
 	recorded bool
 }
@@ -26,6 +28,9 @@ func Done() Outcome { return Outcome{Status: Succeeded} }
 func Snooze(d time.Duration) Outcome {
 	return Outcome{Status: Queued, Delay: max(d, 0), Forgiven: true}
 }
+
+// HandOver puts the job back for a slot of another class, at once.
+func HandOver(to Class) Outcome { return Outcome{Status: Queued, Forgiven: true, Class: to} }
 
 // Pace is how long to wait before the next look at what has been under way for some time: often at first, at least
 // so far apart, and then less, down to a twentieth of the time gone by.

@@ -3,7 +3,11 @@ package job
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 type periodic struct {
@@ -11,9 +15,11 @@ type periodic struct {
 	period time.Duration
 }
 
-// Every queues a job of args in each period. There is no leader: every process inserts the job of the
+// Every queues a job of args in each period, unless one of its kind is open: work that takes longer than its
+// period, or that waits for a slot, does not pile up. There is no leader: every process inserts the job of the
 // present period, and its unique key, the period's start in UTC, lets one through. Periods in which no
-// process ran are not made up for. Call it before Run.
+// process ran are not made up for. Jobs of the kind that were parked disappear when one succeeds. Call it
+// before Run.
 func (r *Runner) Every(period time.Duration, args Args) {
 	if period < time.Second {
 		panic(fmt.Sprintf("job: %s every %s", args.Kind(), period))
@@ -41,10 +47,34 @@ func (r *Runner) periodicLoop(ctx context.Context, p periodic) {
 func (r *Runner) enqueuePeriod(ctx context.Context, p periodic, start time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	_, err := r.Queue.Enqueue(ctx, New{Args: p.args, UniqueKey: periodKey(p.args.Kind(), start), RunAt: start})
+	_, err := r.Queue.Enqueue(ctx, New{
+		Args: p.args, UniqueKey: periodKey(p.args.Kind(), start), RunAt: start, Alone: !mutant.PeriodicPiles,
+	})
 	return err
 }
 
 func periodKey(kind Kind, start time.Time) string {
 	return string(kind) + "|" + start.UTC().Format(time.RFC3339)
+}
+
+// clearBatch bounds what one success of a periodic job clears.
+const clearBatch = 1000
+
+// clearParked takes the alarms of a periodic kind back: what was parked has been done now. It is tried again after
+// the next success.
+func (r *Runner) clearParked(ctx context.Context, kind Kind) error {
+	if mutant.ParkedForEver || !slices.ContainsFunc(r.periodic, func(p periodic) bool { return p.args.Kind() == kind }) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	faultpoint.Reach("periodic.succeeded")
+	n, err := r.Queue.ClearParked(ctx, kind, clearBatch)
+	if err != nil {
+		return fmt.Errorf("clear parked jobs: %w", err)
+	}
+	if n > 0 {
+		r.Log.InfoContext(ctx, "parked periodic jobs cleared", "kind", kind, "count", n)
+	}
+	return nil
 }

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -25,8 +26,10 @@ type Config struct {
 	Queue Queue
 	Log   *slog.Logger
 	Now   func() time.Time
-	// Slots is how many claimed jobs run at once; adopted ones come on top. Default 8.
+	// Slots is how many claimed jobs of each class run at once; adopted ones come on top. Default 8.
 	Slots int
+	// ClassSlots are the slots of classes that have another number.
+	ClassSlots map[Class]int
 	// TTL is how long a lease lasts without a heartbeat. Default 20 s.
 	TTL time.Duration
 	// Poll is how often the queue is asked when nothing wakes the runner. Default 750 ms.
@@ -50,7 +53,7 @@ type Runner struct {
 	tracer   trace.Tracer
 	handlers map[Kind]Handler
 	periodic []periodic
-	freed    chan struct{}
+	queues   map[Class]*queue
 
 	// base outlives Run's context, so that a stop drains instead of cutting off.
 	base context.Context
@@ -58,7 +61,6 @@ type Runner struct {
 
 	mu       sync.Mutex
 	draining bool
-	claimed  int
 	attempts sync.WaitGroup
 }
 
@@ -78,12 +80,16 @@ func NewRunner(c Config) *Runner {
 	c.Poll = orDefault(c.Poll, 750*time.Millisecond)
 	c.Drain = orDefault(c.Drain, 10*time.Second)
 	base, stop := context.WithCancelCause(context.Background())
+	queues := map[Class]*queue{}
+	for _, class := range Classes() {
+		queues[class] = newQueue(class, orDefault(c.ClassSlots[class], c.Slots))
+	}
 	return &Runner{
 		Config:   c,
 		owner:    ownerName(),
 		tracer:   c.Tracer.Tracer("github.com/roamcard/roamcard/internal/job"),
 		handlers: map[Kind]Handler{},
-		freed:    make(chan struct{}, 1),
+		queues:   queues,
 		base:     base,
 		stop:     stop,
 	}
@@ -127,7 +133,7 @@ func (r *Runner) Own(n New) New {
 // would have to look up. If the lease is lost already, or was never committed, nothing
 // runs; a runner that is stopping hands the job back instead.
 func (r *Runner) Adopt(row Row, h Handler) {
-	if r.begin(false) {
+	if r.begin() {
 		go r.runAdopted(row, h)
 		return
 	}
@@ -137,7 +143,7 @@ func (r *Runner) Adopt(row Row, h Handler) {
 }
 
 func (r *Runner) runAdopted(row Row, h Handler) {
-	defer r.end(false)
+	defer r.attempts.Done()
 	if age := r.Now().Sub(row.Asked); age >= 0 && age < r.TTL/4 {
 		r.attempt(row, h, row.Asked, true)
 		return
@@ -161,7 +167,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	var loops sync.WaitGroup
 	if !r.AdoptOnly {
 		r.announce(ctx)
-		loops.Go(func() { r.claimLoop(ctx) })
+		for _, q := range r.queues {
+			loops.Go(func() { r.claimLoop(ctx, q) })
+		}
 		loops.Go(func() { r.repeat(ctx, r.TTL/3, r.announce) })
 		loops.Go(func() { r.repeat(ctx, r.TTL/4, r.reap) })
 		for _, p := range r.periodic {
@@ -216,21 +224,20 @@ func waitFor(done <-chan struct{}, d time.Duration) bool {
 
 // claimLoop claims no more than there are free slots. After a full batch there is likely more, so it
 // goes on as soon as a slot is free; otherwise it waits for a wake-up or the next poll.
-func (r *Runner) claimLoop(ctx context.Context) {
+func (r *Runner) claimLoop(ctx context.Context, q *queue) {
 	kinds := r.kinds()
 	if len(kinds) == 0 {
 		return
 	}
-	wake := r.Queue.Wake(ctx)
+	wake := r.Queue.Wake(ctx, q.class)
 	for ctx.Err() == nil {
 		backlog := true
-		if free := r.free(); free > 0 {
-			backlog = r.claim(kinds, free) == free
+		if free := r.free(q); free > 0 {
+			backlog = r.claim(q, kinds, free) == free
 		}
-		awake := wake
-		freed := r.freed
+		awake, due, freed := wake, q.due, q.freed
 		if backlog {
-			awake = nil // a wake-up says nothing new, and there is no slot for it
+			awake, due = nil, nil // a wake-up says nothing new, and there is no slot for it
 		} else {
 			freed = nil
 		}
@@ -238,6 +245,7 @@ func (r *Runner) claimLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 		case <-awake:
+		case <-due:
 		case <-freed:
 		case <-timer.C:
 		}
@@ -246,22 +254,25 @@ func (r *Runner) claimLoop(ctx context.Context) {
 }
 
 // claim runs on after a stop: a claim cut off half-way would leave its rows leased to nobody.
-func (r *Runner) claim(kinds []Kind, limit int) int {
+func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 	asked := r.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), r.TTL/2)
 	defer cancel()
-	rows, err := r.Queue.Claim(ctx, r.owner, kinds, limit, r.TTL)
+	rows, err := r.Queue.Claim(ctx, r.owner, q.class, kinds, limit, r.TTL)
 	if err != nil {
 		r.Log.Error("jobs not claimed", "error", err)
 		return 0
 	}
 	for _, row := range rows {
-		if !r.begin(true) {
+		if !r.begin() {
 			continue // only after drain began, which waits for this loop first
 		}
+		r.take(q)
 		go func() {
-			defer r.end(true)
-			r.attempt(row, r.handlers[row.Kind], asked, false)
+			defer r.attempts.Done()
+			// The handler may have gone on in a slot of another class.
+			class := r.attempt(row, r.handlers[row.Kind], asked, false)
+			r.leave(r.queues[class])
 		}()
 	}
 	return len(rows)
@@ -313,35 +324,39 @@ func (r *Runner) kinds() []Kind {
 	return kinds
 }
 
-func (r *Runner) free() int {
+func (r *Runner) free(q *queue) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.Slots - r.claimed
+	if mutant.ClassesShareSlots {
+		taken := 0
+		for _, each := range r.queues {
+			taken += each.claimed
+		}
+		return max(0, q.slots-taken)
+	}
+	return q.slots - q.claimed
 }
 
 // begin books an attempt, unless the runner has begun to drain.
-func (r *Runner) begin(claimed bool) bool {
+func (r *Runner) begin() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.draining {
 		return false
 	}
-	if claimed {
-		r.claimed++
-	}
 	r.attempts.Add(1)
 	return true
 }
 
-func (r *Runner) end(claimed bool) {
-	if claimed {
-		r.mu.Lock()
-		r.claimed--
-		r.mu.Unlock()
-		select {
-		case r.freed <- struct{}{}:
-		default:
-		}
-	}
-	r.attempts.Done()
+func (r *Runner) take(q *queue) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	q.claimed++
+}
+
+func (r *Runner) leave(q *queue) {
+	r.mu.Lock()
+	q.claimed--
+	r.mu.Unlock()
+	signal(q.freed)
 }

@@ -31,6 +31,9 @@ const (
 	Orders Class = "orders"
 	// InFlight is how many new payments of a payer may be under way at once; its rate has no time.
 	InFlight Class = "in_flight"
+	// Undecided is how many payments of a payer may wait for the chain's decision, in all processes; its rate has no
+	// time. The claim counts them, not a Limiter.
+	Undecided Class = "undecided"
 	// Reveal is showing a card's number, by owner.
 	Reveal Class = "reveal"
 	// Events are product events, and MCP calls of tools, by address.
@@ -55,7 +58,7 @@ type Rates map[Class]Rate
 func Standard() Rates {
 	return Rates{
 		Challenge: {10, time.Minute}, Verify: {10, time.Minute}, Unpaid: {60, time.Minute},
-		Paid: {10, time.Minute}, PaidAddress: {60, time.Minute}, Orders: {60, time.Hour}, InFlight: {2, 0},
+		Paid: {10, time.Minute}, PaidAddress: {60, time.Minute}, Orders: {60, time.Hour}, InFlight: {2, 0}, Undecided: {4, 0},
 		Reveal: {5, time.Hour}, Events: {120, time.Minute}, MCP: {120, time.Minute}, Operator: {60, time.Minute}, Poll: {600, time.Minute},
 	}
 }
@@ -162,6 +165,14 @@ func (l *Limiter) forget(now time.Time) {
 		}
 		delete(l.full, key)
 	}
+}
+
+// Most is how many a class allows at once or in its time; zero when it is not limited.
+func (l *Limiter) Most(class Class) int {
+	if l == nil {
+		return 0
+	}
+	return l.rates[class].Count
 }
 
 // Enter begins something of which a caller may have only so many at once. leave ends it.

@@ -115,3 +115,27 @@ const (
 	// PaymentLogged writes the payment header into the log.
 	PaymentLogged = planted == "payment_logged"
 )
+
+// Fairness.
+const (
+	// ClassesShareSlots lets the work of one class take the slots of another.
+	ClassesShareSlots = planted == "classes_share_slots"
+	// PeriodicPiles queues periodic work while earlier work of its kind is open.
+	PeriodicPiles = planted == "periodic_piles"
+	// ParkedForEver leaves parked periodic jobs to stand when the work is done.
+	ParkedForEver = planted == "parked_for_ever"
+	// SimulatedForNothing simulates in nobody's name, for a gas price of zero.
+	SimulatedForNothing = planted == "simulated_for_nothing"
+	// CodeIgnored takes payments of accounts with whatever code.
+	CodeIgnored = planted == "code_ignored"
+	// RevertsUnbounded sends again however often it reverted and whatever it cost.
+	RevertsUnbounded = planted == "reverts_unbounded"
+	// NonceForgotten prunes the attempt that the next account nonce follows from.
+	NonceForgotten = planted == "nonce_forgotten"
+	// UndecidedUnlimited claims any number of undecided payments of one payer.
+	UndecidedUnlimited = planted == "undecided_unlimited"
+	// UnsettledUnlimited lets claims that nobody has paid hold all of the float.
+	UnsettledUnlimited = planted == "unsettled_unlimited"
+	// ValidityUnbounded takes an authorization however far ahead it ends.
+	ValidityUnbounded = planted == "validity_unbounded"
+)

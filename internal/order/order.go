@@ -172,6 +172,8 @@ type Hold struct {
 	Most int64
 	// Limit is how much of the resource there is, as known at AsOf.
 	Limit int64
+	// Unsettled is how much of the resource orders may hold that nobody has paid yet; zero is no bound.
+	Unsettled int64
 	// AsOf is when Limit was read. Holds that ended after it still count: the reading may not show
 	// yet what they turned into.
 	AsOf time.Time

@@ -58,5 +58,18 @@ type Shortage struct{ Hold Hold }
 // Error implements error.
 func (s *Shortage) Error() string { return "not enough of " + s.Hold.Resource }
 
+// leastUnsettled is how many purchases like the one at hand may always be on their way: a small float, of which a
+// share would be less than one purchase, can be sold all the same.
+const leastUnsettled = 4
+
+// UnsettledLimit is how much of a limit may be held by orders that are not paid yet: a share of it in percent, and at
+// least some purchases of so many units. Zero, which is no bound, without a share.
+func UnsettledLimit(limit, units int64, percent int) int64 {
+	if percent <= 0 || percent >= 100 {
+		return 0
+	}
+	return max(limit/100*int64(percent)+limit%100*int64(percent)/100, leastUnsettled*units)
+}
+
 // Fault is what the buyer is told about the shortage.
 func (s *Shortage) Fault() *fault.Fault { return fault.New(s.Hold.Refusal, s.Hold.Detail) }

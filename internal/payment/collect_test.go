@@ -31,8 +31,13 @@ func claimed(t *testing.T) payment.Payment {
 }
 
 func collectorOn(chain *paymenttest.Chain) *payment.Collector {
-	return payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Poll: 500 * time.Millisecond,
-		Patience: patience, Log: slog.New(slog.DiscardHandler)})
+	return payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
+}
+
+// decide looks every half second until the chain has decided.
+func decide(t *testing.T, c *payment.Collector, p payment.Payment) payment.Verdict {
+	t.Helper()
+	return paymenttest.Decide(t.Context(), c, p, 500*time.Millisecond, patience)
 }
 
 // collecting runs a story on a virtual clock: a funded payer, a claimed payment, a collector.
@@ -60,7 +65,7 @@ func TestCollectMovesTheMoneyOnceWhateverHappensToTheSubmission(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 				chain.Next(queue...)
-				verdict := c.Collect(t.Context(), p)
+				verdict := decide(t, c, p)
 				if verdict.State != payment.Moved || verdict.Receipt == nil || verdict.Receipt.Amount != price {
 					t.Errorf("verdict %+v, want moved with a receipt", verdict)
 				}
@@ -94,7 +99,7 @@ func TestCollectReportsWhatCanNeverMove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 				tt.prepare(chain, p)
-				if verdict := c.Collect(t.Context(), p); verdict.State != payment.Gone || verdict.Reason != tt.reason {
+				if verdict := decide(t, c, p); verdict.State != payment.Gone || verdict.Reason != tt.reason {
 					t.Errorf("verdict %+v, want gone, %s", verdict, tt.reason)
 				}
 			})
@@ -105,12 +110,8 @@ func TestCollectReportsWhatCanNeverMove(t *testing.T) {
 func TestCollectNeverCallsAnUnknownOutcomeAFailure(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		chain.Down(true)
-		start := time.Now()
-		if verdict := c.Collect(t.Context(), p); verdict != (payment.Verdict{}) {
+		if verdict := decide(t, c, p); verdict != (payment.Verdict{}) {
 			t.Errorf("silent chain: verdict %+v, want unknown", verdict)
-		}
-		if waited := time.Since(start); waited != patience {
-			t.Errorf("gave up after %v, want %v", waited, patience)
 		}
 		chain.Down(false)
 		chain.Next(paymenttest.Stall)
@@ -118,11 +119,11 @@ func TestCollectNeverCallsAnUnknownOutcomeAFailure(t *testing.T) {
 		for range 100 {
 			chain.Next(paymenttest.Drop)
 		}
-		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Unknown {
-			t.Errorf("stalled: verdict %+v, want unknown", verdict)
+		if verdict := decide(t, c, p); verdict.State != payment.Unused {
+			t.Errorf("stalled: verdict %+v, want unused", verdict)
 		}
 		chain.Release()
-		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Moved {
+		if verdict := decide(t, c, p); verdict.State != payment.Moved {
 			t.Errorf("released: verdict %+v, want moved", verdict)
 		}
 		if got := chain.Calls().Transfers; got != 1 {
@@ -131,10 +132,67 @@ func TestCollectNeverCallsAnUnknownOutcomeAFailure(t *testing.T) {
 	})
 }
 
+// TestCollectLooksOnce: whatever the chain says, it is asked once, and nobody waits for it.
+func TestCollectLooksOnce(t *testing.T) {
+	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
+		start := time.Now()
+		chain.Next(paymenttest.Stall)
+		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Unused {
+			t.Errorf("stalled: verdict %+v, want unused", verdict)
+		}
+		chain.Down(true)
+		if verdict := c.Collect(t.Context(), p); verdict != (payment.Verdict{}) {
+			t.Errorf("silent chain: verdict %+v, want unknown", verdict)
+		}
+		if calls, took := chain.Calls(), time.Since(start); calls.Judge != 2 || calls.Submit != 1 || took != 0 {
+			t.Errorf("%+v in %v, want two looks and one submission at once", calls, took)
+		}
+	})
+}
+
+func TestCollectIsBoundInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		chain := paymenttest.NewChain(terms.Domain, time.Now)
+		p := claimed(t)
+		c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: silentSettler{}, Timeout: 3 * time.Second, Log: slog.New(slog.DiscardHandler)})
+		start := time.Now()
+		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Unused || time.Since(start) != 3*time.Second {
+			t.Errorf("verdict %+v after %v, want unused after 3s", verdict, time.Since(start))
+		}
+	})
+}
+
+// silentSettler never answers.
+type silentSettler struct{}
+
+func (silentSettler) Submit(ctx context.Context, _ payment.Payment) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestLooksGrowApartAndStayWithinAWait(t *testing.T) {
+	last := time.Duration(0)
+	for age, want := range map[time.Duration]time.Duration{
+		0: 150 * time.Millisecond, 900 * time.Millisecond: 150 * time.Millisecond, 3 * time.Second: 500 * time.Millisecond,
+		30 * time.Second: 5 * time.Second, time.Hour: 12 * time.Second,
+	} {
+		if got := payment.LookAgain(age); got != want {
+			t.Errorf("at %v: %v, want %v", age, got, want)
+		}
+	}
+	for age := time.Duration(0); age < time.Hour; age += time.Second {
+		pause := payment.LookAgain(age)
+		if pause < last || pause >= 20*time.Second {
+			t.Fatalf("at %v: %v after %v", age, pause, last)
+		}
+		last = pause
+	}
+}
+
 func TestCollectSubmitsNothingThatHasAlreadyMoved(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		chain.Settle(p.Authorization)
-		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Moved {
+		if verdict := decide(t, c, p); verdict.State != payment.Moved {
 			t.Errorf("verdict %+v, want moved", verdict)
 		}
 		if got := chain.Calls().Submit; got != 0 {
@@ -146,24 +204,12 @@ func TestCollectSubmitsNothingThatHasAlreadyMoved(t *testing.T) {
 func TestCollectOfADrainedPayerEndsWithExpiry(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		chain.Next(paymenttest.Drain)
-		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Unknown {
-			t.Errorf("drained: verdict %+v, want unknown", verdict)
+		if verdict := decide(t, c, p); verdict.State != payment.Unused {
+			t.Errorf("drained: verdict %+v, want unused", verdict)
 		}
 		time.Sleep(2 * time.Minute) // virtual
-		if verdict := c.Collect(t.Context(), p); verdict.State != payment.Gone || verdict.Reason != payment.ReasonExpired {
+		if verdict := decide(t, c, p); verdict.State != payment.Gone || verdict.Reason != payment.ReasonExpired {
 			t.Errorf("expired: verdict %+v, want gone, expired", verdict)
-		}
-	})
-}
-
-func TestCollectEndsWithItsContext(t *testing.T) {
-	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
-		chain.Down(true)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		start := time.Now()
-		if verdict := c.Collect(ctx, p); verdict.State != payment.Unknown || time.Since(start) != time.Second {
-			t.Errorf("verdict %+v after %v, want unknown after 1s", verdict, time.Since(start))
 		}
 	})
 }
@@ -173,7 +219,7 @@ func TestManyCollectorsOfOnePaymentAgree(t *testing.T) {
 		var group sync.WaitGroup
 		for range 10 {
 			group.Go(func() {
-				if verdict := c.Collect(t.Context(), p); verdict.State != payment.Moved {
+				if verdict := decide(t, c, p); verdict.State != payment.Moved {
 					t.Errorf("verdict %+v, want moved", verdict)
 				}
 			})

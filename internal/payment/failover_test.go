@@ -77,10 +77,9 @@ func TestThePaymentMovesOnceWhateverTheFirstSettlerDoes(t *testing.T) {
 				chain.Fund(p.Authorization.From, 10*price)
 				first := &settler{name: "first", submit: tt.first(chain)}
 				second := &settler{name: "second", submit: chain.Submit}
-				c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: failover(first, second),
-					Poll: 500 * time.Millisecond, Patience: patience, Log: slog.New(slog.DiscardHandler)})
+				c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: failover(first, second), Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 				start := time.Now()
-				if v := c.Collect(t.Context(), p); v.State != payment.Moved {
+				if v := decide(t, c, p); v.State != payment.Moved {
 					t.Fatalf("verdict %+v, want moved", v)
 				}
 				if took := time.Since(start); took > tt.within {

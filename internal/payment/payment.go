@@ -165,6 +165,9 @@ const (
 	AttemptClosed AttemptStatus = "closed"
 )
 
+// ClockSkew is how far the clocks of two processes may lie apart.
+const ClockSkew = time.Minute
+
 // ErrAttemptClosed says that an attempt is not open any more and takes no further variant.
 var ErrAttemptClosed = errors.New("the attempt is closed")
 
@@ -186,6 +189,17 @@ type Attempts interface {
 	ByPayment(ctx context.Context, payment uuid.UUID) (a Attempt, ok bool, err error)
 	// Relayers lists the relayers that have open attempts, each once, by address.
 	Relayers(ctx context.Context) ([]x402.Address, error)
-	// Close ends an open attempt. Closing again changes nothing.
-	Close(ctx context.Context, attempt uuid.UUID, status AttemptStatus) error
+	// Close ends an open attempt. spent is what its included transaction cost the relayer, in wei; zero when none
+	// of ours was included. Closing again changes nothing.
+	Close(ctx context.Context, attempt uuid.UUID, status AttemptStatus, spent int64) error
+	// Lost says what reverted transactions have cost, as far as it concerns a payment.
+	Lost(ctx context.Context, p Payment, since time.Time) (Losses, error)
+}
+
+// Losses are what was spent on transactions that reverted.
+type Losses struct {
+	// Reverts is how many there were for the authorization at hand.
+	Reverts int
+	// Payer and All are what was lost on the payer's payments, and on all of them, since a time, in wei.
+	Payer, All int64
 }

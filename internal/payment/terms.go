@@ -131,7 +131,7 @@ func (t Terms) checkWindow(a x402.Authorization, now time.Time) error {
 		return reject(x402.ReasonValidAfter, "authorization.validAfter must lie in the past; 0 will do")
 	case a.ValidBefore < seconds+margin && !mutant.ExpiredAccepted:
 		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at least %d s ahead", margin)
-	case a.ValidBefore > seconds+uint64(t.MaxValidity/time.Second):
+	case a.ValidBefore > seconds+uint64(t.MaxValidity/time.Second) && !mutant.ValidityUnbounded:
 		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at most %d s ahead", int64(t.MaxValidity/time.Second))
 	}
 	return nil

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
@@ -11,6 +12,7 @@ import (
 	entattempt "github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -133,10 +135,48 @@ func (a Attempts) Relayers(ctx context.Context) ([]x402.Address, error) {
 }
 
 // Close implements payment.Attempts.
-func (a Attempts) Close(ctx context.Context, id uuid.UUID, status payment.AttemptStatus) error {
-	err := a.s.ent.Attempt.Update().
-		Where(entattempt.ID(id), entattempt.StatusEQ(entattempt.StatusOpen)).SetStatus(entattempt.Status(status)).Exec(ctx)
+func (a Attempts) Close(ctx context.Context, id uuid.UUID, status payment.AttemptStatus, spent int64) error {
+	err := a.s.ent.Attempt.Update().Where(entattempt.ID(id), entattempt.StatusEQ(entattempt.StatusOpen)).
+		SetStatus(entattempt.Status(status)).SetSpentWei(spent).Exec(ctx)
 	return mapError(err)
+}
+
+// lostSQL sums what reverted transactions have cost: of one authorization, of its payer since a time, and of all. A
+// transaction whose nonce another one took cost nothing.
+const lostSQL = `
+	SELECT
+		(SELECT count(*) FROM attempts WHERE payment_id = $1 AND created_at >= $2 AND status = 'reverted' AND spent_wei > 0),
+		(SELECT coalesce(sum(a.spent_wei), 0)::bigint FROM payments p JOIN attempts a ON a.payment_id = p.id
+			WHERE p.network = $3 AND p.asset = $4 AND p.payer = $5 AND a.created_at >= $6 AND a.status = 'reverted'),
+		(SELECT coalesce(sum(spent_wei), 0)::bigint FROM attempts WHERE status = 'reverted' AND created_at >= $6)`
+
+// Lost implements payment.Attempts. It counts over all processes, and over restarts.
+func (a Attempts) Lost(ctx context.Context, p payment.Payment, since time.Time) (lost payment.Losses, err error) {
+	err = a.s.pool.QueryRow(ctx, lostSQL, p.ID, p.CreatedAt.Add(-payment.ClockSkew), p.Network, p.Asset.Lower(),
+		p.Authorization.From.Lower(), since).Scan(&lost.Reverts, &lost.Payer, &lost.All)
+	return lost, mapError(err)
+}
+
+// The account nonces go on from the highest one that a relayer has used, so the newest attempt of each stays.
+const pruneAttemptsSQL = `
+	DELETE FROM attempts WHERE id IN (
+		SELECT id FROM attempts a
+		WHERE status IN ('reverted', 'closed') AND created_at < $1
+			AND ($3 OR nonce < (SELECT max(nonce) FROM attempts newest WHERE newest.relayer = a.relayer))
+		LIMIT $2 FOR UPDATE SKIP LOCKED)`
+
+// Prune deletes up to limit attempts that ended and were made before a time.
+func (a Attempts) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tag, err := a.s.pool.Exec(ctx, pruneAttemptsSQL, before, limit, mutant.NonceForgotten)
+	if err != nil {
+		return 0, fmt.Errorf("prune attempts: %w", mapError(err))
+	}
+	if err := faultpoint.Fail("attempts.pruned"); err != nil {
+		return 0, err
+	}
+	return int(tag.RowsAffected()), nil
 }
 
 func variantRows(txs []payment.Transaction) []schema.Variant {

@@ -234,7 +234,7 @@ func (d Desk) Decide(ctx context.Context, id order.ID, to order.Status, act orde
 		}
 		if !to.Final() {
 			later(tx, decideJobSQL, checkout.Carrying, key)
-			wakeOnCommit(tx, topicJobs, "")
+			wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, "")
 		}
 		if err := moveOrder(ctx, tx, m, d.s.stamp(), new(order.Order)); err != nil {
 			return err

@@ -139,7 +139,7 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 		if _, err := raw(tx).Exec(ctx, retryJobSQL, row.ID, payload); err != nil {
 			return err
 		}
-		wakeOnCommit(tx, topicJobs, "")
+		wakeOnCommit(tx, topicJobs, string(now.Class))
 		return f.s.record(ctx, tx, act, actRetry, row.ID.String(), feeState{now.Status, now.LastError}, feeState{job.Queued, ""})
 	})
 }

@@ -22,7 +22,7 @@ func feeJob(t *testing.T, s *store.Store, o job.Outcome) job.Row {
 	if _, err := s.Jobs().Enqueue(t.Context(), job.New{Args: args, UniqueKey: id.String()}); err != nil {
 		t.Fatal(err)
 	}
-	rows, err := s.Jobs().Claim(t.Context(), "me", []job.Kind{card.FeeJob}, 1, time.Minute)
+	rows, err := s.Jobs().Claim(t.Context(), "me", job.Maintain, []job.Kind{card.FeeJob}, 1, time.Minute)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("claimed %d, %v", len(rows), err)
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -28,10 +30,14 @@ var errCrowded = errors.New("no room beside the other lanes")
 
 // takeHolds queues the taking of an order's shares of what is scarce, under locks, so that two orders are never
 // promised the same. When one does not fit, the transaction fails with an *order.Shortage, or, unless it is
-// alone, with errCrowded. It comes last, for the locks are held from here to the commit.
-func takeHolds(tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time, alone bool) {
+// alone, with errCrowded; when the payer has too many undecided payments, with checkout.ErrUndecided. It comes
+// last, for the locks are held from here to the commit.
+func takeHolds(tx *ent.Tx, p checkout.Placement, now time.Time, alone bool) {
 	var locks []string
-	for _, h := range holds {
+	if p.Undecided > 0 {
+		locks = append(locks, bucket("payer/"+p.Payment.Authorization.From.Lower()))
+	}
+	for _, h := range p.Holds {
 		locks = append(locks, locksOf(h, alone)...)
 	}
 	// One order for everyone, or two placements could wait for each other.
@@ -39,7 +45,11 @@ func takeHolds(tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time, alone
 	for _, name := range slices.Compact(locks) {
 		lock(tx, name)
 	}
-	for _, h := range holds {
+	if p.Undecided > 0 && !mutant.UndecidedUnlimited {
+		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND payer = $2",
+			p.Undecided, p.Payment.Authorization.From.Lower())
+	}
+	for _, h := range p.Holds {
 		limit, short := h.Limit, error(&order.Shortage{Hold: h})
 		if inLane(h, alone) {
 			limit, short = limit-(lanes-1)*h.Most, errCrowded
@@ -52,10 +62,49 @@ func takeHolds(tx *ent.Tx, id order.ID, holds []order.Hold, now time.Time, alone
 		}
 		pgxOf(tx).later(queued{
 			sql:     takeHoldSQL,
-			args:    []any{h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), id, h.Units, limit, now},
+			args:    []any{h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), p.Order.ID, h.Units, limit, now},
 			refused: func(err *pgconn.PgError) error { return refusedHold(short, err) },
 		})
+		boundUnsettled(tx, h, alone)
 	}
+}
+
+// boundUnsettled queues the check that unpaid orders, with this one, hold no more of a resource than they may. A
+// claim in one lane leaves room for those in the others here too.
+func boundUnsettled(tx *ent.Tx, h order.Hold, alone bool) {
+	if h.Unsettled == 0 || mutant.UnsettledUnlimited {
+		return
+	}
+	reserved := h
+	reserved.Refusal, reserved.Detail = fault.FloatReserved, "Too much is reserved for payments that are not settled yet. Nothing was claimed; repeat the same request."
+	limit, short := h.Unsettled, error(&order.Shortage{Hold: reserved})
+	if inLane(h, alone) && h.Most > 0 {
+		limit, short = limit-(lanes-1)*h.Most, errCrowded
+	}
+	within(tx, short, unsettledSQL, limit, h.Resource)
+}
+
+const unsettledSQL = `
+	SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $2 AND released_at IS NULL AND settled_at IS NULL`
+
+// within queues a count that must not be above most, its $1. Above it divides by zero: so the server itself undoes
+// the transaction, which fails with otherwise.
+func within(tx *ent.Tx, otherwise error, count string, most any, args ...any) {
+	pgxOf(tx).later(queued{
+		sql:  "SELECT 1 / (CASE WHEN (" + count + ") > $1::bigint THEN 0 ELSE 1 END)",
+		args: append([]any{most}, args...),
+		refused: func(err *pgconn.PgError) error {
+			if err.Code != "22012" {
+				return err
+			}
+			return fmt.Errorf("%w: %w", otherwise, err)
+		},
+	})
+}
+
+// settleHolds queues that what an order holds is paid.
+func settleHolds(tx *ent.Tx, id order.ID, now time.Time) {
+	later(tx, "UPDATE holds SET settled_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
 }
 
 // inLane says that a hold is taken in one lane. What is larger than others allow for is not.

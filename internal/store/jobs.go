@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,11 +15,11 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 )
 
-// topicJobs wakes the workers; it has one key, the empty one.
+// topicJobs wakes the workers; its keys are the classes of jobs.
 const topicJobs = "jobs"
 
 // jobColumns is what scanJob reads.
-const jobColumns = `id, kind, unique_key, payload, traceparent, status, attempt, forgiven, max_attempts, version,
+const jobColumns = `id, kind, class, unique_key, payload, traceparent, status, attempt, forgiven, max_attempts, version,
 	step, step_at, run_at, created_at, finished_at, last_error, coalesce(lease_owner, ''), lease_until`
 
 // Statuses are literals in these statements: as parameters they could keep a generic plan off the
@@ -28,16 +29,22 @@ const jobColumns = `id, kind, unique_key, payload, traceparent, status, attempt,
 const (
 	jobValuesSQL = `
 		INSERT INTO jobs (id, kind, unique_key, payload, traceparent, status, attempt, max_attempts, run_at,
-			created_at, lease_owner, lease_until)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9, now()), now(), $10, now() + $11::interval) `
+			created_at, lease_owner, lease_until, class)
+		SELECT $1::uuid, $2::varchar, $3::varchar, $4::jsonb, $5::varchar, $6::varchar, $7::bigint, $8::bigint,
+			coalesce($9::timestamptz, now()), now(), $10::varchar, now() + $11::interval, $12::varchar `
 	addJobSQL    = jobValuesSQL + `RETURNING ` + jobColumns
 	insertJobSQL = jobValuesSQL + `ON CONFLICT (kind, unique_key) DO NOTHING RETURNING ` + jobColumns
+	// One process queues in a period, by the unique key; the others need not see what it has just added.
+	insertAloneSQL = jobValuesSQL + `
+		WHERE NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'queued')
+			AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = $2 AND status = 'processing')
+		ON CONFLICT (kind, unique_key) DO NOTHING RETURNING ` + jobColumns
 
 	findJobSQL = `SELECT ` + jobColumns + ` FROM jobs WHERE kind = $1 AND unique_key = $2`
 
 	claimJobsSQL = `
 		WITH due AS (
-			SELECT id FROM jobs WHERE status = 'queued' AND run_at <= now() AND kind = ANY($2)
+			SELECT id FROM jobs WHERE status = 'queued' AND class = $5 AND run_at <= now() AND kind = ANY($2)
 			ORDER BY run_at LIMIT $3 FOR UPDATE SKIP LOCKED)
 		UPDATE jobs SET status = 'processing', attempt = attempt + 1, version = version + 1,
 			lease_owner = $1, lease_until = now() + $4::interval
@@ -56,7 +63,7 @@ const (
 		UPDATE jobs SET status = $4, version = version + 1, forgiven = forgiven + $5, last_error = $6,
 			run_at = CASE WHEN $7 THEN now() + $8::interval ELSE run_at END,
 			finished_at = CASE WHEN $7 THEN NULL ELSE now() END,
-			lease_owner = NULL, lease_until = NULL
+			class = coalesce(nullif($9, ''), class), lease_owner = NULL, lease_until = NULL
 		WHERE id = $1 AND lease_owner = $2 AND attempt = $3`
 
 	fenceJobSQL = `
@@ -75,6 +82,10 @@ const (
 			version = version + 1, run_at = now(), last_error = 'lease expired',
 			lease_owner = NULL, lease_until = NULL
 		WHERE id IN (SELECT id FROM passed)`
+
+	clearParkedSQL = `
+		DELETE FROM jobs WHERE id IN (
+			SELECT id FROM jobs WHERE kind = $1 AND status IN ('failed', 'operator_review') LIMIT $2 FOR UPDATE SKIP LOCKED)`
 
 	depthJobsSQL = `
 		SELECT kind, status, count(*), min(CASE WHEN status = 'queued' THEN run_at ELSE created_at END)
@@ -104,7 +115,7 @@ func (j Jobs) Enqueue(ctx context.Context, n job.New) (bool, error) {
 		return false, err
 	}
 	if added && n.LeaseOwner == "" {
-		j.s.Notify(topicJobs, "")
+		j.s.Notify(topicJobs, string(cmp.Or(n.Class, job.Maintain)))
 	}
 	return added, nil
 }
@@ -115,7 +126,7 @@ func (j Jobs) Enqueue(ctx context.Context, n job.New) (bool, error) {
 func insertJob(ctx context.Context, tx *ent.Tx, n job.New) (row job.Row, added bool, err error) {
 	row, added, err = insertJobOn(ctx, raw(tx), n)
 	if err == nil && added && n.LeaseOwner == "" {
-		wakeOnCommit(tx, topicJobs, "")
+		wakeOnCommit(tx, topicJobs, string(row.Class))
 	}
 	return row, added, err
 }
@@ -138,7 +149,7 @@ func queueJob(ctx context.Context, tx *ent.Tx, n job.New, into *job.Row) error {
 	}
 	pgxOf(tx).later(q)
 	if n.LeaseOwner == "" {
-		wakeOnCommit(tx, topicJobs, "")
+		wakeOnCommit(tx, topicJobs, string(row.Class))
 	}
 	return nil
 }
@@ -152,7 +163,7 @@ func jobValues(ctx context.Context, n job.New, row job.Row) []any {
 		owner, ttl = row.LeaseOwner, n.LeaseTTL
 	}
 	return []any{
-		row.ID, row.Kind, row.UniqueKey, row.Payload, job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts, runAt, owner, ttl,
+		row.ID, row.Kind, row.UniqueKey, row.Payload, job.Traceparent(ctx), row.Status, row.Attempt, row.MaxAttempts, runAt, owner, ttl, row.Class,
 	}
 }
 
@@ -161,7 +172,14 @@ func insertJobOn(ctx context.Context, on pgxRunner, n job.New) (job.Row, bool, e
 	if err != nil {
 		return job.Row{}, false, err
 	}
-	inserted, err := scanJob(on.QueryRow(ctx, insertJobSQL, jobValues(ctx, n, row)...))
+	statement := insertJobSQL
+	if n.Alone {
+		statement = insertAloneSQL
+	}
+	inserted, err := scanJob(on.QueryRow(ctx, statement, jobValues(ctx, n, row)...))
+	if errors.Is(err, pgx.ErrNoRows) && n.Alone {
+		return job.Row{}, false, nil // another one of its kind is there
+	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		found, err := scanJob(on.QueryRow(ctx, findJobSQL, row.Kind, row.UniqueKey))
 		if err != nil {
@@ -189,7 +207,7 @@ func finishJob(ctx context.Context, tx *ent.Tx, f job.Fence, o job.Outcome) erro
 		return err
 	}
 	if o.Status == job.Queued && o.Delay == 0 {
-		wakeOnCommit(tx, topicJobs, "")
+		wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, o.Class)
 	}
 	return nil
 }
@@ -203,7 +221,7 @@ func finishJobOn(ctx context.Context, on pgxRunner, f job.Fence, o job.Outcome) 
 		forgiven = 1
 	}
 	tag, err := on.Exec(ctx, finishJobSQL, f.ID, f.Owner, f.Attempt, o.Status, forgiven, o.Reason,
-		o.Status == job.Queued, o.Delay)
+		o.Status == job.Queued, o.Delay, o.Class)
 	return leaseHeld("finish job", tag.RowsAffected(), err)
 }
 
@@ -232,10 +250,10 @@ func (j Jobs) Find(ctx context.Context, kind job.Kind, uniqueKey string) (job.Ro
 }
 
 // Claim implements job.Queue.
-func (j Jobs) Claim(ctx context.Context, owner string, kinds []job.Kind, limit int, ttl time.Duration) ([]job.Row, error) {
+func (j Jobs) Claim(ctx context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration) ([]job.Row, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	rows, err := j.s.pool.Query(ctx, claimJobsSQL, owner, kindNames(kinds), limit, ttl)
+	rows, err := j.s.pool.Query(ctx, claimJobsSQL, owner, kindNames(kinds), limit, ttl, class)
 	if err != nil {
 		return nil, fmt.Errorf("claim jobs: %w", mapError(err))
 	}
@@ -274,9 +292,20 @@ func (j Jobs) Finish(ctx context.Context, f job.Fence, o job.Outcome) error {
 		return err
 	}
 	if o.Status == job.Queued && o.Delay == 0 {
-		j.s.Notify(topicJobs, "")
+		wakeClasses(func(class string) { j.s.Notify(topicJobs, class) }, o.Class)
 	}
 	return nil
+}
+
+// wakeClasses wakes the workers of a class, or of all where it is not known.
+func wakeClasses(wake func(class string), class job.Class) {
+	if class != "" {
+		wake(string(class))
+		return
+	}
+	for _, each := range job.Classes() {
+		wake(string(each))
+	}
 }
 
 // Reap implements job.Queue.
@@ -288,7 +317,18 @@ func (j Jobs) Reap(ctx context.Context, limit int) (int, error) {
 		return 0, fmt.Errorf("reap jobs: %w", mapError(err))
 	}
 	if tag.RowsAffected() > 0 {
-		j.s.Notify(topicJobs, "")
+		wakeClasses(func(class string) { j.s.Notify(topicJobs, class) }, "")
+	}
+	return int(tag.RowsAffected()), nil
+}
+
+// ClearParked implements job.Queue.
+func (j Jobs) ClearParked(ctx context.Context, kind job.Kind, limit int) (int, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tag, err := j.s.pool.Exec(ctx, clearParkedSQL, kind, limit)
+	if err != nil {
+		return 0, fmt.Errorf("clear parked jobs: %w", mapError(err))
 	}
 	return int(tag.RowsAffected()), nil
 }
@@ -309,8 +349,8 @@ func (j Jobs) Depth(ctx context.Context) ([]job.Depth, error) {
 }
 
 // Wake implements job.Queue.
-func (j Jobs) Wake(ctx context.Context) <-chan struct{} {
-	wake, cancel := j.s.Subscribe(topicJobs, "")
+func (j Jobs) Wake(ctx context.Context, class job.Class) <-chan struct{} {
+	wake, cancel := j.s.Subscribe(topicJobs, string(class))
 	context.AfterFunc(ctx, cancel)
 	return wake
 }
@@ -338,7 +378,7 @@ func kindNames(kinds []job.Kind) []string {
 
 func scanJob(row pgx.Row) (job.Row, error) {
 	var r job.Row
-	err := row.Scan(&r.ID, &r.Kind, &r.UniqueKey, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt, &r.Forgiven,
+	err := row.Scan(&r.ID, &r.Kind, &r.Class, &r.UniqueKey, &r.Payload, &r.Traceparent, &r.Status, &r.Attempt, &r.Forgiven,
 		&r.MaxAttempts, &r.Version, &r.Step, &r.StepAt, &r.RunAt, &r.CreatedAt, &r.FinishedAt, &r.LastError,
 		&r.LeaseOwner, &r.LeaseUntil)
 	return r, err

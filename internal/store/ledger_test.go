@@ -205,7 +205,7 @@ func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) 
 	if n := atOnce(func() error { return s.Cards().Activate(t.Context(), fence, c, card.Price, fee) }); n != 10 {
 		t.Errorf("activated %d times without an error, want all", n)
 	}
-	rows, err := s.Jobs().Claim(t.Context(), "me", []job.Kind{card.FeeJob}, 1, time.Minute)
+	rows, err := s.Jobs().Claim(t.Context(), "me", job.Maintain, []job.Kind{card.FeeJob}, 1, time.Minute)
 	if err != nil || len(rows) != 1 {
 		t.Fatalf("claimed %d, %v", len(rows), err)
 	}

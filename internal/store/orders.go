@@ -166,7 +166,7 @@ func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (ch
 				return err
 			}
 		}
-		takeHolds(tx, p.Order.ID, p.Holds, o.s.stamp(), alone)
+		takeHolds(tx, p, o.s.stamp(), alone)
 		return faultpoint.Fail("place.before_commit")
 	})
 	return placed, err
@@ -249,6 +249,7 @@ func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m or
 		if err := matched(ctx, tx, o.s.stamp(), p); err != nil {
 			return err
 		}
+		settleHolds(tx, p.Order, o.s.stamp())
 		post(tx, o.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err

@@ -16,6 +16,7 @@ type Metrics struct {
 
 	challenges, replays, settlements, transitions metric.Int64Counter
 	attempts, signIns, reveals, events, refusals  metric.Int64Counter
+	sent, gas, unaffordable                       metric.Int64Counter
 
 	requests, procedures, calls, waits metric.Float64Histogram
 }
@@ -40,6 +41,9 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		{&m.reveals, "reveal.attempts", "attempts to see a card's number"},
 		{&m.events, "activity.events", "product events accepted and refused"},
 		{&m.refusals, "http.server.rate_limited", "requests refused because there were too many"},
+		{&m.sent, "relayer.transactions", "transactions of the relayers that came to an end: closed, or reverted"},
+		{&m.gas, "relayer.spent.gwei", "what they cost"},
+		{&m.unaffordable, "relayer.unaffordable", "transactions not sent because earlier ones that moved nothing cost enough"},
 	} {
 		if *c.into, err = m.meter.Int64Counter(c.name, metric.WithDescription(c.help)); err != nil {
 			return nil, fmt.Errorf("make %s: %w", c.name, err)
@@ -58,7 +62,21 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 			return nil, fmt.Errorf("make %s: %w", h.name, err)
 		}
 	}
+	m.begin()
 	return m, nil
+}
+
+// begin shows what has not happened yet: a series that is not there cannot rise.
+func (m *Metrics) begin() {
+	ctx := context.Background()
+	for _, outcome := range []string{"closed", "reverted"} {
+		of := metric.WithAttributes(attribute.String("outcome", outcome))
+		m.sent.Add(ctx, 0, of)
+		m.gas.Add(ctx, 0, of)
+	}
+	for _, budget := range []string{"reverts", "payer", "hour"} {
+		m.unaffordable.Add(ctx, 0, metric.WithAttributes(attribute.String("budget", budget)))
+	}
 }
 
 // Challenged counts an answer that asks for payment.
@@ -121,6 +139,22 @@ func (m *Metrics) Event(ctx context.Context, outcome string) {
 func (m *Metrics) Limited(ctx context.Context, class string) {
 	if m != nil {
 		count(ctx, m.refusals, attribute.String("class", class))
+	}
+}
+
+// Sent counts a relayer's transaction that came to an end, and what it cost.
+func (m *Metrics) Sent(ctx context.Context, outcome string, wei int64) {
+	if m != nil {
+		of := metric.WithAttributes(attribute.String("outcome", outcome))
+		m.sent.Add(ctx, 1, of)
+		m.gas.Add(ctx, wei/1_000_000_000, of)
+	}
+}
+
+// Unaffordable counts a transaction that was not sent, by the budget that is used up: reverts, payer or hour.
+func (m *Metrics) Unaffordable(ctx context.Context, budget string) {
+	if m != nil {
+		count(ctx, m.unaffordable, attribute.String("budget", budget))
 	}
 }
 

@@ -61,6 +61,8 @@ func passes(flow, settler, point string) int {
 	switch {
 	case area == "bury", area == "expire", area == "bump", area == "arrive", area == "open" && flow != later: // the first four have tests of their own
 		return 0
+	case area == "periodic", area == "attempts", point == "attempt.reverted": // none of an ordinary purchase
+		return 0
 	case flow != refund && area == "refund":
 		return 0
 	case flow == refund && (area == "fee" || point == "card.before_commit" || point == "card.activated"):

@@ -55,6 +55,9 @@ func RunQueue(t *testing.T, newQueue func(t *testing.T) job.Queue) {
 		{"depth counts what has not succeeded", depthCounts},
 		{"workers live as long as announced", workersLive},
 		{"a due job wakes", dueJobWakes},
+		{"each class is claimed by itself", classesApart},
+		{"a job that is to be alone is", aloneIsAlone},
+		{"parked jobs are cleared by kind", parkedCleared},
 	} {
 		t.Run(rule.name, func(t *testing.T) { rule.test(t, newQueue(t)) })
 	}
@@ -152,7 +155,7 @@ func claimsShareOut(t *testing.T, q job.Queue) {
 	for i := range racers {
 		wg.Go(func() {
 			for {
-				rows, err := q.Claim(t.Context(), fmt.Sprint("racer ", i), both, 3, ttl)
+				rows, err := q.Claim(t.Context(), fmt.Sprint("racer ", i), job.Maintain, both, 3, ttl)
 				if err != nil {
 					t.Errorf("Claim: %v", err)
 				}

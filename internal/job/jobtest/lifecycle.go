@@ -64,7 +64,7 @@ func reapParks(t *testing.T, q job.Queue) {
 	enqueue(t, q, job.New{Args: Args{Name: cook}, UniqueKey: "k", MaxAttempts: 1})
 	// One more than the attempts: the last claim is for the runner to park the job itself.
 	for _, want := range []job.Status{job.Queued, job.OperatorReview} {
-		rows, err := q.Claim(t.Context(), "me", both, 1, time.Millisecond)
+		rows, err := q.Claim(t.Context(), "me", job.Maintain, both, 1, time.Millisecond)
 		if err != nil || len(rows) != 1 {
 			t.Fatalf("Claim = %d, %v", len(rows), err)
 		}
@@ -188,7 +188,7 @@ func workersLive(t *testing.T, q job.Queue) {
 func dueJobWakes(t *testing.T, q job.Queue) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	wake := q.Wake(ctx)
+	wake := q.Wake(ctx, job.Maintain)
 	enqueue(t, q, job.New{Args: Args{Name: cook}, UniqueKey: "k"})
 	select {
 	case <-wake:
@@ -212,7 +212,7 @@ func enqueue(t *testing.T, q job.Queue, n job.New) {
 
 func claim(t *testing.T, q job.Queue, owner string, kinds []job.Kind, limit int) []job.Row {
 	t.Helper()
-	rows, err := q.Claim(t.Context(), owner, kinds, limit, ttl)
+	rows, err := q.Claim(t.Context(), owner, job.Maintain, kinds, limit, ttl)
 	if err != nil {
 		t.Fatalf("Claim: %v", err)
 	}
@@ -232,7 +232,7 @@ func enqueueAndClaim(t *testing.T, q job.Queue, key string, ttl time.Duration) j
 	t.Helper()
 	// Due long ago, so that it comes before what else is queued.
 	enqueue(t, q, job.New{Args: Args{Name: cook}, UniqueKey: key, RunAt: time.Now().Add(-24 * time.Hour)})
-	rows, err := q.Claim(t.Context(), "me", []job.Kind{cook}, 1, ttl)
+	rows, err := q.Claim(t.Context(), "me", job.Maintain, []job.Kind{cook}, 1, ttl)
 	if err != nil || len(rows) != 1 || rows[0].UniqueKey != key {
 		t.Fatalf("Claim %s = %v, %v", key, keysOf(rows), err)
 	}

@@ -18,7 +18,7 @@ type Queue struct {
 	mu      sync.Mutex
 	rows    []*job.Row
 	workers map[string]worker
-	wakes   map[chan struct{}]struct{}
+	wakes   map[chan struct{}]job.Class
 }
 
 type worker struct {
@@ -31,7 +31,7 @@ func NewQueue(now func() time.Time) *Queue {
 	if now == nil {
 		now = time.Now
 	}
-	return &Queue{now: now, workers: map[string]worker{}, wakes: map[chan struct{}]struct{}{}}
+	return &Queue{now: now, workers: map[string]worker{}, wakes: map[chan struct{}]job.Class{}}
 }
 
 // Rows copies all jobs, oldest first.
@@ -53,7 +53,7 @@ func (q *Queue) Enqueue(ctx context.Context, n job.New) (bool, error) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.find(row.Kind, row.UniqueKey) != nil {
+	if q.find(row.Kind, row.UniqueKey) != nil || (n.Alone && q.open(row.Kind)) {
 		return false, nil
 	}
 	now := q.now().UTC()
@@ -67,7 +67,7 @@ func (q *Queue) Enqueue(ctx context.Context, n job.New) (bool, error) {
 		row.LeaseUntil = &until
 	}
 	q.rows = append(q.rows, &row)
-	q.wake()
+	q.wake(row.Class)
 	return true, nil
 }
 
@@ -82,13 +82,13 @@ func (q *Queue) Find(_ context.Context, kind job.Kind, uniqueKey string) (job.Ro
 }
 
 // Claim implements job.Queue.
-func (q *Queue) Claim(_ context.Context, owner string, kinds []job.Kind, limit int, ttl time.Duration) ([]job.Row, error) {
+func (q *Queue) Claim(_ context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration) ([]job.Row, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now().UTC()
 	var due []*job.Row
 	for _, row := range q.rows {
-		if row.Status == job.Queued && slices.Contains(kinds, row.Kind) && !row.RunAt.After(now) {
+		if row.Status == job.Queued && row.Class == class && slices.Contains(kinds, row.Kind) && !row.RunAt.After(now) {
 			due = append(due, row)
 		}
 	}
@@ -146,9 +146,12 @@ func (q *Queue) Finish(_ context.Context, f job.Fence, o job.Outcome) error {
 	if o.Forgiven {
 		row.Forgiven++
 	}
+	if o.Class != "" {
+		row.Class = o.Class
+	}
 	if o.Status == job.Queued {
 		row.RunAt = now.Add(o.Delay)
-		q.wake()
+		q.wake(row.Class)
 		return nil
 	}
 	row.FinishedAt = &now
@@ -177,8 +180,23 @@ func (q *Queue) Reap(_ context.Context, limit int) (int, error) {
 		}
 	}
 	if n > 0 {
-		q.wake()
+		q.wake(job.Classes()...)
 	}
+	return n, nil
+}
+
+// ClearParked implements job.Queue.
+func (q *Queue) ClearParked(_ context.Context, kind job.Kind, limit int) (int, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := 0
+	q.rows = slices.DeleteFunc(q.rows, func(row *job.Row) bool {
+		parked := row.Kind == kind && (row.Status == job.Failed || row.Status == job.OperatorReview) && n < limit
+		if parked {
+			n++
+		}
+		return parked
+	})
 	return n, nil
 }
 
@@ -240,11 +258,11 @@ func (q *Queue) Workers(context.Context) (map[job.Kind]int, error) {
 }
 
 // Wake implements job.Queue.
-func (q *Queue) Wake(ctx context.Context) <-chan struct{} {
+func (q *Queue) Wake(ctx context.Context, class job.Class) <-chan struct{} {
 	ch := make(chan struct{}, 1)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.wakes[ch] = struct{}{}
+	q.wakes[ch] = class
 	context.AfterFunc(ctx, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
@@ -253,8 +271,11 @@ func (q *Queue) Wake(ctx context.Context) <-chan struct{} {
 	return ch
 }
 
-func (q *Queue) wake() {
-	for ch := range q.wakes {
+func (q *Queue) wake(classes ...job.Class) {
+	for ch, class := range q.wakes {
+		if !slices.Contains(classes, class) {
+			continue
+		}
 		select {
 		case ch <- struct{}{}:
 		default:
@@ -269,6 +290,13 @@ func (q *Queue) find(kind job.Kind, uniqueKey string) *job.Row {
 		}
 	}
 	return nil
+}
+
+// open says that a job of the kind is queued or being worked on.
+func (q *Queue) open(kind job.Kind) bool {
+	return slices.ContainsFunc(q.rows, func(row *job.Row) bool {
+		return row.Kind == kind && (row.Status == job.Queued || row.Status == job.Processing)
+	})
 }
 
 // held is the job if f is still its claim.

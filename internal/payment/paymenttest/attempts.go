@@ -20,10 +20,15 @@ type Attempts struct {
 
 	mu   sync.Mutex
 	rows []*payment.Attempt
+	// spent is what closed attempts cost; payers are those of the payments that losses were asked for.
+	spent  map[uuid.UUID]int64
+	payers map[uuid.UUID]x402.Address
 }
 
 // NewAttempts makes an empty store.
-func NewAttempts(now func() time.Time) *Attempts { return &Attempts{now: now} }
+func NewAttempts(now func() time.Time) *Attempts {
+	return &Attempts{now: now, spent: map[uuid.UUID]int64{}, payers: map[uuid.UUID]x402.Address{}}
+}
 
 // All lists every attempt of a payment, oldest first.
 func (s *Attempts) All(payment uuid.UUID) []payment.Attempt {
@@ -114,7 +119,7 @@ func (s *Attempts) Relayers(context.Context) ([]x402.Address, error) {
 }
 
 // Close implements payment.Attempts.
-func (s *Attempts) Close(_ context.Context, id uuid.UUID, status payment.AttemptStatus) error {
+func (s *Attempts) Close(_ context.Context, id uuid.UUID, status payment.AttemptStatus, spent int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	a, err := s.find(id)
@@ -122,9 +127,34 @@ func (s *Attempts) Close(_ context.Context, id uuid.UUID, status payment.Attempt
 		return err
 	}
 	if a.Status == open {
-		a.Status = status
+		a.Status, s.spent[id] = status, spent
 	}
 	return nil
+}
+
+// Lost implements payment.Attempts. Payments are known by their payer once their losses were asked for.
+func (s *Attempts) Lost(_ context.Context, p payment.Payment, since time.Time) (payment.Losses, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.payers[p.ID] = p.Authorization.From
+	var lost payment.Losses
+	for _, a := range s.rows {
+		spent := s.spent[a.ID]
+		if a.Status != payment.AttemptReverted || spent == 0 {
+			continue
+		}
+		if a.Payment == p.ID && !a.CreatedAt.Before(p.CreatedAt.Add(-payment.ClockSkew)) {
+			lost.Reverts++
+		}
+		if a.CreatedAt.Before(since) {
+			continue
+		}
+		lost.All += spent
+		if s.payers[a.Payment] == p.Authorization.From {
+			lost.Payer += spent
+		}
+	}
+	return lost, nil
 }
 
 func (s *Attempts) find(id uuid.UUID) (*attempt, error) {

@@ -37,6 +37,7 @@ func RunAttempts(t *testing.T, newStore func(t *testing.T) AttemptsStore) {
 		{"AClosedAttemptTakesNoVariant", closedTakesNoVariant},
 		{"APaymentsOpenAttemptIsFoundByIt", foundByPayment},
 		{"RelayersWithOpenAttemptsAreNamed", relayersNamed},
+		{"LossesAreThoseOfRevertedTransactions", lossesOfReverted},
 	}
 	for _, rule := range rules {
 		t.Run(rule.name, func(t *testing.T) { rule.check(t, newStore(t)) })
@@ -181,7 +182,7 @@ func failedSignatureStoresNothing(t *testing.T, s AttemptsStore) {
 func closedMakesRoom(t *testing.T, s AttemptsStore) {
 	id := s.Claim(t)
 	first := prepare(t, s, id, relayerA, 0)
-	if err := s.Close(t.Context(), first.ID, payment.AttemptReverted); err != nil {
+	if err := s.Close(t.Context(), first.ID, payment.AttemptReverted, 1); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	if n := len(openOf(t, s, relayerA)); n != 0 {
@@ -196,7 +197,7 @@ func closedMakesRoom(t *testing.T, s AttemptsStore) {
 func firstCloseStands(t *testing.T, s AttemptsStore) {
 	a := prepare(t, s, s.Claim(t), relayerA, 0)
 	for _, status := range []payment.AttemptStatus{payment.AttemptClosed, payment.AttemptReverted} {
-		if err := s.Close(t.Context(), a.ID, status); err != nil {
+		if err := s.Close(t.Context(), a.ID, status, 1); err != nil {
 			t.Errorf("close as %s: %v", status, err)
 		}
 	}
@@ -205,7 +206,7 @@ func firstCloseStands(t *testing.T, s AttemptsStore) {
 func closedTakesNoVariant(t *testing.T, s AttemptsStore) {
 	id := s.Claim(t)
 	a := prepare(t, s, id, relayerA, 0)
-	if err := s.Close(t.Context(), a.ID, payment.AttemptClosed); err != nil {
+	if err := s.Close(t.Context(), a.ID, payment.AttemptClosed, 1); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	tx, _ := signWith(id)(1)
@@ -234,7 +235,7 @@ func foundByPayment(t *testing.T, s AttemptsStore) {
 	} else if diff := cmp.Diff(made, found); diff != "" {
 		t.Errorf("found attempt (-want +got):\n%s", diff)
 	}
-	if err := s.Close(t.Context(), made.ID, payment.AttemptReverted); err != nil {
+	if err := s.Close(t.Context(), made.ID, payment.AttemptReverted, 1); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	if a, ok := find(); ok {
@@ -262,7 +263,7 @@ func relayersNamed(t *testing.T, s AttemptsStore) {
 	prepare(t, s, s.Claim(t), relayerA, 0)
 	prepare(t, s, s.Claim(t), relayerA, 0)
 	want(relayerA, relayerB)
-	if err := s.Close(t.Context(), second.ID, payment.AttemptClosed); err != nil {
+	if err := s.Close(t.Context(), second.ID, payment.AttemptClosed, 1); err != nil {
 		t.Fatalf("close: %v", err)
 	}
 	want(relayerA)
@@ -274,4 +275,43 @@ func inParallel(n int, do func(i int)) {
 		group.Go(func() { do(i) })
 	}
 	group.Wait()
+}
+
+func lossesOfReverted(t *testing.T, s AttemptsStore) {
+	made := time.Now()
+	id, other := s.Claim(t), s.Claim(t)
+	want := func(p payment.Payment, since time.Time, want payment.Losses) {
+		t.Helper()
+		got, err := s.Lost(t.Context(), p, since)
+		if err != nil {
+			t.Fatalf("lost: %v", err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("losses (-want +got):\n%s", diff)
+		}
+	}
+	end := func(id uuid.UUID, status payment.AttemptStatus, spent int64) {
+		t.Helper()
+		if err := s.Close(t.Context(), prepare(t, s, id, relayerA, 0).ID, status, spent); err != nil {
+			t.Fatalf("close: %v", err)
+		}
+	}
+	// The payers are the store's own business; nobody has lost anything for this one.
+	p := payment.Payment{ID: id, Authorization: x402.Authorization{From: x402.Address{1, 2, 3}}, CreatedAt: made}
+	want(p, made.Add(-time.Hour), payment.Losses{})
+	end(id, payment.AttemptReverted, 7)
+	end(id, payment.AttemptReverted, 5)
+	end(id, payment.AttemptReverted, 0) // its nonce was taken by another transaction
+	end(id, payment.AttemptClosed, 100) // moved the money
+	end(other, payment.AttemptReverted, 30)
+	prepare(t, s, id, relayerA, 0)
+	got, err := s.Lost(t.Context(), p, made.Add(-time.Hour))
+	if err != nil || got.Reverts != 2 || got.All != 42 {
+		t.Errorf("losses %+v, %v, want 2 reverts and 42 wei in all", got, err)
+	}
+	// A refund that is signed again is another authorization of the same payment.
+	p.CreatedAt = made.Add(time.Hour)
+	if got, err := s.Lost(t.Context(), p, made.Add(time.Hour)); err != nil || got != (payment.Losses{}) {
+		t.Errorf("an hour later: %+v, %v", got, err)
+	}
 }

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// FairnessConfig is what keeps one payer from taking what the others need. What is zero takes the default, but for
+// UnsettledPercent.
+type FairnessConfig struct {
+	// SettleSlots and MaintainSlots are slots beside Config.Slots, which are those of deliveries.
+	SettleSlots, MaintainSlots int
+	// MaxValidity is how far ahead an authorization may end.
+	MaxValidity time.Duration
+	// Delegates are contracts that payers may have delegated to by EIP-7702.
+	Delegates []x402.Address
+	// UnsettledPercent is the share of a float that unpaid orders may hold; zero is no bound.
+	UnsettledPercent int
+	// Reverts, PayerGas and HourGas bound what transactions that move nothing may cost; gas is in gwei.
+	Reverts, PayerGas, HourGas int
+	// AttemptsRetention is how long transactions that ended are kept.
+	AttemptsRetention time.Duration
+}
+
+const (
+	// maxValidity is what clients sign that sign an hour whatever they are asked, and ten minutes for their clocks.
+	maxValidity = 70 * time.Minute
+	// keepAttempts is longer than anyone asks what became of a payment.
+	keepAttempts  = 30 * 24 * time.Hour
+	// lookTimeout bounds one look at a payment: longer than a settler takes.
+	lookTimeout = settlerTurn + 2*time.Second
+)
+
+// The defaults of the gas budgets, in gwei, and of the share of a float.
+const (
+	payerGas         = 1_000_000
+	hourGas          = 10_000_000
+	unsettledPercent = 20
+)
+
+// delegates is MetaMask's EIP7702StatelessDeleGator 1.3.0. It recovers the signer from the plain digest, compares it
+// with the account, and reads no storage: docs/fairness.md says how that was seen.
+const delegates = "0x63c0c19a282a1B52b07dD5a65b58948A07DAE32B"
+
+func fairnessSettings() []setting {
+	at := func(of func(*FairnessConfig) *int) func(*Config) *int {
+		return func(c *Config) *int { return of(&c.Fairness) }
+	}
+	lasting := func(of func(*FairnessConfig) *time.Duration) func(*Config) *time.Duration {
+		return func(c *Config) *time.Duration { return of(&c.Fairness) }
+	}
+	return []setting{
+		{key: "worker.settle_slots", help: "how many payments are settled at once", standard: "8", set: number(at(func(f *FairnessConfig) *int { return &f.SettleSlots }))},
+		{key: "worker.maintain_slots", help: "how many jobs of upkeep run at once", standard: "8", set: number(at(func(f *FairnessConfig) *int { return &f.MaintainSlots }))},
+		{key: "payment.max_validity", help: "how far ahead an authorization may end, at least 5m", standard: maxValidity.String(), set: atLeast(5*time.Minute, lasting(func(f *FairnessConfig) *time.Duration { return &f.MaxValidity }))},
+		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; every other payer with code is refused", standard: delegates, set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
+		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100", standard: strconv.Itoa(unsettledPercent), set: percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
+		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only watched", standard: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
+		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei", standard: strconv.Itoa(payerGas), set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},
+		{key: "relayer.hour_gas", help: "what all of them may cost within an hour, in gwei; beyond it an authorization gets one transaction", standard: strconv.Itoa(hourGas), set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},
+		{key: "relayer.attempts_retention", help: "how long settlement transactions are kept after their end, at least 24h", standard: keepAttempts.String(), set: atLeast(24*time.Hour, lasting(func(f *FairnessConfig) *time.Duration { return &f.AttemptsRetention }))},
+	}
+}
+
+func percent(at func(*Config) *int) func(*Config, string) error {
+	read := number(at)
+	return func(c *Config, s string) error {
+		if err := read(c, s); err != nil {
+			return err
+		}
+		if *at(c) > 100 {
+			return fmt.Errorf("%q is more than 100 percent", s)
+		}
+		return nil
+	}
+}
+
+// classSlots are the slots of the classes that have others than deliveries.
+func (c Config) classSlots() map[job.Class]int {
+	return map[job.Class]int{
+		job.Settle: c.Fairness.SettleSlots, job.Maintain: c.Fairness.MaintainSlots,
+	}
+}
+
+func (f FairnessConfig) budget() chain.Budget {
+	const gwei = 1_000_000_000
+	return chain.Budget{Reverts: f.Reverts, Payer: int64(f.PayerGas) * gwei, Hour: int64(f.HourGas) * gwei}
+}
+
+// verifying is the chain as purchases are verified on it: by a simulation of what the relayer will send, if it is the
+// relayer who settles.
+func (a *App) verifying() payment.Chain {
+	if a.relayer == nil || !a.config.settlesBy(settlerRelayer) {
+		return a.chain
+	}
+	return chain.AsRelayer(a.chain, a.relayer)
+}
+
+// forgetAttempts deletes transactions that are past their retention.
+func (c Config) forgetAttempts(ctx context.Context, attempts store.Attempts) error {
+	before := time.Now().Add(-cmp.Or(c.Fairness.AttemptsRetention, keepAttempts))
+	for {
+		n, err := attempts.Prune(ctx, before, pruneBatch)
+		if err != nil || n < pruneBatch {
+			return err
+		}
+	}
+}

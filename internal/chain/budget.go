@@ -1,0 +1,102 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// Budget bounds what transactions that move nothing may cost. What is zero takes the default named.
+type Budget struct {
+	// Reverts is how many transactions of one authorization may revert before no more are sent for it and the
+	// chain is only watched: 2.
+	Reverts int
+	// Payer and Hour bound what was lost within an hour, in wei. Beyond Payer, 0.001 ether, nothing is sent for
+	// that payer. Beyond Hour, 0.01 ether, each authorization gets one transaction only: whoever wastes gas must
+	// not keep others from paying.
+	Payer, Hour int64
+}
+
+func (b Budget) withDefaults() Budget {
+	return Budget{Reverts: orDefault(b.Reverts, 2), Payer: orDefault(b.Payer, 1e15), Hour: orDefault(b.Hour, 1e16)}
+}
+
+// ErrWatched is in the error of a payment for which nothing is sent any more: the chain decides it, or its end does.
+var ErrWatched = errors.New("nothing more is sent for this payment")
+
+// budgetPeriod is how far back losses count.
+const budgetPeriod = time.Hour
+
+// affordable refuses another transaction for a payment once those before it have cost enough.
+func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
+	lost, err := r.config.Attempts.Lost(ctx, p, r.config.Now().Add(-budgetPeriod))
+	if err != nil {
+		return fmt.Errorf("sum what was lost: %w", err)
+	}
+	reason := ""
+	switch budget := r.config.Budget; {
+	case mutant.RevertsUnbounded:
+	case lost.Reverts >= budget.Reverts:
+		reason = "reverts"
+	case lost.Payer >= budget.Payer:
+		reason = "payer"
+	case lost.Reverts > 0 && lost.All >= budget.Hour:
+		reason = "hour"
+	}
+	if reason == "" {
+		return nil
+	}
+	r.config.Metrics.Unaffordable(ctx, reason)
+	return fmt.Errorf("%w: budget %q, %d reverted, %d wei of the payer's and %d in all within %s",
+		ErrWatched, reason, lost.Reverts, lost.Payer, lost.All, budgetPeriod)
+}
+
+// cost is what an included transaction took from the relayer, in wei.
+func (f receipt) cost() int64 {
+	if f.GasPrice == nil {
+		return 0
+	}
+	wei := new(big.Int).Mul(f.GasPrice.ToInt(), new(big.Int).SetUint64(uint64(f.GasUsed)))
+	if f.DataFee != nil {
+		wei.Add(wei, f.DataFee.ToInt())
+	}
+	if !wei.IsInt64() {
+		return math.MaxInt64
+	}
+	return wei.Int64()
+}
+
+// feeLog keeps the last fee for a moment, which saves two calls for each purchase that is simulated.
+type feeLog struct {
+	mu sync.Mutex
+	of fee
+	at time.Time
+}
+
+// feeFor is how long a fee is believed. It survives a doubling of the base fee, which takes longer.
+const feeFor = 5 * time.Second
+
+// currentFee is what a transaction would offer now, or a moment ago.
+func (r *Relayer) currentFee(ctx context.Context) (fee, error) {
+	now := r.config.Now()
+	r.fees.mu.Lock()
+	known, at := r.fees.of, r.fees.at
+	r.fees.mu.Unlock()
+	if known.cap != nil && now.Sub(at) < feeFor && !now.Before(at) {
+		return known, nil
+	}
+	return r.suggestFee(ctx)
+}
+
+func (r *Relayer) keepFee(f fee) {
+	r.fees.mu.Lock()
+	defer r.fees.mu.Unlock()
+	r.fees.of, r.fees.at = f, r.config.Now()
+}

@@ -1,0 +1,140 @@
+package chain
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// sender is in whose name a simulation runs, and the fee it offers. Code that can tell a call from a transaction,
+// by its sender or by a gas price of zero, can say yes to the one and no to the other.
+type sender struct {
+	address x402.Address
+	fee     fee
+}
+
+// errSenderPoor says that a transfer would be made if its sender could pay for the gas.
+var errSenderPoor = errors.New("the sender cannot pay for the transfer")
+
+// Simulate implements payment.Chain, in nobody's name. A relayer simulates in its own: see AsRelayer.
+func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error {
+	return c.simulate(ctx, nil, a, s)
+}
+
+// simulate runs the transfer at one block, named by its hash, so that a node that lags behind errs instead of
+// answering from the past. It looks at the payer's code at the same block.
+func (c *Chain) simulate(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
+	now := uint64(c.config.Now().Unix())
+	if now >= a.ValidBefore {
+		return &payment.Rejection{Reason: x402.ReasonValidBefore, Detail: "the authorization has expired"}
+	}
+	head, err := c.header(ctx, "latest")
+	if err != nil {
+		return fmt.Errorf("simulate transfer: %w", err)
+	}
+	var code, moves error
+	var both errgroup.Group // at once: each is a round trip that a buyer waits for
+	both.Go(func() error { code = c.checkCode(ctx, a.From, head); return nil })
+	both.Go(func() error { moves = c.tryTransfer(ctx, as, a, s, head, now); return nil })
+	_ = both.Wait() // neither fails the other
+	for _, err := range []error{code, moves} {
+		if rejection, ok := errors.AsType[*payment.Rejection](err); ok {
+			return rejection
+		}
+	}
+	if err := errors.Join(code, moves); err != nil {
+		return fmt.Errorf("simulate transfer: %w", err)
+	}
+	return nil
+}
+
+// tryTransfer is a *payment.Rejection when the token refuses the transfer.
+func (c *Chain) tryTransfer(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature, head header, now uint64) error {
+	call := x402.TransferCall(a, s)
+	try := func(block any) error {
+		_, err := c.ethCallAs(ctx, as, call, block)
+		if as == nil || err == nil || !isAnswer(err) || hasData(err) {
+			return err
+		}
+		// Not a word of the token's. Where it would do for nothing, it is the sender who cannot pay for it.
+		if _, free := c.ethCall(ctx, call, block); free != nil {
+			return free
+		}
+		return fmt.Errorf("%w: %s", errSenderPoor, err) // not wrapped: it must not pass for the token's answer
+	}
+	err := try(atHash(head.Hash))
+	if rejection := rejectionOf(err); rejection != nil && rejection.Reason == x402.ReasonValidAfter && now > a.ValidAfter {
+		// An idle chain's head is older than the authorization; the next block will not be.
+		err = try("pending")
+	}
+	if rejection := rejectionOf(err); rejection != nil {
+		return rejection
+	}
+	return err
+}
+
+// hasData says that an error carries what a contract returned.
+func hasData(err error) bool {
+	data, ok := errors.AsType[rpc.DataError](err)
+	return ok && data.ErrorData() != nil
+}
+
+// designator begins the code of an account that has delegated by EIP-7702; the delegate's address follows.
+var designator = []byte{0xef, 0x01, 0x00}
+
+// checkCode refuses a payer whose code nobody has read, or vouched for.
+func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) error {
+	var code hexutil.Bytes
+	if err := c.pool.call(ctx, &code, "eth_getCode", payer.String(), atHash(at.Hash)); err != nil {
+		return fmt.Errorf("read the payer's code: %w", err)
+	}
+	delegate, delegated := bytes.CutPrefix(code, designator)
+	switch {
+	case len(code) == 0, mutant.CodeIgnored:
+		return nil
+	case delegated && len(delegate) == len(x402.Address{}) && slices.Contains(c.config.Delegates, x402.Address(delegate)):
+		return nil
+	}
+	return &payment.Rejection{Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here"}
+}
+
+// asRelayer is a chain that simulates as a relayer would send.
+type asRelayer struct {
+	*Chain
+	relayer *Relayer
+}
+
+// AsRelayer is c, with simulations in the name of a relayer: its account, the fee that it would offer now, and the gas
+// limit of its transactions. That no key has gas is no word on the payment: whether anyone else settles is readiness's
+// to say.
+func AsRelayer(c *Chain, r *Relayer) payment.Chain { return asRelayer{c, r} }
+
+// Simulate implements payment.Chain.
+func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error {
+	offered, err := v.relayer.currentFee(ctx)
+	if err != nil {
+		return fmt.Errorf("simulate transfer: %w", err)
+	}
+	// Any key that has gas will do, or the first.
+	account, err := v.relayer.choose(ctx, uuid.Nil, new(big.Int))
+	if err != nil {
+		return fmt.Errorf("simulate transfer: %w", err)
+	}
+	err = v.simulate(ctx, &sender{account.address, offered}, a, s)
+	if errors.Is(err, errSenderPoor) {
+		return v.Chain.Simulate(ctx, a, s)
+	}
+	return err
+}

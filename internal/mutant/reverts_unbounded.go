@@ -1,0 +1,5 @@
+//go:build mutant_reverts_unbounded
+
+package mutant
+
+const planted = "reverts_unbounded"

@@ -1,0 +1,5 @@
+//go:build mutant_undecided_unlimited
+
+package mutant
+
+const planted = "undecided_unlimited"

@@ -1,0 +1,234 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// by makes a placement a wallet's, which may have so many undecided payments.
+func by(wallet x402.Address, undecided int) func(*checkout.Placement) {
+	return func(p *checkout.Placement) {
+		p.Order.Owner, p.Payment.Authorization.From, p.Undecided = wallet, wallet, undecided
+	}
+}
+
+// placeAll places all at once.
+func placeAll(t *testing.T, s *store.Store, all []checkout.Placement) (placed []checkout.Placed, errs []error) {
+	t.Helper()
+	placed, errs = make([]checkout.Placed, len(all)), make([]error, len(all))
+	var group sync.WaitGroup
+	for i, p := range all {
+		group.Go(func() { placed[i], errs[i] = s.Orders().Place(t.Context(), p) })
+	}
+	group.Wait()
+	return placed, errs
+}
+
+// TestAPayerHasOnlySoManyUndecidedPayments: however many come at once, over whichever processes, and only as long as
+// they are undecided.
+func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
+	s := storetest.New(t)
+	const most = 4
+	greedy, modest := x402.Address{0: 0x66, 19: 1}, x402.Address{0: 0x77, 19: 1}
+	var all []checkout.Placement
+	for i := range 12 {
+		all = append(all, placement(fmt.Sprint("greedy-", i), by(greedy, most)))
+	}
+	all = append(all, placement("modest", by(modest, most)))
+	placed, errs := placeAll(t, s, all)
+	var taken []int
+	for i, err := range errs[:12] {
+		switch {
+		case err == nil:
+			taken = append(taken, i)
+		case !errors.Is(err, checkout.ErrUndecided):
+			t.Errorf("place: %v", err)
+		}
+	}
+	if len(taken) != most {
+		t.Fatalf("%d payments are undecided, want %d", len(taken), most)
+	}
+	if errs[12] != nil {
+		t.Errorf("another payer's: %v", errs[12])
+	}
+	// One that is paid and one that is void make room, each for one.
+	paid, void := taken[0], taken[1]
+	if err := errOf(s.Orders().Settle(t.Context(), placed[paid].Job.Fence(), settled(all[paid]), move(all[paid], order.Settling, order.Settled), follow(all[paid]))); err != nil {
+		t.Fatalf("settle: %v", err)
+	}
+	dead := all[void].Payment
+	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
+	if err := errOf(s.Orders().Bury(t.Context(), placed[void].Job.Fence(), dead, move(all[void], order.Settling, order.PaymentRequired))); err != nil {
+		t.Fatalf("bury: %v", err)
+	}
+	for i := range 3 {
+		_, err := s.Orders().Place(t.Context(), placement(fmt.Sprint("next-", i), by(greedy, most)))
+		if (i < 2) != (err == nil) || err != nil && !errors.Is(err, checkout.ErrUndecided) {
+			t.Errorf("number %d after two were decided: %v", i, err)
+		}
+	}
+}
+
+// TestUnpaidOrdersHoldAShareOfTheFloat: in one lane or over all of them, what nobody has paid yet never holds more,
+// and what is paid counts no more.
+func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
+	s := storetest.New(t)
+	for round, most := range []int64{0, 10, 100} { // one lock, far from the edge in lanes, and always at it
+		const units, unsettled, limit = 10, 200, 1000
+		hold := func(n int64) order.Hold {
+			return order.Hold{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit, Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}
+		}
+		var all []checkout.Placement
+		for i := range 40 {
+			all = append(all, placement(fmt.Sprint(round, "-", i), holding(hold(units))))
+		}
+		placed, errs := placeAll(t, s, all)
+		var taken []int
+		for i, err := range errs {
+			short, ok := errors.AsType[*order.Shortage](err)
+			switch {
+			case err == nil:
+				taken = append(taken, i)
+			case !ok || short.Fault().Code != fault.FloatReserved:
+				t.Errorf("place: %v", err)
+			}
+		}
+		if len(taken) != unsettled/units {
+			t.Errorf("most %d: %d unpaid orders hold %d, want %d", most, len(taken), len(taken)*units, unsettled)
+		}
+		for _, i := range taken[:5] {
+			if err := errOf(s.Orders().Settle(t.Context(), placed[i].Job.Fence(), settled(all[i]), move(all[i], order.Settling, order.Settled), follow(all[i]))); err != nil {
+				t.Fatalf("settle: %v", err)
+			}
+		}
+		for i := range 6 {
+			_, err := s.Orders().Place(t.Context(), placement(fmt.Sprint(round, "-next-", i), holding(hold(units))))
+			if (i < 5) != (err == nil) {
+				t.Errorf("most %d: number %d after five were paid: %v", most, i, err)
+			}
+		}
+		// What is paid is still promised to its buyers.
+		if held, err := s.Cards().Held(t.Context(), fmt.Sprint("float/", round), time.Now()); err != nil || held != unsettled+5*units {
+			t.Errorf("most %d: %d is held, %v", most, held, err)
+		}
+	}
+}
+
+func TestLossesArePayersAndLastAnHour(t *testing.T) {
+	s := storetest.New(t)
+	wallet := x402.Address{0: 0x55, 19: 1}
+	mine, mineToo, others := placement("a", by(wallet, 0)), placement("b", by(wallet, 0)), placement("c", by(x402.Address{0: 0x56}, 0))
+	for _, p := range []checkout.Placement{mine, mineToo, others} {
+		place(t, s, p)
+	}
+	revert := func(id uuid.UUID, spent int64) {
+		t.Helper()
+		a, err := s.Attempts().Prepare(t.Context(), id, relayerA, 0, func(n uint64) (payment.Transaction, error) {
+			return payment.Transaction{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+		})
+		if err == nil {
+			err = s.Attempts().Close(t.Context(), a.ID, payment.AttemptReverted, spent)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	revert(mine.Payment.ID, 3)
+	revert(mineToo.Payment.ID, 5)
+	revert(others.Payment.ID, 100)
+	hour := time.Now().Add(-time.Hour)
+	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, hour); err != nil || got != (payment.Losses{Reverts: 1, Payer: 8, All: 108}) {
+		t.Errorf("losses %+v, %v", got, err)
+	}
+	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, time.Now().Add(time.Minute)); err != nil || got != (payment.Losses{Reverts: 1}) {
+		t.Errorf("losses after the hour %+v, %v: the authorization's own count as long as it is", got, err)
+	}
+}
+
+var relayerA = x402.Address{0: 0xaa, 19: 1}
+
+// TestPruningKeepsTheAccountNonce: whatever is deleted, the next transaction's nonce is one that was never used, also
+// where the chain counts behind.
+func TestPruningKeepsTheAccountNonce(t *testing.T) {
+	s := storetest.New(t)
+	sign := func(uint64) (payment.Transaction, error) {
+		return payment.Transaction{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+	}
+	prepare := func(key string) payment.Attempt {
+		t.Helper()
+		p := placement(key)
+		place(t, s, p)
+		a, err := s.Attempts().Prepare(t.Context(), p.Payment.ID, relayerA, 0, sign)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	var last payment.Attempt
+	for i := range 5 {
+		last = prepare(fmt.Sprint("ended-", i))
+		if err := s.Attempts().Close(t.Context(), last.ID, []payment.AttemptStatus{payment.AttemptClosed, payment.AttemptReverted}[i%2], 1); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			prepare("open") // stays whatever its age
+		}
+	}
+	prune := func(before time.Time, limit, want int) {
+		t.Helper()
+		if n, err := s.Attempts().Prune(t.Context(), before, limit); err != nil || n != want {
+			t.Errorf("pruned %d, %v, want %d", n, err, want)
+		}
+	}
+	prune(time.Now().Add(-time.Hour), 10, 0)
+	prune(time.Now().Add(time.Minute), 3, 3)
+	prune(time.Now().Add(time.Minute), 10, 1)
+	prune(time.Now().Add(time.Minute), 10, 0)
+	if a := prepare("next"); a.Nonce != last.Nonce+1 {
+		t.Errorf("the next nonce is %d after %d", a.Nonce, last.Nonce)
+	}
+	open, err := s.Attempts().Open(t.Context(), relayerA)
+	if err != nil || len(open) != 2 {
+		t.Errorf("%d open attempts, %v, want 2", len(open), err)
+	}
+}
+
+func TestABatchOfPrunedAttemptsStaysPruned(t *testing.T) {
+	s := storetest.New(t)
+	for i := range 3 {
+		p := placement(fmt.Sprint("k", i))
+		place(t, s, p)
+		a, err := s.Attempts().Prepare(t.Context(), p.Payment.ID, relayerA, 0, func(uint64) (payment.Transaction, error) {
+			return payment.Transaction{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
+		})
+		if err == nil {
+			err = s.Attempts().Close(t.Context(), a.ID, payment.AttemptClosed, 1)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := faultpoint.Arm("attempts.pruned:error"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Attempts().Prune(t.Context(), time.Now().Add(time.Minute), 1); err == nil {
+		t.Error("the fault did not strike")
+	}
+	if n, err := s.Attempts().Prune(t.Context(), time.Now().Add(time.Minute), 10); err != nil || n != 1 {
+		t.Errorf("pruned %d after that, %v, want the one left", n, err)
+	}
+}
