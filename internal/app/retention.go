@@ -11,7 +11,8 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 )
 
-// forget deletes what is past its retention: product events, challenges and sessions.
+// forget deletes what is past its retention: product events, challenges and sessions, orders that expired unpaid;
+// and counts and locks that nobody needs any more.
 type forget struct{}
 
 // Kind implements job.Args.
@@ -27,8 +28,17 @@ func (c Config) retention(s *store.Store) auth.Retention {
 	return auth.Retention{Store: s.Leftovers(), Now: time.Now, Keep: c.AuthRetention}
 }
 
+// defaultExpiredRetention is how long orders that expired unpaid are kept when no time is configured.
+const defaultExpiredRetention = 24 * time.Hour
+
+const (
+	forgetBatch = 500
+	// forgetBatches bounds one run, which has to keep up with whoever fills a table.
+	forgetBatches = 200
+)
+
 // registerRetention adds the periodic job that forgets.
-func registerRetention(r *job.Runner, events *activity.Activity, signIns auth.Retention) {
+func registerRetention(r *job.Runner, s *store.Store, expired time.Duration, events *activity.Activity, signIns auth.Retention) {
 	r.Register(forget{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		if _, err := events.Prune(ctx); err != nil {
 			return job.Outcome{}, fmt.Errorf("forget events: %w", err)
@@ -36,7 +46,26 @@ func registerRetention(r *job.Runner, events *activity.Activity, signIns auth.Re
 		if err := signIns.Prune(ctx); err != nil {
 			return job.Outcome{}, fmt.Errorf("forget sign-ins: %w", err)
 		}
+		before := time.Now().Add(-expired)
+		for _, prune := range []func(context.Context, int) (int, error){
+			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, before, n) },
+			s.PruneRates, s.PruneMutexes,
+		} {
+			if err := inBatches(ctx, prune); err != nil {
+				return job.Outcome{}, err
+			}
+		}
 		return job.Done(), nil
 	})
 	r.Every(forgetEvery, forget{})
+}
+
+// inBatches prunes until there is nothing left, or for as long as one run may.
+func inBatches(ctx context.Context, prune func(context.Context, int) (int, error)) error {
+	for range forgetBatches {
+		if n, err := prune(ctx, forgetBatch); err != nil || n < forgetBatch {
+			return err
+		}
+	}
+	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
@@ -21,7 +22,7 @@ import (
 // Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
 // repeat of a paid purchase gets the same order again and is never charged again.
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
-	pay, err := c.presented(ctx, p)
+	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
 		return Sold{}, err
 	}
@@ -32,43 +33,59 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
+		c.pace(ctx, excess, known)
 		return c.repeat(ctx, p, pay, known)
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return Sold{}, fmt.Errorf("look the purchase up: %w", err)
+	case excess != nil:
+		return Sold{}, excess // it was claimed a moment ago, and that claim is dead
 	case err != nil:
-		leave, err := c.throttle(ctx, pay.Authorization.From)
-		if err != nil {
-			return c.unlessKnown(ctx, p, pay, err)
-		}
-		defer leave()
-		return c.claim(ctx, p, pay, nil)
+		return c.throttled(ctx, p, pay, nil)
 	}
-	return c.claim(ctx, p, pay, &known)
+	return c.throttled(ctx, p, pay, &known)
+}
+
+// throttled claims, unless the payer has claimed too often.
+func (c *Checkout) throttled(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (Sold, error) {
+	leave, err := c.throttle(ctx, pay.Authorization.From, known != nil)
+	if err != nil {
+		return c.unlessKnown(ctx, p, pay, err)
+	}
+	defer leave()
+	return c.claim(ctx, p, pay, known)
 }
 
 // presented reads the payment that came with a purchase. Without one, or with one that nobody signed, the
-// error is the answer.
-func (c *Checkout) presented(ctx context.Context, p Purchase) (payment.Signed, error) {
+// error is the answer. excess is as in admit.
+func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Signed, excess, err error) {
 	if p.Payment == "" {
-		return payment.Signed{}, c.reject(ctx, p, nil)
+		return signed, nil, c.reject(ctx, p, nil)
 	}
 	pay, err := x402.DecodePayment(p.Payment)
-	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
-		return payment.Signed{}, fault.New(fault.PaymentMalformed, bad.Detail)
-	}
-	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
-		return payment.Signed{}, c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
-	}
 	if err != nil {
-		return payment.Signed{}, fmt.Errorf("decode the payment: %w", err)
+		return signed, nil, c.unproven(ctx, nil, func() error { return c.undecoded(ctx, p, err) })
 	}
 	faultpoint.Reach("buy.decoded")
-	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
-	signed, err := c.Terms.Authentic(pay)
-	if err != nil {
-		return payment.Signed{}, c.rejected(ctx, p, err)
+	if excess, err = c.admit(ctx, p, pay.Authorization.From); err != nil {
+		return signed, nil, err
 	}
-	return signed, nil
+	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
+	if signed, err = c.Terms.Authentic(pay); err != nil {
+		return signed, nil, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
+	}
+	limit.NotUnpaid(ctx)
+	return signed, excess, nil
+}
+
+// undecoded answers what cannot be read as a payment, or is one of a kind that is not taken.
+func (c *Checkout) undecoded(ctx context.Context, p Purchase, err error) error {
+	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
+		return fault.New(fault.PaymentMalformed, bad.Detail)
+	}
+	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
+		return c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
+	}
+	return fmt.Errorf("decode the payment: %w", err)
 }
 
 // seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
@@ -105,6 +122,9 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	placed, err := c.Store.Place(ctx, placement)
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
+	}
+	if no, ok := errors.AsType[*limit.Refusal](err); ok {
+		return c.unlessKnown(ctx, p, pay, no)
 	}
 	if err != nil {
 		// The commit may have happened: only the same request again is safe.
@@ -195,6 +215,7 @@ func (c *Checkout) placement(p Purchase, pay payment.Signed, offer order.Offer, 
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
 		Holds: admission.Holds,
+		Turns: c.turns(pay, known != nil),
 		Job:   c.Runner.Own(CarryJob(o.ID, id.String())),
 		Again: known != nil,
 	}
@@ -217,6 +238,11 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o order.Order) (Sold, error) {
 	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
+	}
+	if o.Status == order.Settling {
+		var leave func()
+		ctx, leave = c.waiting(ctx, o.ID)
+		defer leave()
 	}
 	sold, err := c.await(ctx, p, o.ID, nil)
 	sold.Private = err == nil && c.private(ctx, p, pay, sold)

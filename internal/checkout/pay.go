@@ -32,21 +32,26 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 		resource.URL = o.Resource
 	}
 	p := Purchase{Kind: o.Kind, Key: o.Key, Payment: paid, Resource: resource, of: &o}
-	pay, err := c.presented(ctx, p)
+	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
 		return Sold{}, err
 	}
 	if pay.Authorization.From != o.Owner && !mutant.AnyonePays {
-		return Sold{}, c.reject(ctx, p, &payment.Rejection{
-			Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
-		})
+		return Sold{}, c.unproven(ctx, excess, func() error { return c.reject(ctx, p, notTheOwner()) })
 	}
 	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
 	if o.Status != order.PaymentRequired {
+		c.pace(ctx, excess, o)
 		return c.repeat(ctx, p, pay, o)
 	}
-	return c.claim(ctx, p, pay, &o)
+	return c.throttled(ctx, p, pay, &o)
+}
+
+func notTheOwner() *payment.Rejection {
+	return &payment.Rejection{
+		Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
+	}
 }
 
 // payable says why an order takes no payment, if so.
