@@ -45,6 +45,11 @@ scope_ignored           api       Session|Revealing
 sealed_in_the_open      api       Sealed
 secrets_replayed        checkout  SecretsAreRepeated
 payment_logged          api       TheLog
+payments_uncounted      checkout  PaymentThatProvesNothing
+orders_uncounted        checkout  OpenedOrdersAreBounded
+turns_per_process       store     OverAllProcesses
+expired_kept            store     ExpiredUnpaidIsPruned
+connections_uncounted   server    AnAddressHasSoManyConnections
 '
 limit=180 # seconds for the tests of one bug, or of a package without any; building is not counted
 out=$(mktemp -d)

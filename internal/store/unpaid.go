@@ -149,18 +149,5 @@ func (o Orders) PruneExpired(ctx context.Context, before time.Time, limit int) (
 	if mutant.ExpiredKept {
 		return 0, nil
 	}
-	var n int64
-	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		tag, err := raw(tx).Exec(ctx, pruneExpiredSQL, before, limit)
-		if err != nil {
-			return err
-		}
-		n = tag.RowsAffected()
-		return faultpoint.Fail("prune.before_commit")
-	})
-	if err != nil {
-		return 0, fmt.Errorf("prune expired orders: %w", err)
-	}
-	faultpoint.Reach("prune.committed")
-	return int(n), nil
+	return o.s.pruneRows(ctx, pruneExpiredSQL, before, limit)
 }
