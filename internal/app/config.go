@@ -63,13 +63,15 @@ type Config struct {
 	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
 	// over, are kept; zero takes the standard.
 	EventsRetention, AuthRetention time.Duration
-	LogLevel                       slog.Level
-	LogJSON                        bool
-	Slots                          int
-	LeaseTTL                       time.Duration
-	Wait                           time.Duration
-	IssuerPoll                     time.Duration
-	IssuerPatience                 time.Duration
+	// EventsMost is how many product events are kept, whatever their age; zero does not limit.
+	EventsMost     int
+	LogLevel       slog.Level
+	LogJSON        bool
+	Slots          int
+	LeaseTTL       time.Duration
+	Wait           time.Duration
+	IssuerPoll     time.Duration
+	IssuerPatience time.Duration
 	// ReconcileEvery is how often the books are compared; zero is never.
 	ReconcileEvery time.Duration
 	ReconcileGate  bool
@@ -135,8 +137,6 @@ func settings() []setting {
 		{key: "card.issue_paused", help: "closes the sale of cards", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
 		{key: "card.topup_paused", help: "closes the sale of top-ups", standard: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
 		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", standard: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
-		{key: "order.max_unpaid", help: "how many unpaid orders a wallet may have open at once", standard: "20", set: number(func(c *Config) *int { return &c.MostUnpaid })},
-		{key: "order.expired_retention", help: "how long orders that expired unpaid are kept, at least 1h", standard: defaultExpiredRetention.String(), set: atLeast(time.Hour, func(c *Config) *time.Duration { return &c.ExpiredRetention })},
 		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &c.QuoteKey })},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, standard: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
@@ -148,9 +148,6 @@ func settings() []setting {
 		{key: "auth.retention", help: "how long challenges and sessions are kept after they expire", standard: auth.DefaultRetention.String(), set: duration(func(c *Config) *time.Duration { return &c.AuthRetention })},
 		{key: "limits", help: "rates of requests: standard, off, or changes to the standard like reveal=10/1h, separated by commas", standard: "standard", set: func(c *Config, s string) (err error) { c.Limits, err = limit.Parse(s); return err }},
 		{key: "trusted_proxies", help: "networks whose X-Forwarded-For is believed, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.TrustedProxies, err = prefixes(s); return err }},
-		{key: "server.max_connections", help: "how many connections may be open at once", standard: "8192", set: number(func(c *Config) *int { return &c.MaxConns })},
-		{key: "server.max_connections_per_address", help: "how many of them one address may have that is no trusted proxy", standard: "256", set: number(func(c *Config) *int { return &c.MaxConnsPerAddress })},
-		{key: "server.max_requests", help: "how many requests may be under way at once", standard: "10000", set: number(func(c *Config) *int { return &c.MaxRequests })},
 		{key: "metrics.addr", help: "host and port to show metrics to Prometheus on, at /metrics; keep it private", standard: none, set: text(func(c *Config) *string { return &c.MetricsAddr })},
 		{key: "log.level", help: "debug, info, warn or error", standard: "info", set: func(c *Config, s string) error { return c.LogLevel.UnmarshalText([]byte(s)) }},
 		{key: "log.format", help: "json or text", standard: "json", set: func(c *Config, s string) error {
@@ -160,7 +157,7 @@ func settings() []setting {
 		{key: "worker.slots", help: "how many jobs run at once", standard: "8", set: number(func(c *Config) *int { return &c.Slots })},
 		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, esimSettings())
+	}, edgeSettings(), esimSettings())
 }
 
 // The standards of what the issuer is given, also in development.

@@ -43,6 +43,9 @@ func (w *world) let(requests []request) (n int) {
 	w.t.Helper()
 	for _, r := range requests {
 		a := w.send(r)
+		if a.err != nil || a.status >= 500 {
+			w.t.Fatalf("%s %s: %d %v %s", r.method, r.path, a.status, a.err, clipped(a.body))
+		}
 		if a.status != 429 {
 			n++
 			continue
@@ -221,6 +224,9 @@ func TestARetryIsAnsweredWhereEverythingElseIsRefused(t *testing.T) {
 func TestOpenedOrdersAreCountedAndForgotten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{instances: 2, change: func(c *app.Config) { behindAProxy(c); c.ExpiredRetention = time.Hour }})
+	for _, i := range w.instances {
+		w.awaitEsims(i)
+	}
 	b := w.pauper()
 	b.from = "10.4.0.1"
 	b.signIn()
@@ -326,6 +332,9 @@ func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {
 		c.Limits[limit.Reveal] = limit.Rate{Count: 3, Per: time.Hour}
 		c.Limits[limit.Challenge] = limit.Rate{Count: 4, Per: time.Hour}
 	}})
+	for _, i := range w.instances {
+		w.awaitEsims(i)
+	}
 	b := w.buyer()
 	b.from = "10.5.0.1"
 	b.signIn() // one of four

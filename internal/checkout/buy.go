@@ -45,49 +45,6 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	return c.throttled(ctx, p, pay, &known)
 }
 
-// throttled claims, unless the payer has claimed too often.
-func (c *Checkout) throttled(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (Sold, error) {
-	leave, err := c.throttle(ctx, pay.Authorization.From, known != nil)
-	if err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
-	}
-	defer leave()
-	return c.claim(ctx, p, pay, known)
-}
-
-// presented reads the payment that came with a purchase. Without one, or with one that nobody signed, the
-// error is the answer. excess is as in admit.
-func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Signed, excess, err error) {
-	if p.Payment == "" {
-		return signed, nil, c.reject(ctx, p, nil)
-	}
-	pay, err := x402.DecodePayment(p.Payment)
-	if err != nil {
-		return signed, nil, c.unproven(ctx, nil, func() error { return c.undecoded(ctx, p, err) })
-	}
-	faultpoint.Reach("buy.decoded")
-	if excess, err = c.admit(ctx, p, pay.Authorization.From); err != nil {
-		return signed, nil, err
-	}
-	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
-	if signed, err = c.Terms.Authentic(pay); err != nil {
-		return signed, nil, c.unproven(ctx, excess, func() error { return c.rejected(ctx, p, err) })
-	}
-	limit.NotUnpaid(ctx)
-	return signed, excess, nil
-}
-
-// undecoded answers what cannot be read as a payment, or is one of a kind that is not taken.
-func (c *Checkout) undecoded(ctx context.Context, p Purchase, err error) error {
-	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
-		return fault.New(fault.PaymentMalformed, bad.Detail)
-	}
-	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
-		return c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
-	}
-	return fmt.Errorf("decode the payment: %w", err)
-}
-
 // seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
 // asks for is seen through.
 func (c *Checkout) seenThrough(ctx context.Context) (context.Context, context.CancelFunc) {

@@ -2,61 +2,22 @@ package checkout
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// A request that brings a payment is counted by where it comes from before its signature is looked at, because
-// wallets cost nothing; by its payer once that is known; and as an unpaid one when the payment is not authentic.
-// What asks for an order that is claimed is counted nowhere: an answer that is owed is given however often it is
-// asked for.
-
-// admit counts a payment that is presented by its address. When there were too many of them the error is a
-// Refusal, unless the payment names a purchase that is claimed. In that case only excess is the Refusal, and the
-// answer as long as the payment is not authentic.
-func (c *Checkout) admit(ctx context.Context, p Purchase, payer x402.Address) (excess, err error) {
-	if _, _, excess = c.Limits.Take(limit.PaidAddress, limit.Address(ctx)); excess == nil {
-		return nil, nil
-	}
-	claimed, err := c.isClaimed(ctx, p, payer)
-	if err == nil && !claimed {
-		limit.NotUnpaid(ctx)
-		err = excess
-	}
-	return excess, err
-}
-
-// isClaimed says that somebody, who names this payer, asks for an order that is claimed.
-func (c *Checkout) isClaimed(ctx context.Context, p Purchase, payer x402.Address) (bool, error) {
-	if p.of != nil {
-		return p.of.Status != order.PaymentRequired && p.of.Owner == payer, nil
-	}
-	known, err := c.Store.FindByKey(ctx, p.Kind, payer, p.Key)
-	if errors.Is(err, ErrNotFound) {
-		return false, nil
-	}
+// throttled claims, unless the payer has claimed too often.
+func (c *Checkout) throttled(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (Sold, error) {
+	leave, err := c.throttle(ctx, pay.Authorization.From, known != nil)
 	if err != nil {
-		return false, fmt.Errorf("look the purchase up: %w", err)
+		return c.unlessKnown(ctx, p, pay, err)
 	}
-	return known.Status != order.PaymentRequired, nil
-}
-
-// unproven is the answer to a payment that is not authentic, unless there were too many of them.
-func (c *Checkout) unproven(ctx context.Context, excess error, answer func() error) error {
-	if excess != nil {
-		return excess
-	}
-	if err := c.Limits.Unproven(ctx); err != nil && !mutant.PaymentsUncounted {
-		return err
-	}
-	return answer()
+	defer leave()
+	return c.claim(ctx, p, pay, known)
 }
 
 // throttle counts a payment that is to claim something, by its payer, who has signed it. created says that the

@@ -82,8 +82,8 @@ func TestAnAddressHasSoManyConnections(t *testing.T) {
 			t.Errorf("connection %d is not served", i)
 		}
 	}
-	if fourth := e.dial(t); !ended(fourth) {
-		t.Error("a fourth connection is held")
+	if answers(e.dial(t)) {
+		t.Error("a fourth connection is served")
 	}
 	e.awaitIdle(t, 3)
 	// One that ends makes room for another.
@@ -173,8 +173,8 @@ func TestWhereAllAreAtWorkANewConnectionIsRefused(t *testing.T) {
 			}
 			<-busy
 			<-busy
-			if !ended(e.dial(t)) {
-				t.Error("a third connection is held")
+			if answers(e.dial(t)) {
+				t.Error("a third connection is served")
 			}
 			close(free)
 			calls.Wait()

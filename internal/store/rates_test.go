@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -271,5 +272,27 @@ func TestOwnersShareTheirLocks(t *testing.T) {
 	}
 	if n := rows(t, s, "SELECT count(*) FROM mutexes"); n > 512 {
 		t.Errorf("%d locks for 600 owners", n)
+	}
+}
+
+// TestOnlySoManyEventsAreKept, the newest, however young the others are.
+func TestOnlySoManyEventsAreKept(t *testing.T) {
+	s := storetest.New(t)
+	const insert = `INSERT INTO events (id, name, visitor, path, properties, at)
+		SELECT gen_random_uuid(), 'n', '', '', '{}', now() - n * interval '1 s' FROM generate_series(1, 2600) n`
+	if _, err := s.Pool().Exec(t.Context(), insert); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ most, deleted, left int }{{2600, 0, 2600}, {3000, 0, 2600}, {100, 2500, 100}, {100, 0, 100}, {0, 0, 100}} {
+		a := activity.New(activity.Config{Store: s.Events(), Now: time.Now, MostStored: c.most})
+		if n, err := a.Prune(t.Context()); err != nil || n != c.deleted {
+			t.Errorf("of at most %d: %d deleted, %v", c.most, n, err)
+		}
+		if n := rows(t, s, "SELECT count(*) FROM events"); n != c.left {
+			t.Errorf("of at most %d: %d left", c.most, n)
+		}
+	}
+	if n := rows(t, s, "SELECT count(*) FROM events WHERE at < now() - interval '150 s'"); n != 0 {
+		t.Errorf("%d old ones were kept", n)
 	}
 }
