@@ -6,9 +6,11 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"strings"
@@ -318,5 +320,28 @@ func TestWhatIsNowhereIsCountedToo(t *testing.T) {
 	}
 	if w := e.ask(t, "GET", "/nope", nil); w.Code != 429 {
 		t.Errorf("a fourth: %d", w.Code)
+	}
+}
+
+// TestWhatIsAllWrongIsToldShortly sends thousands of names that there are not.
+func TestWhatIsAllWrongIsToldShortly(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	var query, body strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&query, "&%x", i)
+	}
+	for i := 0; body.Len() < 60_000; i++ {
+		fmt.Fprintf(&body, `,"%x":0`, i)
+	}
+	for name, w := range map[string]*httptest.ResponseRecorder{
+		"a query":          e.ask(t, "GET", "/api/card/discovery?"+query.String()[1:], nil),
+		"a body":           e.ask(t, "POST", purchase, []byte("{"+body.String()[1:4000]+"}"), "Content-Type", "application/json"),
+		"a body, Connect":  e.ask(t, "POST", "/roamcard.v1.CardService/PurchaseCard", []byte("{"+body.String()[1:]+"}"), "Content-Type", "application/json"),
+		"a header's names": e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://x.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", strings.Repeat("a,", 15_000)),
+		"a path":           e.ask(t, "GET", "/"+strings.Repeat("a/", 15_000), nil),
+	} {
+		if n := w.Body.Len() + len(fmt.Sprint(w.Header())); n > 8<<10 {
+			t.Errorf("%s: %d, %d bytes", name, w.Code, n)
+		}
 	}
 }
