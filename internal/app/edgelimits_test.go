@@ -1,15 +1,20 @@
 package app_test
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/google/uuid"
 
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
@@ -366,4 +371,44 @@ func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {
 		}
 	}
 	w.reconcile()
+}
+
+// TestAWalletHasSoManyStreams holds some open, and opens one more.
+func TestAWalletHasSoManyStreams(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{change: func(c *app.Config) { behindAProxy(c); c.Limits[limit.Streams] = limit.Rate{Count: 2} }})
+	b := w.pauper()
+	b.from = "10.6.0.1"
+	b.signIn()
+	o := b.opens(cardOrdersPath, "", "")
+	client := roamcardv1connect.NewOrderServiceClient(http.DefaultClient, w.instances[0].url)
+	watch := func() (first bool, end func() error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ctx, call := connect.NewClientContext(ctx)
+		call.RequestHeader().Set("Authorization", b.bearer()["Authorization"])
+		in, err := client.WatchOrder(ctx, &roamcardv1.WatchOrderRequest{OrderId: o.OrderID})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in.Receive(), func() error { err := in.Err(); cancel(); _ = in.Close(); return err }
+	}
+	var ends []func() error
+	for i := range 2 {
+		first, end := watch()
+		if !first {
+			t.Fatalf("stream %d: %v", i, end())
+		}
+		ends = append(ends, end)
+	}
+	if first, end := watch(); first || connect.CodeOf(end()) != connect.CodeResourceExhausted {
+		t.Error("a third stream is open")
+	}
+	for _, end := range ends {
+		_ = end()
+	}
+	eventually(t, 20*time.Second, func() (bool, string) {
+		first, end := watch()
+		_ = end()
+		return first, "no stream once the others have ended"
+	})
 }

@@ -96,7 +96,7 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	}
 	decided := make(chan Sold, 1)
 	c.Runner.Adopt(placed.Job, c.begin(placed.Order, placement.Payment, decided))
-	return c.await(ctx, p, placed.Order.ID, decided)
+	return c.await(ctx, p, placed.Order.ID, decided, c.Wait)
 }
 
 // canSettle keeps a payment from being claimed that would have to wait for what is down.
@@ -196,23 +196,19 @@ func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o
 	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
-	if o.Status == order.Settling {
-		var leave func()
-		ctx, leave = c.waiting(ctx, o.ID)
-		defer leave()
-	}
-	sold, err := c.await(ctx, p, o.ID, nil)
+	patience, leave := c.waiting(o)
+	defer leave()
+	sold, err := c.await(ctx, p, o.ID, nil, patience)
 	sold.Private = err == nil && c.private(ctx, p, pay, sold)
 	return sold, err
 }
 
-// await waits until the order's payment is decided, for as long as the configuration allows. The payment goes
-// on without it. here tells of it first when its job began in this process; it is nil for a repeat, which looks
-// at once.
-func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan Sold) (Sold, error) {
+// await waits until the order's payment is decided, for no longer than it is given. The payment goes on without
+// it. here tells of it first when its job began in this process; it is nil for a repeat, which looks at once.
+func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan Sold, most time.Duration) (Sold, error) {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
-	patience := time.NewTimer(c.Wait)
+	patience := time.NewTimer(most)
 	defer patience.Stop()
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()

@@ -69,12 +69,15 @@ func (c *Checkout) pace(ctx context.Context, excess error, o order.Order) {
 // crowdedWait is how long a repeat waits for a settlement that enough others wait for.
 const crowdedWait = 500 * time.Millisecond
 
-// waiting is ctx for a repeat that waits for a settlement. Each looks at the order again and again, so only so
+// waiting is how long a repeat may wait for its settlement. Each looks at the order again and again, so only so
 // many copies of it may; the others are soon told that the payment is on its way.
-func (c *Checkout) waiting(ctx context.Context, id order.ID) (context.Context, context.CancelFunc) {
-	leave, err := c.Limits.Enter(limit.Waiting, string(id))
-	if err != nil {
-		return context.WithTimeout(ctx, crowdedWait)
+func (c *Checkout) waiting(o order.Order) (most time.Duration, leave func()) {
+	if o.Status != order.Settling {
+		return c.Wait, func() {}
 	}
-	return ctx, leave
+	leave, err := c.Limits.Enter(limit.Waiting, string(o.ID))
+	if err != nil {
+		return min(c.Wait, crowdedWait), func() {}
+	}
+	return c.Wait, leave
 }

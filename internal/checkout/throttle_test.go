@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -152,4 +154,55 @@ func TestOpenedOrdersAreBounded(t *testing.T) {
 	if many != 7 {
 		t.Errorf("%d owners have opened orders from one address", many)
 	}
+}
+
+// TestOnlySoManyCopiesWaitForASettlement: the others are told at once what those are told in the end.
+func TestOnlySoManyCopiesWaitForASettlement(t *testing.T) {
+	s := open(t, options{wait: 5 * time.Second, limits: limit.Rates{limit.Waiting: {Count: 2}}})
+	for range 5000 { // whatever is sent until the release
+		s.chain.Next(paymenttest.Stall)
+	}
+	p := s.paid(t, s.newBuyer(t), "k")
+	first := make(chan error, 1)
+	go func() { _, err := s.Buy(t.Context(), p); first <- err }()
+	until(t, "the payment is claimed", func() bool {
+		_, err := s.store.Orders().FindByKey(t.Context(), p.Kind, payerOf(t, p), p.Key)
+		return err == nil
+	})
+	took := make([]time.Duration, 6)
+	var all sync.WaitGroup
+	for i := range took {
+		all.Go(func() {
+			began := time.Now()
+			_, err := s.Buy(t.Context(), p)
+			took[i] = time.Since(began)
+			if fault.Of(err) != fault.SettlementUnknown {
+				t.Errorf("copy %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	long := 0
+	for _, d := range took {
+		if d > 4*time.Second {
+			long++
+		}
+	}
+	if long != 2 {
+		t.Errorf("%d copies waited to the end: %v", long, took)
+	}
+	if err := <-first; fault.Of(err) != fault.SettlementUnknown {
+		t.Errorf("the first: %v", err)
+	}
+	s.chain.Release()
+	until(t, "the payment is seen", func() bool { _, err := s.Buy(t.Context(), p); return err == nil })
+}
+
+func payerOf(t *testing.T, p checkout.Purchase) x402.Address {
+	t.Helper()
+	pay, err := x402.DecodePayment(p.Payment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pay.Authorization.From
 }
