@@ -34,6 +34,7 @@ import (
 	"github.com/roamcard/roamcard/ent/mutex"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/rate"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/resolution"
@@ -85,6 +86,8 @@ type Client struct {
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
+	// Rate is the client for interacting with the Rate builders.
+	Rate *RateClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
 	// Refund is the client for interacting with the Refund builders.
@@ -127,6 +130,7 @@ func (c *Client) init() {
 	c.Mutex = NewMutexClient(c.config)
 	c.Order = NewOrderClient(c.config)
 	c.Payment = NewPaymentClient(c.config)
+	c.Rate = NewRateClient(c.config)
 	c.Reconciliation = NewReconciliationClient(c.config)
 	c.Refund = NewRefundClient(c.config)
 	c.Resolution = NewResolutionClient(c.config)
@@ -244,6 +248,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Mutex:          NewMutexClient(cfg),
 		Order:          NewOrderClient(cfg),
 		Payment:        NewPaymentClient(cfg),
+		Rate:           NewRateClient(cfg),
 		Reconciliation: NewReconciliationClient(cfg),
 		Refund:         NewRefundClient(cfg),
 		Resolution:     NewResolutionClient(cfg),
@@ -288,6 +293,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Mutex:          NewMutexClient(cfg),
 		Order:          NewOrderClient(cfg),
 		Payment:        NewPaymentClient(cfg),
+		Rate:           NewRateClient(cfg),
 		Reconciliation: NewReconciliationClient(cfg),
 		Refund:         NewRefundClient(cfg),
 		Resolution:     NewResolutionClient(cfg),
@@ -325,8 +331,8 @@ func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
 		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch,
-		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
-		c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
+		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Rate,
+		c.Reconciliation, c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -338,8 +344,8 @@ func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
 		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
 		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch,
-		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Reconciliation,
-		c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
+		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Rate,
+		c.Reconciliation, c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -386,6 +392,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Order.mutate(ctx, m)
 	case *PaymentMutation:
 		return c.Payment.mutate(ctx, m)
+	case *RateMutation:
+		return c.Rate.mutate(ctx, m)
 	case *ReconciliationMutation:
 		return c.Reconciliation.mutate(ctx, m)
 	case *RefundMutation:
@@ -2930,6 +2938,139 @@ func (c *PaymentClient) mutate(ctx context.Context, m *PaymentMutation) (Value, 
 	}
 }
 
+// RateClient is a client for the Rate schema.
+type RateClient struct {
+	config
+}
+
+// NewRateClient returns a client for the Rate from the given config.
+func NewRateClient(c config) *RateClient {
+	return &RateClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `rate.Hooks(f(g(h())))`.
+func (c *RateClient) Use(hooks ...Hook) {
+	c.hooks.Rate = append(c.hooks.Rate, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `rate.Intercept(f(g(h())))`.
+func (c *RateClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Rate = append(c.inters.Rate, interceptors...)
+}
+
+// Create returns a builder for creating a Rate entity.
+func (c *RateClient) Create() *RateCreate {
+	mutation := newRateMutation(c.config, OpCreate)
+	return &RateCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Rate entities.
+func (c *RateClient) CreateBulk(builders ...*RateCreate) *RateCreateBulk {
+	return &RateCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *RateClient) MapCreateBulk(slice any, setFunc func(*RateCreate, int)) *RateCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &RateCreateBulk{err: fmt.Errorf("calling to RateClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*RateCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &RateCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Rate.
+func (c *RateClient) Update() *RateUpdate {
+	mutation := newRateMutation(c.config, OpUpdate)
+	return &RateUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *RateClient) UpdateOne(_m *Rate) *RateUpdateOne {
+	mutation := newRateMutation(c.config, OpUpdateOne, withRate(_m))
+	return &RateUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *RateClient) UpdateOneID(id string) *RateUpdateOne {
+	mutation := newRateMutation(c.config, OpUpdateOne, withRateID(id))
+	return &RateUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Rate.
+func (c *RateClient) Delete() *RateDelete {
+	mutation := newRateMutation(c.config, OpDelete)
+	return &RateDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *RateClient) DeleteOne(_m *Rate) *RateDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *RateClient) DeleteOneID(id string) *RateDeleteOne {
+	builder := c.Delete().Where(rate.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &RateDeleteOne{builder}
+}
+
+// Query returns a query builder for Rate.
+func (c *RateClient) Query() *RateQuery {
+	return &RateQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeRate},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Rate entity by its id.
+func (c *RateClient) Get(ctx context.Context, id string) (*Rate, error) {
+	return c.Query().Where(rate.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *RateClient) GetX(ctx context.Context, id string) *Rate {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *RateClient) Hooks() []Hook {
+	return c.hooks.Rate
+}
+
+// Interceptors returns the client interceptors.
+func (c *RateClient) Interceptors() []Interceptor {
+	return c.inters.Rate
+}
+
+func (c *RateClient) mutate(ctx context.Context, m *RateMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&RateCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&RateUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&RateUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&RateDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Rate mutation op: %q", m.Op())
+	}
+}
+
 // ReconciliationClient is a client for the Reconciliation schema.
 type ReconciliationClient struct {
 	config
@@ -3733,13 +3874,13 @@ type (
 	hooks struct {
 		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting,
-		Mutex, Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
-		Worker []ent.Hook
+		Mutex, Order, Payment, Rate, Reconciliation, Refund, Resolution, Session,
+		Timeline, Worker []ent.Hook
 	}
 	inters struct {
 		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
 		EsimSync, EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting,
-		Mutex, Order, Payment, Reconciliation, Refund, Resolution, Session, Timeline,
-		Worker []ent.Interceptor
+		Mutex, Order, Payment, Rate, Reconciliation, Refund, Resolution, Session,
+		Timeline, Worker []ent.Interceptor
 	}
 )

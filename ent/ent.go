@@ -31,6 +31,7 @@ import (
 	"github.com/roamcard/roamcard/ent/mutex"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/ent/rate"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/resolution"
@@ -116,6 +117,7 @@ func checkColumn(t, c string) error {
 			mutex.Table:          mutex.ValidColumn,
 			order.Table:          order.ValidColumn,
 			payment.Table:        payment.ValidColumn,
+			rate.Table:           rate.ValidColumn,
 			reconciliation.Table: reconciliation.ValidColumn,
 			refund.Table:         refund.ValidColumn,
 			resolution.Table:     resolution.ValidColumn,

@@ -32,6 +32,7 @@ import (
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
 	"github.com/roamcard/roamcard/ent/predicate"
+	"github.com/roamcard/roamcard/ent/rate"
 	"github.com/roamcard/roamcard/ent/reconciliation"
 	"github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/ent/resolution"
@@ -69,6 +70,7 @@ const (
 	TypeMutex          = "Mutex"
 	TypeOrder          = "Order"
 	TypePayment        = "Payment"
+	TypeRate           = "Rate"
 	TypeReconciliation = "Reconciliation"
 	TypeRefund         = "Refund"
 	TypeResolution     = "Resolution"
@@ -15316,6 +15318,338 @@ func (m *PaymentMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *PaymentMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Payment edge %s", name)
+}
+
+// RateMutation represents an operation that mutates the Rate nodes in the graph.
+type RateMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *string
+	full_at       *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*Rate, error)
+	predicates    []predicate.Rate
+}
+
+var _ ent.Mutation = (*RateMutation)(nil)
+
+// rateOption allows management of the mutation configuration using functional options.
+type rateOption func(*RateMutation)
+
+// newRateMutation creates new mutation for the Rate entity.
+func newRateMutation(c config, op Op, opts ...rateOption) *RateMutation {
+	m := &RateMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeRate,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withRateID sets the ID field of the mutation.
+func withRateID(id string) rateOption {
+	return func(m *RateMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Rate
+		)
+		m.oldValue = func(ctx context.Context) (*Rate, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Rate.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withRate sets the old Rate of the mutation.
+func withRate(node *Rate) rateOption {
+	return func(m *RateMutation) {
+		m.oldValue = func(context.Context) (*Rate, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m RateMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m RateMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Rate entities.
+func (m *RateMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *RateMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *RateMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Rate.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetFullAt sets the "full_at" field.
+func (m *RateMutation) SetFullAt(t time.Time) {
+	m.full_at = &t
+}
+
+// FullAt returns the value of the "full_at" field in the mutation.
+func (m *RateMutation) FullAt() (r time.Time, exists bool) {
+	v := m.full_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldFullAt returns the old "full_at" field's value of the Rate entity.
+// If the Rate object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *RateMutation) OldFullAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldFullAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldFullAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldFullAt: %w", err)
+	}
+	return oldValue.FullAt, nil
+}
+
+// ResetFullAt resets all changes to the "full_at" field.
+func (m *RateMutation) ResetFullAt() {
+	m.full_at = nil
+}
+
+// Where appends a list predicates to the RateMutation builder.
+func (m *RateMutation) Where(ps ...predicate.Rate) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the RateMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *RateMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Rate, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *RateMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *RateMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Rate).
+func (m *RateMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *RateMutation) Fields() []string {
+	fields := make([]string, 0, 1)
+	if m.full_at != nil {
+		fields = append(fields, rate.FieldFullAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *RateMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case rate.FieldFullAt:
+		return m.FullAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *RateMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case rate.FieldFullAt:
+		return m.OldFullAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown Rate field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *RateMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case rate.FieldFullAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetFullAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Rate field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *RateMutation) AddedFields() []string {
+	return nil
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *RateMutation) AddedField(name string) (ent.Value, bool) {
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *RateMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	}
+	return fmt.Errorf("unknown Rate numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *RateMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *RateMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *RateMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown Rate nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *RateMutation) ResetField(name string) error {
+	switch name {
+	case rate.FieldFullAt:
+		m.ResetFullAt()
+		return nil
+	}
+	return fmt.Errorf("unknown Rate field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *RateMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *RateMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *RateMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *RateMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *RateMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *RateMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *RateMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Rate unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *RateMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Rate edge %s", name)
 }
 
 // ReconciliationMutation represents an operation that mutates the Reconciliation nodes in the graph.

@@ -50,6 +50,8 @@ type Tx struct {
 	Order *OrderClient
 	// Payment is the client for interacting with the Payment builders.
 	Payment *PaymentClient
+	// Rate is the client for interacting with the Rate builders.
+	Rate *RateClient
 	// Reconciliation is the client for interacting with the Reconciliation builders.
 	Reconciliation *ReconciliationClient
 	// Refund is the client for interacting with the Refund builders.
@@ -212,6 +214,7 @@ func (tx *Tx) init() {
 	tx.Mutex = NewMutexClient(tx.config)
 	tx.Order = NewOrderClient(tx.config)
 	tx.Payment = NewPaymentClient(tx.config)
+	tx.Rate = NewRateClient(tx.config)
 	tx.Reconciliation = NewReconciliationClient(tx.config)
 	tx.Refund = NewRefundClient(tx.config)
 	tx.Resolution = NewResolutionClient(tx.config)

@@ -55,6 +55,11 @@ nonce_forgotten         store     PruningKeeps
 undecided_unlimited     store     APayerHasOnly
 unsettled_unlimited     store     UnpaidOrdersHold
 validity_unbounded      payment   .
+payments_uncounted      checkout  PaymentThatProvesNothing
+orders_uncounted        checkout  OpenedOrdersAreBounded
+turns_per_process       store     OverAllProcesses
+expired_kept            store     ExpiredUnpaidIsPruned
+connections_uncounted   server    AnAddressHasSoManyConnections
 '
 limit=180 # seconds for the tests of one bug, or of a package without any; building is not counted
 out=$(mktemp -d)

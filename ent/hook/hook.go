@@ -237,6 +237,18 @@ func (f PaymentFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, err
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.PaymentMutation", m)
 }
 
+// The RateFunc type is an adapter to allow the use of ordinary
+// function as Rate mutator.
+type RateFunc func(context.Context, *ent.RateMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f RateFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.RateMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.RateMutation", m)
+}
+
 // The ReconciliationFunc type is an adapter to allow the use of ordinary
 // function as Reconciliation mutator.
 type ReconciliationFunc func(context.Context, *ent.ReconciliationMutation) (ent.Value, error)

@@ -618,6 +618,17 @@ var (
 			},
 		},
 	}
+	// RatesColumns holds the columns for the "rates" table.
+	RatesColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "full_at", Type: field.TypeTime},
+	}
+	// RatesTable holds the schema information for the "rates" table.
+	RatesTable = &schema.Table{
+		Name:       "rates",
+		Columns:    RatesColumns,
+		PrimaryKey: []*schema.Column{RatesColumns[0]},
+	}
 	// ReconciliationsColumns holds the columns for the "reconciliations" table.
 	ReconciliationsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
@@ -772,6 +783,7 @@ var (
 		MutexesTable,
 		OrdersTable,
 		PaymentsTable,
+		RatesTable,
 		ReconciliationsTable,
 		RefundsTable,
 		ResolutionsTable,

@@ -63,6 +63,9 @@ type Order func(*sql.Selector)
 // Payment is the predicate function for payment builders.
 type Payment func(*sql.Selector)
 
+// Rate is the predicate function for rate builders.
+type Rate func(*sql.Selector)
+
 // Reconciliation is the predicate function for reconciliation builders.
 type Reconciliation func(*sql.Selector)
 

@@ -43,6 +43,8 @@ type Store interface {
 	Record(ctx context.Context, e Event) error
 	// Summarize counts the events from a time on.
 	Summarize(ctx context.Context, from time.Time) (Summary, error)
+	// Oldest is the time of the oldest of the newest so many events; the zero time when there are not more.
+	Oldest(ctx context.Context, newest int) (time.Time, error)
 	// Prune deletes at most limit events from before a time, and says how many.
 	Prune(ctx context.Context, before time.Time, limit int) (int, error)
 	// Pruned writes to the audit trail that actor had so many events deleted.
@@ -70,6 +72,8 @@ type Config struct {
 	Now   func() time.Time
 	// Retention is how long events are kept; zero stands for DefaultRetention.
 	Retention time.Duration
+	// MostStored is how many events are kept, whatever their age: anybody may send them. Zero does not limit.
+	MostStored int
 }
 
 // Activity is the intake, the report and the pruning of product events.
@@ -131,9 +135,19 @@ const (
 	maxBatches = 50
 )
 
-// Prune deletes the events that are past their retention, in bounded batches, and says how many.
+// Prune deletes the events that are past their retention, and the oldest of more than are kept, in bounded
+// batches, and says how many.
 func (a *Activity) Prune(ctx context.Context) (int, error) {
 	before, deleted := a.Now().Add(-a.Retention), 0
+	if a.MostStored > 0 {
+		oldest, err := a.Store.Oldest(ctx, a.MostStored)
+		if err != nil {
+			return 0, fmt.Errorf("count the events: %w", err)
+		}
+		if oldest.After(before) {
+			before = oldest
+		}
+	}
 	for range maxBatches {
 		n, err := a.Store.Prune(ctx, before, pruneBatch)
 		if deleted += n; err != nil {

@@ -65,8 +65,10 @@ func MarshalJSON(message proto.Message) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// Malformed is the fault of a request whose members are wrong.
+// Malformed is the fault of a request whose members are wrong. Of those only so many are shown: what was made to
+// be all wrong would be told in twenty times its own size.
 func Malformed(fields ...fault.Field) *fault.Fault {
+	fields = fields[:min(len(fields), maxFieldProblems)]
 	return fault.New(fault.SchemaInvalid, "The request has members that are wrong, see fields.").With(fields...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -113,6 +114,11 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 	if !pending() {
 		return o
 	}
+	leave, err := s.Limits.Enter(limit.Waiting, string(o.ID))
+	if err != nil {
+		return o // enough copies wait for it
+	}
+	defer leave()
 	began, outcome := s.Now(), "ended"
 	o = s.Esims.Await(ctx, o, until)
 	switch {

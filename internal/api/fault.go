@@ -16,6 +16,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -34,6 +35,10 @@ func Errors() connect.UnaryInterceptorFunc {
 			if err == nil {
 				telemetry.Called(ctx, call)
 				return res, nil
+			}
+			if excess := limit.Excess(ctx); excess != nil {
+				// Whatever else is wrong with it, its payment proves nothing, and there were too many like it.
+				err = excess
 			}
 			var message protoreflect.MessageDescriptor
 			if m, ok := req.Any().(proto.Message); ok {

@@ -6,6 +6,7 @@ import (
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -55,6 +56,11 @@ func (s streams) admitted(ctx context.Context, conn connect.StreamingHandlerConn
 	if err := throttle(s.Limits, p, caller(ctx)); err != nil {
 		return err
 	}
+	leave, err := s.Limits.Enter(limit.Streams, caller(ctx).Wallet.Lower())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if p.GetNoStore() {
 		conn.ResponseHeader().Set("Cache-Control", "private, no-store")
 	}

@@ -29,6 +29,8 @@ type buyer struct {
 	address x402.Address
 	// token is the buyer's session once there is one.
 	token string
+	// from is where the buyer is, as the proxy in front of the world tells it; empty is the proxy itself.
+	from string
 }
 
 // buyer makes a wallet with 1,000 USDC.
@@ -195,14 +197,15 @@ func (b *buyer) signIn() {
 		IntentID string `json:"intentId"`
 		Message  string `json:"message"`
 	}
-	b.w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`}).into(b.w.t, 200, &ch)
+	here := map[string]string{"X-Forwarded-For": b.from}
+	b.w.send(request{path: "/api/auth/challenge", body: `{"address":` + quoted(b.address.String()) + `}`, header: here}).into(b.w.t, 200, &ch)
 	var session struct {
 		AccessToken string `json:"accessToken"`
 	}
 	body, _ := json.Marshal(map[string]string{ // strings always marshal
 		"address": b.address.String(), "intentId": ch.IntentID, "message": ch.Message, "signature": b.sign(ch.Message),
 	})
-	b.w.send(request{path: "/api/auth/verify", body: string(body)}).into(b.w.t, 200, &session)
+	b.w.send(request{path: "/api/auth/verify", body: string(body), header: here}).into(b.w.t, 200, &session)
 	b.token = session.AccessToken
 }
 
@@ -227,7 +230,7 @@ func (b *buyer) post(path, body string) answer {
 }
 
 func (b *buyer) bearer() map[string]string {
-	return map[string]string{"Authorization": "Bearer " + b.token}
+	return map[string]string{"Authorization": "Bearer " + b.token, "X-Forwarded-For": b.from}
 }
 
 // twin is the same signature with s in the upper half of the curve's order, valid to a careless eye.

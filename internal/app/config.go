@@ -51,6 +51,10 @@ type Config struct {
 	TopupPaused      bool
 	// PayableFor is how long an unpaid order can be paid; zero takes the standard.
 	PayableFor time.Duration
+	// MostUnpaid is how many unpaid orders an owner may have open; zero does not limit.
+	MostUnpaid int
+	// ExpiredRetention is how long orders that expired unpaid are kept; zero takes the standard.
+	ExpiredRetention time.Duration
 	// Esim is everything about eSIMs.
 	Esim      EsimConfig
 	QuoteKey  telemetry.Secret
@@ -59,13 +63,15 @@ type Config struct {
 	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
 	// over, are kept; zero takes the standard.
 	EventsRetention, AuthRetention time.Duration
-	LogLevel                       slog.Level
-	LogJSON                        bool
-	Slots                          int
-	LeaseTTL                       time.Duration
-	Wait                           time.Duration
-	IssuerPoll                     time.Duration
-	IssuerPatience                 time.Duration
+	// EventsMost is how many product events are kept, whatever their age; zero does not limit.
+	EventsMost     int
+	LogLevel       slog.Level
+	LogJSON        bool
+	Slots          int
+	LeaseTTL       time.Duration
+	Wait           time.Duration
+	IssuerPoll     time.Duration
+	IssuerPatience time.Duration
 	// ReconcileEvery is how often the books are compared; zero is never.
 	ReconcileEvery time.Duration
 	ReconcileGate  bool
@@ -75,6 +81,8 @@ type Config struct {
 	TrustedProxies []netip.Prefix
 	// Fairness keeps one payer from taking what the others need.
 	Fairness FairnessConfig
+	// MaxConns, MaxConnsPerAddress and MaxRequests bound what is open at once; zero does not limit.
+	MaxConns, MaxConnsPerAddress, MaxRequests int
 	// MetricsAddr is where Prometheus reads; empty shows nothing.
 	MetricsAddr string
 	// Contact is the e-mail address of whoever runs the service.
@@ -151,7 +159,7 @@ func settings() []setting {
 		{key: "worker.slots", help: "how many deliveries run at once", standard: "8", set: number(func(c *Config) *int { return &c.Slots })},
 		{key: "worker.lease", help: "how long a job's lease lasts without a heartbeat", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.LeaseTTL })},
 		{key: "payment.wait", help: "how long a paid request waits for its settlement", standard: "20s", set: duration(func(c *Config) *time.Duration { return &c.Wait })},
-	}, fairnessSettings(), esimSettings())
+	}, fairnessSettings(), edgeSettings(), esimSettings())
 }
 
 // The standards of what the issuer is given, also in development.

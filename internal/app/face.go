@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -11,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/discovery"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mcp"
 	"github.com/roamcard/roamcard/internal/rest"
@@ -41,18 +43,19 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 		}
 	}
 	beside := site.Handlers()
-	tools, err := mcp.Handlers(mcp.Config{
-		API: router, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL, Origins: a.config.MCPOrigins,
+	toolbox, err := mcp.Handlers(mcp.Config{
+		API: tools{router, c.Limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL, Origins: a.config.MCPOrigins,
 		Version: site.InterfaceVersion(), Log: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("make the MCP endpoint: %w", err)
 	}
-	maps.Copy(beside, tools)
+	maps.Copy(beside, toolbox)
 	a.server, err = server.New(server.Config{
 		Listener: listener, Addr: a.config.Addr, BaseURL: a.config.BaseURL, Services: services, REST: router,
 		Raw:    beside,
-		Limits: c.Limits, TrustedProxies: a.config.TrustedProxies, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
+		Limits: c.Limits, MaxRequests: a.config.MaxRequests, MaxConns: a.config.MaxConns, MaxConnsPerAddress: a.config.MaxConnsPerAddress,
+		TrustedProxies: a.config.TrustedProxies, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
 		NoCORS: []string{"/api/admin/", api.OperatorPath},
 		Log:    a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
 	})
@@ -60,4 +63,22 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 		return fmt.Errorf("make the edge: %w", err)
 	}
 	return nil
+}
+
+// tools serves the calls of MCP tools, which do not come by the edge: one that asks for terms is counted as anybody's.
+type tools struct {
+	router *rest.Router
+	limits *limit.Limiter
+}
+
+// ServeHTTP implements http.Handler.
+func (t tools) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if class := t.router.Rate(t.router.Pattern(r)); class == limit.Unpaid {
+		_, _, err := t.limits.Take(class, limit.Address(r.Context()))
+		if f, refused := fault.As(err); refused {
+			rest.Problem(w, r, f)
+			return
+		}
+	}
+	t.router.ServeHTTP(w, r)
 }

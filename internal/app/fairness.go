@@ -35,7 +35,7 @@ const (
 	// maxValidity is what clients sign that sign an hour whatever they are asked, and ten minutes for their clocks.
 	maxValidity = 70 * time.Minute
 	// keepAttempts is longer than anyone asks what became of a payment.
-	keepAttempts  = 30 * 24 * time.Hour
+	keepAttempts = 30 * 24 * time.Hour
 	// lookTimeout bounds one look at a payment: longer than a settler takes.
 	lookTimeout = settlerTurn + 2*time.Second
 )

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -63,7 +64,7 @@ func (a *App) parts() (p *parts, err error) {
 		workers:     &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, card.FeeJob}, now: time.Now},
 		esimWorkers: &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, esim.Syncing}, now: time.Now},
 		closed:      &switches{kept: a.store.Desk(), now: time.Now},
-		limits:      limit.New(c.Limits, time.Now),
+		limits:      a.limiter(),
 		chain:       &recent{check: a.chainReady, now: time.Now},
 		treasury:    a.newReconciler(),
 		events:      c.activity(a.store),
@@ -81,12 +82,20 @@ func (a *App) parts() (p *parts, err error) {
 	}
 	a.runner = a.newRunner(p)
 	if !c.NoServer {
-		if p.who, err = a.callers(); err != nil {
+		if p.who, err = a.callers(p.limits); err != nil {
 			return nil, err
 		}
 	}
 	p.sells, err = a.checkout(p)
 	return p, err
+}
+
+// limiter counts requests. The addresses in what all processes count are hidden by the key that all of them have.
+func (a *App) limiter() *limit.Limiter {
+	return limit.NewLimiter(limit.Config{
+		Rates: a.config.Limits, Now: time.Now, Key: []byte(a.config.QuoteKey.Reveal()),
+		Refused: func(class limit.Class) { a.metrics.Limited(context.Background(), string(class)) },
+	})
 }
 
 func (a *App) cards(p *parts) *card.Cards {
@@ -125,7 +134,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		}),
 		Settling: p.settling.ask, Down: func() error { return errors.Join(p.chain.known(), p.settling.known()) }, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
-		Wait: c.Wait, PayableFor: c.PayableFor, Limits: p.limits, Metrics: a.metrics,
+		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, Limits: p.limits, Metrics: a.metrics,
 	}), nil
 }
 
@@ -137,11 +146,11 @@ func (a *App) registerJobs(p *parts) {
 	registerEsims(a.runner, p.esims, a.config.Esim.SyncEvery)
 	registerUpkeep(a.runner, a.store, a.relayer, a.config)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
-	registerRetention(a.runner, p.events, p.signIns)
+	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
 }
 
 // callers tells who is calling.
-func (a *App) callers() (*auth.Auth, error) {
+func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 	site, err := url.Parse(a.config.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("read the base URL: %w", err)
@@ -149,6 +158,7 @@ func (a *App) callers() (*auth.Auth, error) {
 	return auth.New(auth.Config{
 		Challenges: a.store.Challenges(), Sessions: a.store.Sessions(), Domain: site.Host, URI: a.config.BaseURL,
 		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
+		Limits: limits,
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -34,6 +35,8 @@ type Config struct {
 	SessionTTL time.Duration
 	SignInTTL  time.Duration
 	RevealTTL  time.Duration
+	// Limits counts the challenges that are stored, by address, and the reveals, by owner; nil does not limit.
+	Limits *limit.Limiter
 }
 
 // Auth signs wallets in and knows callers again. It is safe for concurrent use.
@@ -47,6 +50,7 @@ type Auth struct {
 	sessionTTL      time.Duration
 	signInTTL       time.Duration
 	revealTTL       time.Duration
+	limits          *limit.Limiter
 }
 
 // New checks the configuration, all of it, and builds an Auth.
@@ -66,6 +70,7 @@ func New(cfg Config) (*Auth, error) {
 		sessionTTL:      orDefault(cfg.SessionTTL, DefaultSessionTTL),
 		signInTTL:       orDefault(cfg.SignInTTL, DefaultSignInTTL),
 		revealTTL:       orDefault(cfg.RevealTTL, DefaultRevealTTL),
+		limits:          cfg.Limits,
 	}, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -59,16 +60,17 @@ type Challenge struct {
 
 // Challenges keeps challenges.
 type Challenges interface {
-	// Create stores a new challenge.
-	Create(ctx context.Context, c Challenge) error
+	// Create stores a new challenge and counts it; one too many is a *limit.Refusal, and not stored.
+	Create(ctx context.Context, c Challenge, turns ...limit.Turn) error
 	// Find returns the challenge in any state, or ErrNotFound.
 	Find(ctx context.Context, id uuid.UUID) (Challenge, error)
 	// Latest returns the wallet's newest challenge of a purpose that is not consumed, or
 	// ErrNotFound. It may return one that is expired.
 	Latest(ctx context.Context, wallet x402.Address, purpose Purpose) (Challenge, error)
 	// Consume is one guarded update: it marks the challenge used at now unless it is used,
-	// expired (ExpiresAt is not after now) or unknown. It is true for exactly one caller, ever.
-	Consume(ctx context.Context, id uuid.UUID, now time.Time) (bool, error)
+	// expired (ExpiresAt is not after now) or unknown. It is true for exactly one caller, ever. The turns
+	// are counted as in Create.
+	Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error)
 }
 
 // maxSkew is how far ahead the clock of the replica that issued a challenge may run.

@@ -63,15 +63,17 @@ func (r Retention) PruneFor(ctx context.Context, operator string) (deleted, left
 	return deleted, left, r.Store.Pruned(ctx, operator, deleted)
 }
 
-// Prune deletes challenges and sessions that are over.
-func (r Retention) Prune(ctx context.Context) error {
-	if _, err := batches(ctx, r.before(), r.Store.PruneChallenges); err != nil {
-		return fmt.Errorf("prune challenges: %w", err)
+// Prune deletes challenges and sessions that are over, and says how many; what is left over is the next call's.
+func (r Retention) Prune(ctx context.Context) (int, error) {
+	challenges, err := batches(ctx, r.before(), r.Store.PruneChallenges)
+	if err != nil {
+		return challenges, fmt.Errorf("prune challenges: %w", err)
 	}
-	if _, err := batches(ctx, r.before(), r.Store.PruneSessions); err != nil {
-		return fmt.Errorf("prune sessions: %w", err)
+	sessions, err := batches(ctx, r.before(), r.Store.PruneSessions)
+	if err != nil {
+		return challenges + sessions, fmt.Errorf("prune sessions: %w", err)
 	}
-	return nil
+	return challenges + sessions, nil
 }
 
 func batches(ctx context.Context, before time.Time, prune func(context.Context, time.Time, int) (int, error)) (deleted int, err error) {

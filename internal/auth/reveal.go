@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mutant"
 )
 
@@ -57,7 +58,7 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 		return nil, sessionInvalid()
 	}
 	now := a.now().UTC()
-	spent, err := a.challenges.Consume(ctx, r.IntentID, now)
+	spent, err := a.challenges.Consume(ctx, r.IntentID, now, a.limits.Turn(limit.Reveal, caller.Wallet.Lower())...)
 	if err != nil {
 		return nil, fmt.Errorf("consume reveal challenge: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -35,7 +36,7 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 		return Challenge{}, nil, err
 	}
 	c := a.site.issue(Challenge{Purpose: PurposeSignIn, Wallet: wallet, Scheme: scheme}, a.now(), a.signInTTL)
-	if err := a.challenges.Create(ctx, c); err != nil {
+	if err := a.challenges.Create(ctx, c, a.limits.AddressTurn(limit.Challenge, limit.Address(ctx))...); err != nil {
 		return Challenge{}, nil, fmt.Errorf("store sign-in challenge: %w", err)
 	}
 	return c, a.site.document(c), nil

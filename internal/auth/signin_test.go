@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -283,8 +284,8 @@ type brokenChallenges struct {
 	create, find, latest, consume error
 }
 
-func (b brokenChallenges) Create(ctx context.Context, c auth.Challenge) error {
-	return errors.Join(b.create, b.Challenges.Create(ctx, c))
+func (b brokenChallenges) Create(ctx context.Context, c auth.Challenge, turns ...limit.Turn) error {
+	return errors.Join(b.create, b.Challenges.Create(ctx, c, turns...))
 }
 
 func (b brokenChallenges) Find(ctx context.Context, id uuid.UUID) (auth.Challenge, error) {
@@ -297,11 +298,11 @@ func (b brokenChallenges) Latest(ctx context.Context, w x402.Address, p auth.Pur
 	return c, errors.Join(b.latest, err)
 }
 
-func (b brokenChallenges) Consume(ctx context.Context, id uuid.UUID, now time.Time) (bool, error) {
+func (b brokenChallenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error) {
 	if b.consume != nil {
 		return false, b.consume
 	}
-	return b.Challenges.Consume(ctx, id, now)
+	return b.Challenges.Consume(ctx, id, now, turns...)
 }
 
 func TestABrokenStoreIsNotTheCallersFault(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
 // repeat of a paid purchase gets the same order again and is never charged again.
 func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
-	pay, err := c.presented(ctx, p)
+	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
 		return Sold{}, err
 	}
@@ -33,43 +33,16 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
+		c.pace(ctx, excess, known)
 		return c.repeat(ctx, p, pay, known)
 	case err != nil && !errors.Is(err, ErrNotFound):
 		return Sold{}, fmt.Errorf("look the purchase up: %w", err)
+	case excess != nil:
+		return Sold{}, excess // it was claimed a moment ago, and that claim is dead
 	case err != nil:
-		leave, err := c.throttle(ctx, pay.Authorization.From)
-		if err != nil {
-			return c.unlessKnown(ctx, p, pay, err)
-		}
-		defer leave()
-		return c.claim(ctx, p, pay, nil)
+		return c.throttled(ctx, p, pay, nil)
 	}
-	return c.claim(ctx, p, pay, &known)
-}
-
-// presented reads the payment that came with a purchase. Without one, or with one that nobody signed, the
-// error is the answer.
-func (c *Checkout) presented(ctx context.Context, p Purchase) (payment.Signed, error) {
-	if p.Payment == "" {
-		return payment.Signed{}, c.reject(ctx, p, nil)
-	}
-	pay, err := x402.DecodePayment(p.Payment)
-	if bad, ok := errors.AsType[*x402.MalformedError](err); ok {
-		return payment.Signed{}, fault.New(fault.PaymentMalformed, bad.Detail)
-	}
-	if no, ok := errors.AsType[*x402.RejectedError](err); ok {
-		return payment.Signed{}, c.reject(ctx, p, &payment.Rejection{Reason: no.Reason, Detail: no.Detail})
-	}
-	if err != nil {
-		return payment.Signed{}, fmt.Errorf("decode the payment: %w", err)
-	}
-	faultpoint.Reach("buy.decoded")
-	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
-	signed, err := c.Terms.Authentic(pay)
-	if err != nil {
-		return payment.Signed{}, c.rejected(ctx, p, err)
-	}
-	return signed, nil
+	return c.throttled(ctx, p, pay, &known)
 }
 
 // seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
@@ -133,6 +106,9 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	if errors.Is(err, ErrUndecided) {
 		return c.unlessKnown(ctx, p, pay, undecided())
 	}
+	if no, ok := errors.AsType[*limit.Refusal](err); ok {
+		return c.unlessKnown(ctx, p, pay, no)
+	}
 	if err != nil {
 		// The commit may have happened: only the same request again is safe.
 		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
@@ -149,7 +125,7 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	}
 	decided := make(chan Sold, 1)
 	c.Runner.Adopt(placed.Job, c.begin(placed.Order, placement.Payment, decided))
-	return c.await(ctx, p, placed.Order.ID, decided)
+	return c.await(ctx, p, placed.Order.ID, decided, c.Wait)
 }
 
 // canSettle keeps a payment from being claimed that would have to wait for what is down.
@@ -225,6 +201,7 @@ func (c *Checkout) placement(p Purchase, pay payment.Signed, offer order.Offer, 
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
 		Holds: admission.Holds, Undecided: c.Limits.Most(limit.Undecided),
+		Turns: c.turns(pay, known != nil),
 		Job:   c.Runner.Own(CarryJob(o.ID, id.String())),
 		Again: known != nil,
 	}
@@ -248,18 +225,19 @@ func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o
 	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
 		return Sold{}, keyReused(o.ID)
 	}
-	sold, err := c.await(ctx, p, o.ID, nil)
+	patience, leave := c.waiting(o)
+	defer leave()
+	sold, err := c.await(ctx, p, o.ID, nil, patience)
 	sold.Private = err == nil && c.private(ctx, p, pay, sold)
 	return sold, err
 }
 
-// await waits until the order's payment is decided, for as long as the configuration allows. The payment goes
-// on without it. here tells of it first when its job began in this process; it is nil for a repeat, which looks
-// at once.
-func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan Sold) (Sold, error) {
+// await waits until the order's payment is decided, for no longer than it is given. The payment goes on without
+// it. here tells of it first when its job began in this process; it is nil for a repeat, which looks at once.
+func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan Sold, most time.Duration) (Sold, error) {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
-	patience := time.NewTimer(c.Wait)
+	patience := time.NewTimer(most)
 	defer patience.Stop()
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()

@@ -61,11 +61,10 @@ type Store interface {
 	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
 	// the last dead one. An order without a claim is left out.
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
-	// Open stores an unpaid order. When one of its kind, owner and key exists, that one comes back; when
-	// alone, also an open one of its kind and owner with any key.
-	Open(ctx context.Context, o order.Order, alone bool) (order.Order, error)
-	// Place claims an order, its payment, its holds and its job, in one transaction or not at all. ErrUndecided, or an
-	// *order.Shortage, says why not.
+	// Open stores an unpaid order, within the bounds. When one of its kind, owner and key exists, that one comes
+	// back; when alone, also an open one of its kind and owner with any key. One too many is a *limit.Refusal.
+	Open(ctx context.Context, o order.Order, b Bounds) (order.Order, error)
+	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
 	// payment until it is final. Whatever moves an order returns it as it is stored then.
@@ -81,6 +80,16 @@ type Store interface {
 	ArrivedStore
 	// Watch wakes when an order may have changed. Wake-ups may be missed or idle: look again anyway.
 	Watch(id order.ID) (wake <-chan struct{}, stop func())
+}
+
+// Bounds are what an order has to fit into to be opened.
+type Bounds struct {
+	// Alone gives back an open order of the same kind and owner instead.
+	Alone bool
+	// MostUnpaid is how many unpaid orders of all kinds an owner may have open; zero does not limit.
+	MostUnpaid int
+	// Turns are counted with the order.
+	Turns []limit.Turn
 }
 
 // Query asks for a page of orders.
@@ -99,6 +108,8 @@ type Placement struct {
 	Holds   []order.Hold
 	// Undecided is how many payments of the payer may be undecided, this one included; zero is any number.
 	Undecided int
+	// Turns are counted with the claim; one too many undoes it with a *limit.Refusal.
+	Turns []limit.Turn
 	// Job carries the order; it is born leased to this process.
 	Job job.New
 	// Again is set when Order exists unpaid, opened or with a dead authorization: the payment becomes its
@@ -182,6 +193,8 @@ type Config struct {
 	Look time.Duration
 	// PayableFor is how long an order that was opened can be paid. Zero is half an hour.
 	PayableFor time.Duration
+	// MostUnpaid is how many unpaid orders an owner may have open at once; zero does not limit.
+	MostUnpaid int
 }
 
 // Checkout sells products.

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -52,9 +54,20 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 	}
 	until := o.CreatedAt.Add(c.PayableFor)
 	o.Resource, o.ExpiresAt = n.Resource, &until
-	stored, err := c.Store.Open(ctx, o, n.Alone && n.Key == "")
+	address := limit.Address(ctx)
+	if _, _, err := c.Limits.Take(limit.OrdersAddress, address); err != nil {
+		return Sold{}, err
+	}
+	bounds := Bounds{Alone: n.Alone && n.Key == "", MostUnpaid: c.MostUnpaid, Turns: c.Limits.Turn(limit.Orders, n.Owner.Lower())}
+	if mutant.OrdersUncounted {
+		bounds = Bounds{Alone: bounds.Alone}
+	}
+	stored, err := c.Store.Open(ctx, o, bounds)
 	if err != nil {
 		return Sold{}, fmt.Errorf("open the order: %w", err)
+	}
+	if stored.ID != o.ID {
+		c.Limits.Give(limit.OrdersAddress, address)
 	}
 	return c.opened(ctx, n, stored)
 }

@@ -32,24 +32,38 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 		resource.URL = o.Resource
 	}
 	p := Purchase{Kind: o.Kind, Key: o.Key, Payment: paid, Resource: resource, of: &o}
-	pay, err := c.presented(ctx, p)
+	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
 		return Sold{}, err
 	}
 	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
 	if pay.Authorization.From != o.Owner && !mutant.AnyonePays {
-		return c.refuse(ctx, p, pay, &o, nil, &payment.Rejection{
-			Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
-		})
+		return c.refuseCounted(ctx, p, pay, excess, notTheOwner())
 	}
 	if o.Status == order.Expired {
-		return c.refuse(ctx, p, pay, &o, nil, expired(o.ID))
+		return c.refuseCounted(ctx, p, pay, excess, expired(o.ID))
 	}
 	if o.Status != order.PaymentRequired {
+		c.pace(ctx, excess, o)
 		return c.repeat(ctx, p, pay, o)
 	}
-	return c.claim(ctx, p, pay, &o)
+	return c.throttled(ctx, p, pay, &o)
+}
+
+// refuseCounted refuses a payment that no claim counts. Nobody has proven anything by it, and the answer asks the chain.
+func (c *Checkout) refuseCounted(ctx context.Context, p Purchase, pay payment.Signed, excess, why error) (sold Sold, err error) {
+	err = c.unproven(ctx, excess, func() error {
+		sold, err = c.refuse(ctx, p, pay, p.of, nil, why)
+		return err
+	})
+	return sold, err
+}
+
+func notTheOwner() *payment.Rejection {
+	return &payment.Rejection{
+		Reason: x402.ReasonRequirements, Detail: "Only the wallet that this order was opened for can pay it.",
+	}
 }
 
 // payable says why an order takes no payment, if so.

@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -69,6 +70,9 @@ type options struct {
 	treasury *ecdsa.PrivateKey
 	// unsent leaves nobody to send refunds.
 	unsent bool
+	// limits and mostUnpaid are what callers are held to; nothing by default.
+	limits     limit.Rates
+	mostUnpaid int
 	// dead makes a process that dies once an order is placed: its runner never runs anything.
 	dead bool
 }
@@ -123,6 +127,7 @@ func open(t *testing.T, o options) *shop {
 		Collect: collect, Refunds: refunds,
 		Runner: runner, Log: slog.New(slog.DiscardHandler), Now: now, QuoteKey: make([]byte, 32), Sandbox: true, Wait: o.wait,
 		Session: signedIn, Look: o.look, Unexplained: unexplained(s.store, s.issuer),
+		Limits: limit.New(o.limits, now), MostUnpaid: o.mostUnpaid,
 	})
 	s.runner.Register(checkout.Carrying, s.Carry)
 	s.runner.Register(checkout.Confirming, s.Confirm)

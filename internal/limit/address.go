@@ -30,17 +30,15 @@ func AddressOf(r *http.Request, trusted []netip.Prefix) string {
 		return r.RemoteAddr
 	}
 	client := peer.Addr().Unmap()
-	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
-	for _, hop := range slices.Backward(hops) {
-		if !within(trusted, client) {
-			break
-		}
-		next, err := netip.ParseAddr(strings.TrimSpace(hop))
-		if err != nil {
-			break
-		}
-		client = next.Unmap().WithZone("")
+	if Trusted(trusted, client) {
+		client = forwarded(r.Header.Values("X-Forwarded-For"), trusted, client)
 	}
+	return Name(client)
+}
+
+// Name is what a client's address is counted under.
+func Name(client netip.Addr) string {
+	client = client.Unmap()
 	if client.Is6() {
 		network, _ := client.Prefix(64) // never fails for an IPv6 address
 		return network.String()
@@ -48,6 +46,35 @@ func AddressOf(r *http.Request, trusted []netip.Prefix) string {
 	return client.String()
 }
 
-func within(trusted []netip.Prefix, a netip.Addr) bool {
+// forwarded goes back along the hops for as long as they are told by a proxy that is trusted.
+func forwarded(headers []string, trusted []netip.Prefix, client netip.Addr) netip.Addr {
+	hops := strings.Split(strings.Join(headers, ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		if !Trusted(trusted, client) {
+			break
+		}
+		next, ok := readHop(strings.TrimSpace(hop))
+		if !ok {
+			break
+		}
+		client = next.Unmap().WithZone("")
+	}
+	return client
+}
+
+// readHop reads an address, with or without the port that some proxies add.
+func readHop(hop string) (netip.Addr, bool) {
+	if a, err := netip.ParseAddr(hop); err == nil {
+		return a, true
+	}
+	if a, err := netip.ParseAddrPort(hop); err == nil {
+		return a.Addr(), true
+	}
+	a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(hop, "["), "]"))
+	return a, err == nil
+}
+
+// Trusted reports whether an address is one of the proxies.
+func Trusted(trusted []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(trusted, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -19,7 +19,7 @@ func FuzzAddressOf(f *testing.F) {
 		got := AddressOf(&http.Request{RemoteAddr: peer, Header: http.Header{"X-Forwarded-For": {forwarded}}}, trusted)
 		alone := AddressOf(&http.Request{RemoteAddr: peer}, trusted)
 		p, err := netip.ParseAddrPort(peer)
-		if (err != nil || !within(trusted, p.Addr().Unmap())) && got != alone {
+		if (err != nil || !Trusted(trusted, p.Addr().Unmap())) && got != alone {
 			t.Fatalf("%q behind no proxy counts as %q, not %q", peer, got, alone)
 		}
 		if err != nil {

@@ -1,7 +1,8 @@
 // Package limit counts how often callers ask, and tells them how long to wait.
 //
 // Each class of requests has a rate. A caller may use it up at once, and gets it back evenly (GCRA: one
-// time is kept for each caller, nothing for each request). The counts are this process's own.
+// time is kept for each caller, nothing for each request). The counts are this process's own; what guards
+// money or supply is counted once more where all processes meet, see Turn.
 package limit
 
 import (
@@ -23,17 +24,25 @@ const (
 	Verify    Class = "verify"
 	// Unpaid is asking for the terms of a paid route, by address.
 	Unpaid Class = "unpaid"
-	// Paid and PaidAddress are payments that claim something new, by payer and by address. A repeat of
-	// what is claimed already is never counted.
+	// Paid and PaidAddress are payments that claim something new, by payer and by address; the address is
+	// counted before the signature is looked at. A repeat of what is claimed already is never counted.
 	Paid        Class = "paid"
 	PaidAddress Class = "paid_address"
-	// Orders are new orders, by owner.
-	Orders Class = "orders"
+	// Repeat is one claimed order asked for again, by order and address: too many are slowed, never refused.
+	Repeat Class = "repeat"
+	// Orders are new orders, by owner; OrdersAddress are unpaid ones, by address.
+	Orders        Class = "orders"
+	OrdersAddress Class = "orders_address"
 	// InFlight is how many new payments of a payer may be under way at once; its rate has no time.
 	InFlight Class = "in_flight"
 	// Undecided is how many payments of a payer may wait for the chain's decision, in all processes; its rate has no
 	// time. The claim counts them, not a Limiter.
 	Undecided Class = "undecided"
+	// Concurrent is how many requests of an address may be answered at once, Waiting how many of them may wait
+	// for one order, and Streams how many streams a wallet may hold open.
+	Concurrent Class = "concurrent"
+	Waiting    Class = "waiting"
+	Streams    Class = "streams"
 	// Reveal is showing a card's number, by owner.
 	Reveal Class = "reveal"
 	// Events are product events, and MCP calls of tools, by address.
@@ -51,6 +60,9 @@ type Rate struct {
 	Per   time.Duration
 }
 
+// each is how long it takes until one more request is given back.
+func (r Rate) each() time.Duration { return r.Per / time.Duration(r.Count) }
+
 // Rates are the rates of the classes that are limited.
 type Rates map[Class]Rate
 
@@ -58,7 +70,9 @@ type Rates map[Class]Rate
 func Standard() Rates {
 	return Rates{
 		Challenge: {10, time.Minute}, Verify: {10, time.Minute}, Unpaid: {60, time.Minute},
-		Paid: {10, time.Minute}, PaidAddress: {60, time.Minute}, Orders: {60, time.Hour}, InFlight: {2, 0}, Undecided: {4, 0},
+		Paid: {10, time.Minute}, PaidAddress: {60, time.Minute}, Repeat: {60, time.Minute},
+		Orders: {60, time.Hour}, OrdersAddress: {120, time.Hour},
+		InFlight: {2, 0}, Undecided: {4, 0}, Concurrent: {256, 0}, Waiting: {8, 0}, Streams: {16, 0},
 		Reveal: {5, time.Hour}, Events: {120, time.Minute}, MCP: {120, time.Minute}, Operator: {60, time.Minute}, Poll: {600, time.Minute},
 	}
 }
@@ -86,6 +100,10 @@ type Refusal struct {
 // Unwrap lets errors.As find the fault.
 func (r *Refusal) Unwrap() error { return r.Fault }
 
+func tooOften(s State) *Refusal {
+	return refusal(s, "Wait "+seconds(s.RetryAfter)+" s before the next request of this kind.")
+}
+
 func refusal(s State, detail string) *Refusal {
 	return &Refusal{Fault: fault.New(fault.RateLimited, detail).After(s.RetryAfter), State: s}
 }
@@ -95,8 +113,7 @@ func seconds(d time.Duration) string { return strconv.Itoa(int((d + time.Second 
 
 // Limiter counts. A nil limiter lets everything by. It is safe for concurrent use.
 type Limiter struct {
-	rates Rates
-	now   func() time.Time
+	Config
 
 	mu sync.Mutex
 	// full is when a caller's rate is whole again.
@@ -111,9 +128,25 @@ type caller struct {
 	name  string
 }
 
-// New makes a limiter; rates that are missing do not limit. now is the clock.
+// Config is what a Limiter is made of.
+type Config struct {
+	// Rates that are missing do not limit.
+	Rates Rates
+	Now   func() time.Time
+	// Refused hears of each refusal; it may be nil.
+	Refused func(Class)
+	// Key hides the addresses in what is stored; every process of a deployment has the same.
+	Key []byte
+}
+
+// New makes a limiter of rates and a clock alone.
 func New(rates Rates, now func() time.Time) *Limiter {
-	return &Limiter{rates: rates, now: now, full: map[caller]time.Time{}, busy: map[caller]int{}}
+	return NewLimiter(Config{Rates: rates, Now: now})
+}
+
+// NewLimiter makes a limiter.
+func NewLimiter(c Config) *Limiter {
+	return &Limiter{Config: c, full: map[caller]time.Time{}, busy: map[caller]int{}}
 }
 
 // maxCallers bounds the memory that strangers can take: some hundred bytes for each.
@@ -122,11 +155,33 @@ const maxCallers = 100_000
 // Take counts a request. It returns the state, whether the class is limited at all, and a Refusal for a
 // caller who has to wait; such a request is not counted.
 func (l *Limiter) Take(class Class, name string) (s State, limited bool, err error) {
-	if l == nil || l.rates[class].Count == 0 || l.rates[class].Per == 0 {
+	s, limited, err = l.take(class, name)
+	if err != nil {
+		l.refuse(class)
+	}
+	return s, limited, err
+}
+
+// limits is the rate of a class, if its requests are limited in time.
+func (l *Limiter) limits(class Class) (Rate, bool) {
+	if l == nil || l.Rates[class].Count == 0 || l.Rates[class].Per == 0 {
+		return Rate{}, false
+	}
+	return l.Rates[class], true
+}
+
+func (l *Limiter) refuse(class Class) {
+	if l.Refused != nil {
+		l.Refused(class)
+	}
+}
+
+func (l *Limiter) take(class Class, name string) (s State, limited bool, err error) {
+	rate, limited := l.limits(class)
+	if !limited {
 		return State{}, false, nil
 	}
-	rate, now, key := l.rates[class], l.now(), caller{class, name}
-	each := rate.Per / time.Duration(rate.Count)
+	now, key, each := l.Now(), caller{class, name}, rate.each()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	full := l.full[key]
@@ -137,12 +192,26 @@ func (l *Limiter) Take(class Class, name string) (s State, limited bool, err err
 	s = State{Limit: rate.Count, Reset: next.Sub(now)}
 	if wait := next.Sub(now) - each*time.Duration(rate.Count); wait > 0 {
 		s.Reset, s.RetryAfter = full.Sub(now), wait
-		return s, true, refusal(s, "Wait "+seconds(wait)+" s before the next request of this kind.")
+		return s, true, tooOften(s)
 	}
 	s.Remaining = int((each*time.Duration(rate.Count) - s.Reset) / each)
 	l.forget(now)
 	l.full[key] = next
 	return s, true, nil
+}
+
+// Give takes a request out of the count again: it turned out to be of another class.
+func (l *Limiter) Give(class Class, name string) {
+	rate, limited := l.limits(class)
+	if !limited {
+		return
+	}
+	key := caller{class, name}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if full, ok := l.full[key]; ok {
+		l.full[key] = full.Add(-rate.each())
+	}
 }
 
 // forget makes room: callers whose rate is whole again first, then whichever come to hand.
@@ -172,19 +241,23 @@ func (l *Limiter) Most(class Class) int {
 	if l == nil {
 		return 0
 	}
-	return l.rates[class].Count
+	return l.Rates[class].Count
 }
+
+// Beat is after how long to come back when nobody can say when there will be room.
+const Beat = time.Second
 
 // Enter begins something of which a caller may have only so many at once. leave ends it.
 func (l *Limiter) Enter(class Class, name string) (leave func(), err error) {
-	if l == nil || l.rates[class].Count == 0 {
+	if l == nil || l.Rates[class].Count == 0 {
 		return func() {}, nil
 	}
-	key, most := caller{class, name}, l.rates[class].Count
+	key, most := caller{class, name}, l.Rates[class].Count
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.busy[key] >= most {
-		s := State{Limit: most, Reset: time.Second, RetryAfter: time.Second}
+		l.refuse(class)
+		s := State{Limit: most, Reset: Beat, RetryAfter: Beat}
 		return nil, refusal(s, "There are as many of these under way as one caller may have.")
 	}
 	l.busy[key]++

@@ -139,3 +139,17 @@ const (
 	// ValidityUnbounded takes an authorization however far ahead it ends.
 	ValidityUnbounded = planted == "validity_unbounded"
 )
+
+// Limiting.
+const (
+	// PaymentsUncounted lets by whoever sends some text as a payment.
+	PaymentsUncounted = planted == "payments_uncounted"
+	// OrdersUncounted opens as many orders as are asked for.
+	OrdersUncounted = planted == "orders_uncounted"
+	// TurnsPerProcess counts what guards money in each process alone.
+	TurnsPerProcess = planted == "turns_per_process"
+	// ExpiredKept leaves expired orders in the table for ever.
+	ExpiredKept = planted == "expired_kept"
+	// ConnectionsUncounted takes every connection.
+	ConnectionsUncounted = planted == "connections_uncounted"
+)

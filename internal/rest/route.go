@@ -17,6 +17,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
 )
 
 const (
@@ -38,12 +39,12 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, refused := rt.read(w, r)
 	if refused != nil {
-		Problem(w, r, refused)
+		rt.refuse(w, r, refused)
 		return
 	}
 	document, fields := rt.document(r, body)
 	if len(fields) > 0 {
-		Problem(w, r, api.Malformed(fields...))
+		rt.refuse(w, r, api.Malformed(fields...))
 		return
 	}
 	face := api.Face{
@@ -55,18 +56,26 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt.send(w, r, &answer, face.Problem())
 }
 
+// refuse answers a request that cannot be a call. One that brings a payment and is one too many is told that.
+func (rt *route) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) {
+	if excess, ok := fault.As(limit.Excess(r.Context())); ok {
+		f = excess
+	}
+	Problem(w, r, f)
+}
+
 // read takes the body in, within the limits that the method sets.
 func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fault) {
-	limit := int64(defaultMaxBody)
+	most := int64(defaultMaxBody)
 	if own := rt.policy.GetMaxBodyBytes(); own > 0 {
-		limit = int64(own)
+		most = int64(own)
 	}
-	if r.ContentLength > limit {
-		return nil, tooLarge(limit)
+	if r.ContentLength > most {
+		return nil, tooLarge(most)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		return nil, tooLarge(limit)
+		return nil, tooLarge(most)
 	}
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "The body cannot be read to its end.")

@@ -32,8 +32,8 @@ func (s *Server) chain(routes http.Handler) http.Handler {
 		s.observe,  // one span and one line per request
 		s.recover,  // a panic is a 500 and not a cut connection
 		s.harden,   // headers that keep browsers and caches from harm
-		s.limit,    // sizes
 		s.throttle, // rates, by address
+		s.limit,    // sizes
 		s.commit,   // what is paid for is seen through
 	}
 	h := routes
@@ -188,13 +188,19 @@ func (s *Server) limit(next http.Handler) http.Handler {
 			w.Header().Set("Connection", "close")
 		}
 		payments := r.Header.Values(headerPaymentSignature)
+		var wrong *fault.Fault
 		switch {
 		case len(payments) > 1:
-			s.refuse(w, r, fault.New(fault.PaymentMalformed, "Send one PAYMENT-SIGNATURE header."))
+			wrong = fault.New(fault.PaymentMalformed, "Send one PAYMENT-SIGNATURE header.")
 		case len(payments) == 1 && len(payments[0]) > maxPaymentSignature:
-			s.refuse(w, r, fault.Newf(fault.PaymentMalformed, "The PAYMENT-SIGNATURE header may have %d bytes.", maxPaymentSignature))
+			wrong = fault.Newf(fault.PaymentMalformed, "The PAYMENT-SIGNATURE header may have %d bytes.", maxPaymentSignature)
 		default:
 			next.ServeHTTP(w, r)
+			return
 		}
+		if excess, ok := fault.As(limit.Excess(r.Context())); ok {
+			wrong = excess
+		}
+		s.refuse(w, r, wrong)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -26,10 +27,14 @@ import (
 )
 
 const (
-	maxHeaderBytes       = 32 << 10
+	maxHeaderBytes = 32 << 10
+	// maxProbe is the longest question about health or the schema.
+	maxProbe             = 16 << 10
 	maxConcurrentStreams = 100
-	readHeaderTimeout    = 5 * time.Second
-	readTimeout          = 15 * time.Second
+	// maxReceiveBuffer is what an HTTP/2 connection may send ahead: a body of the largest that is read, and some.
+	maxReceiveBuffer  = 128 << 10
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
 	// writeTimeout leaves room for the longest wait of a paid call, 20 s, and the calls around it.
 	writeTimeout        = 45 * time.Second
 	idleTimeout         = 60 * time.Second
@@ -63,6 +68,11 @@ type Config struct {
 	Rates map[string]limit.Class
 	// Limits counts requests; nil does not limit.
 	Limits *limit.Limiter
+	// MaxRequests is how many requests may be under way at once; zero does not limit.
+	MaxRequests int
+	// MaxConns is how many connections may be open at once, and MaxConnsPerAddress how many of them from one address
+	// that is no trusted proxy; zero does not limit.
+	MaxConns, MaxConnsPerAddress int
 	// TrustedProxies are believed when they say, in X-Forwarded-For, for whom they ask.
 	TrustedProxies []netip.Prefix
 	// NoCORS are path prefixes that no other origin may use in a browser: the operator routes.
@@ -88,6 +98,9 @@ type Server struct {
 	health  *grpchealth.StaticChecker
 	handler http.Handler
 	http    *http.Server
+	// conns are the open connections, and underWay the requests.
+	conns    *conns
+	underWay atomic.Int64
 }
 
 // New puts the routes together. Routes that overlap are an error.
@@ -110,15 +123,21 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("route: %w", err)
 	}
 	s.handler = s.chain(s.router)
+	s.conns = newConns(cfg)
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	// gRPC needs HTTP/2; TLS ends in front of us.
 	protocols.SetUnencryptedHTTP2(true)
 	s.http = &http.Server{
-		Addr:              cfg.Addr,
-		Handler:           s.handler,
-		Protocols:         &protocols,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxConcurrentStreams},
+		Addr:      cfg.Addr,
+		Handler:   s.handler,
+		Protocols: &protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxConcurrentStreams,
+			MaxReceiveBufferPerConnection: maxReceiveBuffer,
+			MaxReceiveBufferPerStream:     maxReceiveBuffer,
+		},
+		ConnState:         s.conns.moved,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
@@ -140,10 +159,11 @@ func (s *Server) route() error {
 	}
 	s.health = grpchealth.NewStaticChecker(names...)
 	reflector := grpcreflect.NewStaticReflector(names...)
+	bounded := connect.WithReadMaxBytes(maxProbe)
 	for _, add := range []func() (string, http.Handler){
-		func() (string, http.Handler) { return grpchealth.NewHandler(s.health) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector) },
-		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector) },
+		func() (string, http.Handler) { return grpchealth.NewHandler(s.health, bounded) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector, bounded) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector, bounded) },
 	} {
 		path, handler := add()
 		if err := s.router.Handle(path, handler); err != nil {
@@ -172,7 +192,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		}
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- s.http.Serve(listener) }()
+	go func() { ended <- s.http.Serve(s.conns.listen(listener)) }()
 	select {
 	case err := <-ended:
 		if errors.Is(err, http.ErrServerClosed) {

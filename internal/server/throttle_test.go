@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -19,7 +20,14 @@ func limited(rates limit.Rates) func(*Config) {
 
 func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure} {
-		e := start(t, &shop{purchase: unpaid}, limited(limit.Rates{limit.Unpaid: {Count: 2, Per: time.Hour}}))
+		proves := false
+		asked := func(ctx context.Context) error {
+			if proves {
+				limit.NotUnpaid(ctx)
+			}
+			return unpaid(ctx)
+		}
+		e := start(t, &shop{purchase: asked}, limited(limit.Rates{limit.Unpaid: {Count: 2, Per: time.Hour}}))
 		for left := range 2 {
 			w := e.ask(t, "POST", target, key, "Content-Type", "application/json")
 			if w.Code != 402 || w.Header().Get("RateLimit-Limit") != "2" || w.Header().Get("RateLimit-Remaining") != []string{"1", "0"}[left] {
@@ -35,9 +43,17 @@ func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
 		if w := e.ask(t, "GET", "/api/card/discovery", nil); w.Code == 429 {
 			t.Errorf("%s: another class is refused too", target)
 		}
-		w = e.ask(t, "POST", target, key, "Content-Type", "application/json", "PAYMENT-SIGNATURE", "x")
-		if w.Code == 429 {
-			t.Errorf("%s: a payment is refused before anyone knows whether it is a repeat", target)
+		for _, proves = range []bool{false, true, false} {
+			w = e.ask(t, "POST", target, key, "Content-Type", "application/json", "PAYMENT-SIGNATURE", "x")
+			if refused := w.Code == 429; refused == proves {
+				t.Errorf("%s: a payment that proves something (%t): %d", target, proves, w.Code)
+			}
+		}
+		for _, bad := range [][]string{{"PAYMENT-SIGNATURE", "x", "PAYMENT-SIGNATURE", "y"}, {"PAYMENT-SIGNATURE", strings.Repeat("x", 17<<10)}} {
+			w = e.ask(t, "POST", target, key, append(bad, "Content-Type", "application/json")...)
+			if w.Code != 429 {
+				t.Errorf("%s: a payment header that nobody makes: %d", target, w.Code)
+			}
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -23,10 +24,19 @@ var _ auth.Challenges = Challenges{}
 func (s *Store) Challenges() Challenges { return Challenges{s} }
 
 // Create implements auth.Challenges.
-func (c Challenges) Create(ctx context.Context, n auth.Challenge) error {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	create := c.s.ent.Challenge.Create().
+func (c Challenges) Create(ctx context.Context, n auth.Challenge, turns ...limit.Turn) error {
+	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		takeTurns(tx, turns)
+		return createChallenge(ctx, tx, n)
+	})
+	if err != nil {
+		return fmt.Errorf("store challenge: %w", c.s.refusedTurn(ctx, err))
+	}
+	return nil
+}
+
+func createChallenge(ctx context.Context, tx *ent.Tx, n auth.Challenge) error {
+	create := tx.Challenge.Create().
 		SetID(n.ID).
 		SetPurpose(string(n.Purpose)).
 		SetWallet(n.Wallet.Lower()).
@@ -45,10 +55,7 @@ func (c Challenges) Create(ctx context.Context, n auth.Challenge) error {
 	if n.RecipientKey != nil {
 		create.SetRecipientKey(n.RecipientKey)
 	}
-	if err := create.Exec(ctx); err != nil {
-		return fmt.Errorf("store challenge: %w", mapError(err))
-	}
-	return nil
+	return create.Exec(ctx)
 }
 
 // Find implements auth.Challenges.
@@ -69,17 +76,21 @@ func (c Challenges) Latest(ctx context.Context, wallet x402.Address, purpose aut
 }
 
 // Consume implements auth.Challenges.
-func (c Challenges) Consume(ctx context.Context, id uuid.UUID, now time.Time) (bool, error) {
-	ctx, cancel := detached(ctx)
-	defer cancel()
-	n, err := c.s.ent.Challenge.Update().
-		Where(challenge.ID(id), challenge.ConsumedAtIsNil(), challenge.ExpiresAtGT(now)).
-		SetConsumedAt(now).
-		Save(ctx)
+func (c Challenges) Consume(ctx context.Context, id uuid.UUID, now time.Time, turns ...limit.Turn) (bool, error) {
+	spent := false
+	err := c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		takeTurns(tx, turns)
+		n, err := tx.Challenge.Update().
+			Where(challenge.ID(id), challenge.ConsumedAtIsNil(), challenge.ExpiresAtGT(now)).
+			SetConsumedAt(now).
+			Save(ctx)
+		spent = n == 1
+		return err
+	})
 	if err != nil {
-		return false, fmt.Errorf("consume challenge: %w", mapError(err))
+		return false, fmt.Errorf("consume challenge: %w", c.s.refusedTurn(ctx, err))
 	}
-	return n == 1, nil
+	return spent, nil
 }
 
 func challengeOf(row *ent.Challenge, err error) (auth.Challenge, error) {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,6 +37,11 @@ const (
 		SELECT 'property.' || key, value, count(*), count(DISTINCT visitor) FROM events, jsonb_each_text(properties)
 		WHERE at >= $1 GROUP BY key, value
 		ORDER BY 1, 3 DESC, 2`
+
+	// There is one more than are asked for, or nothing is to be pruned.
+	oldestEventSQL = `
+		SELECT newest.at FROM (SELECT at FROM events ORDER BY at DESC OFFSET $1 - 1 LIMIT 1) newest
+		WHERE EXISTS (SELECT FROM events ORDER BY at DESC OFFSET $1 LIMIT 1)`
 
 	// Locked rows are being pruned by another process.
 	pruneEventsSQL = `
@@ -87,6 +93,18 @@ func (e Events) Summarize(ctx context.Context, from time.Time) (activity.Summary
 		return sum, fmt.Errorf("count events: %w", mapError(err))
 	}
 	return sum, nil
+}
+
+// Oldest implements activity.Store.
+func (e Events) Oldest(ctx context.Context, newest int) (time.Time, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	var at time.Time
+	err := e.s.pool.QueryRow(ctx, oldestEventSQL, newest).Scan(&at)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return at, fmt.Errorf("find the oldest event: %w", mapError(err))
+	}
+	return at.UTC(), nil
 }
 
 // Prune implements activity.Store.

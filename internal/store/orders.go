@@ -142,7 +142,7 @@ func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Place
 	case violates(err, "payments_authorization"), errors.Is(err, errResolved):
 		return o.reused(ctx, p)
 	}
-	return checkout.Placed{}, err
+	return checkout.Placed{}, o.s.refusedTurn(ctx, err)
 }
 
 // place is one attempt at a placement, beside others or alone with what it holds.
@@ -166,6 +166,7 @@ func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (ch
 				return err
 			}
 		}
+		takeTurns(tx, p.Turns)
 		takeHolds(tx, p, o.s.stamp(), alone)
 		return faultpoint.Fail("place.before_commit")
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"entgo.io/ent/dialect/sql"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/roamcard/roamcard/ent/predicate"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -21,22 +24,29 @@ func (s *Store) inTime() predicate.Order {
 }
 
 // Open implements checkout.Store.
-func (o Orders) Open(ctx context.Context, ord order.Order, alone bool) (order.Order, error) {
+func (o Orders) Open(ctx context.Context, ord order.Order, b checkout.Bounds) (order.Order, error) {
 	ord.Status, ord.Version = order.PaymentRequired, 1
 	stored := ord
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		stored = ord
-		if alone {
-			lock(tx, fmt.Sprintf("open/%s/%s", ord.Kind, ord.Owner.Lower()))
+		if b.Alone || b.MostUnpaid > 0 {
+			// One lock for each owner would be a row for each, and stay.
+			lock(tx, bucket("open/"+ord.Owner.Lower()))
+		}
+		if b.Alone {
 			known, err := o.unpaid(ctx, tx, ord)
 			if !errors.Is(err, checkout.ErrNotFound) {
 				stored = known
 				return err
 			}
 		}
+		if err := o.roomForAnother(ctx, tx, ord, b.MostUnpaid); err != nil {
+			return err
+		}
 		if err := insertOrder(ctx, tx, ord); err != nil {
 			return err
 		}
+		takeTurns(tx, b.Turns)
 		return faultpoint.Fail("open.before_commit")
 	})
 	if err == nil {
@@ -44,7 +54,7 @@ func (o Orders) Open(ctx context.Context, ord order.Order, alone bool) (order.Or
 		return stored, nil
 	}
 	if !violates(err, "orders_purchase") && !errors.Is(err, ErrUnknownCommit) {
-		return order.Order{}, err
+		return order.Order{}, o.s.refusedTurn(ctx, err)
 	}
 	// Opened by a copy of the request, or by this one after all.
 	known, lookup := o.FindByKey(ctx, ord.Kind, ord.Owner, ord.Key)
@@ -52,6 +62,30 @@ func (o Orders) Open(ctx context.Context, ord order.Order, alone bool) (order.Or
 		return order.Order{}, errors.Join(err, lookup)
 	}
 	return known, nil
+}
+
+const countUnpaidSQL = `
+	SELECT count(*), coalesce(min(expires_at) - $2, interval '0') FROM orders
+	WHERE owner = $1 AND status = 'payment_required' AND expires_at > $2`
+
+// roomForAnother fails with a *limit.Refusal when an owner has as many unpaid orders open as one may have. The
+// order itself, opened by a copy of the request, is no other.
+func (o Orders) roomForAnother(ctx context.Context, tx *ent.Tx, ord order.Order, most int) error {
+	if most == 0 {
+		return nil
+	}
+	var open int
+	var next time.Duration
+	if err := raw(tx).QueryRow(ctx, countUnpaidSQL, ord.Owner.Lower(), o.s.stamp()).Scan(&open, &next); err != nil {
+		return err
+	}
+	if open < most {
+		return nil
+	}
+	if _, err := findOrder(raw(tx).QueryRow(ctx, findOrderByKeySQL, ord.Kind, ord.Owner.Lower(), ord.Key)); !errors.Is(err, checkout.ErrNotFound) {
+		return err // the insert finds it again
+	}
+	return limit.Full(most, next, fmt.Sprintf("%d orders of this wallet wait to be paid. Pay one of them, or wait until one expires.", open))
 }
 
 // unpaid finds the newest order of a kind that its owner can still pay.
@@ -98,4 +132,22 @@ func (o Orders) Expire(ctx context.Context, limit int) (int, error) {
 	}
 	faultpoint.Reach("expire.committed")
 	return int(n), nil
+}
+
+// An order that was claimed once never expires, so none of these has a payment; the condition is for the day on
+// which that is wrong.
+const pruneExpiredSQL = `
+	WITH old AS (
+		SELECT id FROM orders WHERE status = 'expired' AND updated_at < $1
+		AND NOT EXISTS (SELECT FROM payments WHERE order_id = orders.id)
+		ORDER BY updated_at LIMIT $2 FOR UPDATE SKIP LOCKED
+	), told AS (DELETE FROM timeline WHERE order_id IN (SELECT id FROM old))
+	DELETE FROM orders WHERE id IN (SELECT id FROM old)`
+
+// PruneExpired deletes up to limit orders that expired unpaid before a time, and says how many.
+func (o Orders) PruneExpired(ctx context.Context, before time.Time, limit int) (int, error) {
+	if mutant.ExpiredKept {
+		return 0, nil
+	}
+	return o.s.pruneRows(ctx, pruneExpiredSQL, before, limit)
 }

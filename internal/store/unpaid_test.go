@@ -44,7 +44,7 @@ func unpaid(key string, change ...func(*order.Order)) order.Order {
 
 func opened(t *testing.T, s *store.Store, o order.Order, alone bool) order.Order {
 	t.Helper()
-	got, err := s.Orders().Open(t.Context(), o, alone)
+	got, err := s.Orders().Open(t.Context(), o, checkout.Bounds{Alone: alone})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -235,7 +235,7 @@ func raceToOpen(t *testing.T, s *store.Store, n int, alone bool, make func(i int
 	for i := range n {
 		o := make(i)
 		all.Go(func() {
-			got, err := s.Orders().Open(t.Context(), o, alone)
+			got, err := s.Orders().Open(t.Context(), o, checkout.Bounds{Alone: alone})
 			if err != nil {
 				t.Errorf("open: %v", err)
 			}

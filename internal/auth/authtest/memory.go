@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -26,7 +27,7 @@ type Challenges struct {
 var _ auth.Challenges = (*Challenges)(nil)
 
 // Create implements auth.Challenges.
-func (s *Challenges) Create(_ context.Context, c auth.Challenge) error {
+func (s *Challenges) Create(_ context.Context, c auth.Challenge, _ ...limit.Turn) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, twice := s.rows[c.ID]; twice {
@@ -69,7 +70,7 @@ func (s *Challenges) Latest(_ context.Context, wallet x402.Address, purpose auth
 }
 
 // Consume implements auth.Challenges.
-func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time) (bool, error) {
+func (s *Challenges) Consume(_ context.Context, id uuid.UUID, now time.Time, _ ...limit.Turn) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, ok := s.rows[id]

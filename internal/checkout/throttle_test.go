@@ -1,0 +1,208 @@
+package checkout_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// here is the context of a request from an address.
+func here(t *testing.T, address string) context.Context {
+	t.Helper()
+	return limit.WithAddress(t.Context(), address)
+}
+
+// throttled says whether a request was one too many.
+func throttled(err error) bool {
+	no, ok := errors.AsType[*limit.Refusal](err)
+	return ok && no.Fault.RetryAfter > 0
+}
+
+// TestAPaymentThatProvesNothingIsUnpaid counts what is no payment, and what nobody signed, whatever its order.
+func TestAPaymentThatProvesNothingIsUnpaid(t *testing.T) {
+	s := open(t, options{limits: limit.Rates{limit.Unpaid: {Count: 3, Per: time.Hour}}})
+	b := s.newBuyer(t)
+	terms := s.challenge(t, purchase("k"))
+	o := s.mustOpen(t, b.opening(""))
+	notTheOwners := s.newBuyer(t).pay(t, s.terms(t, o.ID))
+	for name, ask := range map[string]func(ctx context.Context, i int) error{
+		"garbage": func(ctx context.Context, i int) error {
+			p := purchase(fmt.Sprint("k", i))
+			p.Payment = "x"
+			_, err := s.Buy(ctx, p)
+			return err
+		},
+		"for another payee": func(ctx context.Context, i int) error {
+			p := purchase(fmt.Sprint("k", i))
+			p.Payment = b.pay(t, terms, func(a *x402.Authorization) { a.To = b.address })
+			_, err := s.Buy(ctx, p)
+			return err
+		},
+		"garbage for an order": func(ctx context.Context, _ int) error { _, err := s.Pay(ctx, o.ID, "x", at); return err },
+		"not the owner's":      func(ctx context.Context, _ int) error { _, err := s.Pay(ctx, o.ID, notTheOwners, at); return err },
+	} {
+		for i, want := range []bool{false, false, false, true, true} {
+			if err := ask(here(t, name), i); throttled(err) != want {
+				t.Errorf("%s, time %d: %v", name, i+1, err)
+			}
+		}
+		if err := ask(here(t, "elsewhere than "+name), 9); throttled(err) {
+			t.Errorf("%s, elsewhere: %v", name, err)
+		}
+	}
+}
+
+// TestPaymentsAreCountedBeforeTheirSignature: at the limit of an address, nothing but a claimed purchase is looked
+// at, and only its payer is told anything.
+func TestPaymentsAreCountedBeforeTheirSignature(t *testing.T) {
+	s := open(t, options{limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour}}})
+	b, stranger := s.newBuyer(t), s.newBuyer(t)
+	ctx := here(t, "an address")
+	terms := s.challenge(t, purchase("k"))
+	buy := func(ctx context.Context, key, payment string) (checkout.Sold, error) {
+		p := purchase(key)
+		p.Payment = payment
+		return s.Buy(ctx, p)
+	}
+	bought, err := buy(ctx, "k", b.pay(t, terms))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := b.pay(t, terms, func(a *x402.Authorization) { a.From = stranger.address })
+	if _, err := buy(ctx, "k", forged); throttled(err) || fault.Of(err) != fault.PaymentRejected {
+		t.Errorf("a forged one within the rate: %v", err)
+	}
+	for _, payment := range []string{forged, stranger.pay(t, terms)} {
+		if _, err := buy(ctx, "k2", payment); !throttled(err) {
+			t.Errorf("one too many: %v", err)
+		}
+	}
+	forgedForB := stranger.pay(t, terms, func(a *x402.Authorization) { a.From = b.address })
+	for _, key := range []string{"k", "another"} {
+		if _, err := buy(ctx, key, forgedForB); !throttled(err) {
+			t.Errorf("a forged one for %q: %v", key, err)
+		}
+	}
+	for range 10 {
+		if again, err := buy(ctx, "k", b.pay(t, terms)); err != nil || again.Order.ID != bought.Order.ID || !again.Replayed {
+			t.Errorf("a repeat: %+v, %v", again, err)
+		}
+	}
+	if _, err := buy(here(t, "another address"), "k3", stranger.pay(t, terms)); err != nil {
+		t.Errorf("from another address: %v", err)
+	}
+}
+
+// TestARepeatIsSlowedAndNotRefused asks for one order far more often than anybody needs to.
+func TestARepeatIsSlowedAndNotRefused(t *testing.T) {
+	s := open(t, options{limits: limit.Rates{limit.Repeat: {Count: 2, Per: 10 * time.Second}}})
+	p := s.paid(t, s.newBuyer(t), "k")
+	s.mustBuy(t, p)
+	began := time.Now()
+	for i := range 4 {
+		if _, err := s.Buy(here(t, "an address"), p); err != nil {
+			t.Errorf("repeat %d: %v", i, err)
+		}
+	}
+	if took := time.Since(began); took < 2*time.Second {
+		t.Errorf("two repeats too many took %s", took)
+	}
+}
+
+// TestOneSignatureForAnOpenedOrderIsCounted keeps the chain from being asked for each copy of it.
+func TestOneSignatureForAnOpenedOrderIsCounted(t *testing.T) {
+	s := open(t, options{limits: limit.Rates{limit.Paid: {Count: 2, Per: time.Hour}}})
+	b := s.newBuyer(t)
+	o := s.mustOpen(t, b.opening(""))
+	poor := b.pay(t, s.terms(t, o.ID), func(a *x402.Authorization) { a.Value++ })
+	for i, want := range []bool{false, false, true, true} {
+		if _, err := s.Pay(t.Context(), o.ID, poor, at); throttled(err) != want {
+			t.Errorf("time %d: %v", i+1, err)
+		}
+	}
+}
+
+// TestOpenedOrdersAreBounded by owner and by address; what exists is told again.
+func TestOpenedOrdersAreBounded(t *testing.T) {
+	s := open(t, options{mostUnpaid: 3, limits: limit.Rates{limit.OrdersAddress: {Count: 7, Per: time.Hour}}})
+	b := s.newBuyer(t)
+	opening := func(key string) checkout.Opening { n := b.opening(key); n.Alone = false; return n }
+	for i := range 5 {
+		if _, err := s.Open(here(t, "an address"), opening(fmt.Sprint("k", i))); throttled(err) != (i >= 3) {
+			t.Errorf("order %d: %v", i, err)
+		}
+	}
+	for range 3 {
+		s.mustOpen(t, opening("k0"))
+	}
+	many := 0
+	for range 9 {
+		b = s.newBuyer(t)
+		if _, err := s.Open(here(t, "a third address"), opening("k")); !throttled(err) {
+			many++
+		}
+	}
+	if many != 7 {
+		t.Errorf("%d owners have opened orders from one address", many)
+	}
+}
+
+// TestOnlySoManyCopiesWaitForASettlement: the others are told at once what those are told in the end.
+func TestOnlySoManyCopiesWaitForASettlement(t *testing.T) {
+	s := open(t, options{wait: 5 * time.Second, limits: limit.Rates{limit.Waiting: {Count: 2}}})
+	for range 5000 { // whatever is sent until the release
+		s.chain.Next(paymenttest.Stall)
+	}
+	p := s.paid(t, s.newBuyer(t), "k")
+	first := make(chan error, 1)
+	go func() { _, err := s.Buy(t.Context(), p); first <- err }()
+	until(t, "the payment is claimed", func() bool {
+		_, err := s.store.Orders().FindByKey(t.Context(), p.Kind, payerOf(t, p), p.Key)
+		return err == nil
+	})
+	took := make([]time.Duration, 6)
+	var all sync.WaitGroup
+	for i := range took {
+		all.Go(func() {
+			began := time.Now()
+			_, err := s.Buy(t.Context(), p)
+			took[i] = time.Since(began)
+			if fault.Of(err) != fault.SettlementUnknown {
+				t.Errorf("copy %d: %v", i, err)
+			}
+		})
+	}
+	all.Wait()
+	long := 0
+	for _, d := range took {
+		if d > 4*time.Second {
+			long++
+		}
+	}
+	if long != 2 {
+		t.Errorf("%d copies waited to the end: %v", long, took)
+	}
+	if err := <-first; fault.Of(err) != fault.SettlementUnknown {
+		t.Errorf("the first: %v", err)
+	}
+	s.chain.Release()
+	until(t, "the payment is seen", func() bool { _, err := s.Buy(t.Context(), p); return err == nil })
+}
+
+func payerOf(t *testing.T, p checkout.Purchase) x402.Address {
+	t.Helper()
+	pay, err := x402.DecodePayment(p.Payment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pay.Authorization.From
+}

@@ -1,0 +1,50 @@
+package limit
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"time"
+)
+
+// Turn is one request as it is counted where all processes meet: in the database, in the transaction of what it
+// writes, so that a request that writes nothing costs nothing there.
+type Turn struct {
+	Class Class
+	Name  string
+	Rate  Rate
+}
+
+// Turn is a request of a caller, to be counted by whoever stores what it asks for; nothing when the class is not
+// limited.
+func (l *Limiter) Turn(class Class, name string) []Turn {
+	rate, limited := l.limits(class)
+	if !limited {
+		return nil
+	}
+	return []Turn{{class, name, rate}}
+}
+
+// AddressTurn is Turn for a class that is counted by address, which is never written down as it is.
+func (l *Limiter) AddressTurn(class Class, address string) []Turn {
+	if _, limited := l.limits(class); !limited {
+		return nil
+	}
+	h := hmac.New(sha256.New, l.Key)
+	h.Write([]byte("roamcard address v1\n" + address))
+	return l.Turn(class, base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16]))
+}
+
+// Each is how long it takes until one more request is given back.
+func (t Turn) Each() time.Duration { return t.Rate.each() }
+
+// Refusal is what a caller is told whose rate is whole again in some time.
+func (t Turn) Refusal(whole time.Duration) *Refusal {
+	wait := max(whole+t.Each()-t.Each()*time.Duration(t.Rate.Count), time.Second)
+	return tooOften(State{Limit: t.Rate.Count, Reset: max(whole, 0), RetryAfter: wait})
+}
+
+// Full is the Refusal of a caller who has as many of something as one may have, for some time.
+func Full(most int, until time.Duration, detail string) *Refusal {
+	return refusal(State{Limit: most, Reset: until, RetryAfter: max(until, time.Second)}, detail)
+}

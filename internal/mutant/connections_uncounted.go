@@ -1,0 +1,5 @@
+//go:build mutant_connections_uncounted
+
+package mutant
+
+const planted = "connections_uncounted"

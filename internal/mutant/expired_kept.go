@@ -1,0 +1,5 @@
+//go:build mutant_expired_kept
+
+package mutant
+
+const planted = "expired_kept"
