@@ -54,6 +54,7 @@ reverts_unbounded       chain     AfterItsSecondRevert
 nonce_forgotten         store     PruningKeeps
 undecided_unlimited     store     APayerHasOnly
 unsettled_unlimited     store     UnpaidOrdersHold
+paid_is_unsettled       store     UnpaidOrdersHold
 validity_unbounded      payment   .
 payments_uncounted      checkout  PaymentThatProvesNothing
 orders_uncounted        checkout  OpenedOrdersAreBounded

@@ -136,6 +136,8 @@ const (
 	UndecidedUnlimited = planted == "undecided_unlimited"
 	// UnsettledUnlimited lets claims that nobody has paid hold all of the float.
 	UnsettledUnlimited = planted == "unsettled_unlimited"
+	// PaidIsUnsettled counts what a paid order holds among what nobody has paid.
+	PaidIsUnsettled = planted == "paid_is_unsettled"
 	// ValidityUnbounded takes an authorization however far ahead it ends.
 	ValidityUnbounded = planted == "validity_unbounded"
 )

@@ -250,7 +250,9 @@ func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m or
 		if err := matched(ctx, tx, o.s.stamp(), p); err != nil {
 			return err
 		}
-		settleHolds(tx, p.Order, o.s.stamp())
+		if !mutant.PaidIsUnsettled {
+			settleHolds(tx, p.Order, o.s.stamp())
+		}
 		post(tx, o.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
