@@ -14,6 +14,12 @@ forged_quote            checkout  AQuoteIsOurs
 deliver_first           checkout  NothingIsDelivered
 order_of_anyone         checkout  AnOrderExists
 anyone_pays             checkout  AnOpenedOrder
+refusal_unjudged        checkout  PreemptedBuyer
+public_proves           checkout  ProvesNobody
+goods_unasked           checkout  LostOrder
+arrived_submitted       checkout  ReorganisedArrival
+arrived_unlocked        store     ClaimedOrResolved
+reference_of_order      checkout  LostOrder
 amount_at_least         payment   .
 expired_accepted        payment   .
 receipt_trusted         chain     SpentElsewhere

@@ -320,18 +320,6 @@ func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment,
 	return sold, nil
 }
 
-// unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.
-func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Signed, err error) (Sold, error) {
-	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
-	switch {
-	case lookup == nil && known.Status != order.PaymentRequired:
-		return c.repeat(ctx, p, pay, known)
-	case lookup != nil && !errors.Is(lookup, ErrNotFound):
-		return Sold{}, fmt.Errorf("look the purchase up again: %w", lookup)
-	}
-	return Sold{}, err
-}
-
 func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
 	no, ok := errors.AsType[*payment.Rejection](err)
 	if !ok {

@@ -53,6 +53,18 @@ func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, k
 	return c.unlessKnown(ctx, p, pay, unknownYet(""))
 }
 
+// unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.
+func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Signed, err error) (Sold, error) {
+	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
+	switch {
+	case lookup == nil && known.Status != order.PaymentRequired:
+		return c.repeat(ctx, p, pay, known)
+	case lookup != nil && !errors.Is(lookup, ErrNotFound):
+		return Sold{}, fmt.Errorf("look the purchase up again: %w", lookup)
+	}
+	return Sold{}, err
+}
+
 // claimedBefore answers a payment that an order of ours has: this one, if it is another attempt of it, or another one.
 func (c *Checkout) claimedBefore(ctx context.Context, pay payment.Signed, known *order.Order, offer *order.Offer, refused error) error {
 	if known != nil && known.ExpiresAt == nil {
