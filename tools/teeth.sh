@@ -31,6 +31,7 @@ purchase_key_not_unique store     OneKeyIsOneOrder
 authorization_not_unique store    OneAuthorization
 job_forgotten           store     PlacedWithItsJob
 order_unfenced          store     LostItsJob
+claim_unswitched        store     ASwitch
 holds_unlimited         store     WhatIsScarce
 lanes_overlap           store     LanesNeitherOversell
 holds_released_early    store     AHoldLasts

@@ -129,6 +129,9 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}
+	if errors.Is(err, ErrPaused) {
+		return c.unlessKnown(ctx, p, pay, order.Paused(p.Kind))
+	}
 	if err != nil {
 		// The commit may have happened: only the same request again is safe.
 		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))

@@ -45,6 +45,9 @@ type Product interface {
 // ErrNotFound says that there is no such order for this owner.
 var ErrNotFound = errors.New("no such order")
 
+// ErrPaused says that operators have closed the sale of the product. Nothing was claimed.
+var ErrPaused = errors.New("the sale is paused")
+
 // Store keeps orders and their payments. A write made for a job carries its fence and does nothing,
 // with job.ErrLeaseLost, once another worker has the job.
 type Store interface {
@@ -59,9 +62,10 @@ type Store interface {
 	// the last dead one. An order without a claim is left out.
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
 	// Open stores an unpaid order. When one of its kind, owner and key exists, that one comes back; when
-	// alone, also an open one of its kind and owner with any key.
+	// alone, also an open one of its kind and owner with any key. ErrPaused while the product is not sold.
 	Open(ctx context.Context, o order.Order, alone bool) (order.Order, error)
-	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
+	// Place claims an order, its payment, its holds and its job, in one transaction or not at all. Once a
+	// switch that closes the sale has been set, in any process, it fails with ErrPaused.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
 	// payment until it is final. Whatever moves an order returns it as it is stored then.

@@ -53,6 +53,9 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 	until := o.CreatedAt.Add(c.PayableFor)
 	o.Resource, o.ExpiresAt = n.Resource, &until
 	stored, err := c.Store.Open(ctx, o, n.Alone && n.Key == "")
+	if errors.Is(err, ErrPaused) {
+		return Sold{}, order.Paused(n.Kind)
+	}
 	if err != nil {
 		return Sold{}, fmt.Errorf("open the order: %w", err)
 	}

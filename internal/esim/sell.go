@@ -110,7 +110,7 @@ func (e *Esims) selling(ctx context.Context) error {
 		}
 	}
 	if closed {
-		return fault.New(fault.EsimPaused, "No eSIMs are sold at the moment.")
+		return order.Paused(order.ESIM)
 	}
 	return nil
 }

@@ -78,6 +78,8 @@ const (
 	OrderUnfenced = planted == "order_unfenced"
 	// PaidTooLate claims a payment for an order whose time is over.
 	PaidTooLate = planted == "paid_too_late"
+	// ClaimUnswitched claims by what was known of the kill switch a moment ago.
+	ClaimUnswitched = planted == "claim_unswitched"
 	// HoldsUnlimited promises the same float to everyone.
 	HoldsUnlimited = planted == "holds_unlimited"
 	// LanesOverlap leaves no room for what those in other lanes are taking of the same float.

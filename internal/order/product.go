@@ -60,3 +60,15 @@ func (s *Shortage) Error() string { return "not enough of " + s.Hold.Resource }
 
 // Fault is what the buyer is told about the shortage.
 func (s *Shortage) Fault() *fault.Fault { return fault.New(s.Hold.Refusal, s.Hold.Detail) }
+
+// Paused is what a buyer is told while the sale of a product is closed.
+func Paused(product Kind) *fault.Fault {
+	switch product {
+	case CardTopup:
+		return fault.New(fault.TopupPaused, "No top-ups are sold at the moment.")
+	case ESIM:
+		return fault.New(fault.EsimPaused, "No eSIMs are sold at the moment.")
+	case CardIssue:
+	}
+	return fault.New(fault.IssuePaused, "No cards are sold at the moment.")
+}

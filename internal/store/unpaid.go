@@ -34,6 +34,7 @@ func (o Orders) Open(ctx context.Context, ord order.Order, alone bool) (order.Or
 				return err
 			}
 		}
+		selling(tx, ord.Kind)
 		if err := insertOrder(ctx, tx, ord); err != nil {
 			return err
 		}
