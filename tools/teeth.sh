@@ -31,6 +31,7 @@ purchase_key_not_unique store     OneKeyIsOneOrder
 authorization_not_unique store    OneAuthorization
 job_forgotten           store     PlacedWithItsJob
 order_unfenced          store     LostItsJob
+supplier_not_asked      esim      NobodyIsAskedToPay
 claim_unswitched        store     ASwitch
 holds_unlimited         store     WhatIsScarce
 lanes_overlap           store     LanesNeitherOversell
@@ -40,6 +41,9 @@ resend_unknown          card      .
 horizon_ignored         card      .
 new_reference           card      .
 fee_version_per_attempt card      .
+fee_on_the_card         card      TheFeeIsNeverOnACard
+fee_forgiven            card      AFeeThatWasSpent
+card_state_believed     card      WhatTheIssuer
 marker_after_call       job       Submit
 challenge_reused        auth      Reveal
 scope_ignored           api       Session|Revealing

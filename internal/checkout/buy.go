@@ -365,7 +365,7 @@ func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
 // for an order that takes no payment.
 func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection) error {
 	if p.of != nil {
-		if err := payable(*p.of); err != nil {
+		if err := c.invites(ctx, *p.of); err != nil {
 			return err
 		}
 	}

@@ -42,6 +42,11 @@ type Product interface {
 	Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error)
 }
 
+// Inviter is a Product that can say, before the terms are told to a known buyer, that no payment would be taken.
+type Inviter interface {
+	Invite(ctx context.Context, owner x402.Address) error
+}
+
 // ErrNotFound says that there is no such order for this owner.
 var ErrNotFound = errors.New("no such order")
 

@@ -52,6 +52,17 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	return c.claim(ctx, p, pay, &o)
 }
 
+// invites says why nobody is asked to pay for an order, if so.
+func (c *Checkout) invites(ctx context.Context, o order.Order) error {
+	if err := payable(o); err != nil {
+		return err
+	}
+	if p, ok := c.products[o.Kind].(Inviter); ok {
+		return p.Invite(ctx, o.Owner)
+	}
+	return nil
+}
+
 // payable says why an order takes no payment, if so.
 func payable(o order.Order) error {
 	switch o.Status {

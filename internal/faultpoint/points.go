@@ -64,6 +64,9 @@ func Points() []Point {
 		{"fee.before_withdraw", true, "the withdrawal is about to be sent"},
 		{"fee.after_withdraw", true, "the issuer has the withdrawal; its answer is not recorded"},
 		{"fee.taken", false, "the issuer confirmed the withdrawal; the fee job is not closed"},
+		{"owe.before_commit", true, "the fee that is owed is written; the transaction is open"},
+		{"owe.committed", false, "the fee that is owed is stored; nobody is told"},
+		{"observe.before_commit", true, "what the issuer reports of cards is written; the transaction is open"},
 		{"confirm.final", false, "nothing can undo the payment any more; the job that follows it is not closed"},
 		{"refund.final", false, "nothing can undo the refund any more; the job that follows it is not closed"},
 	}

@@ -24,6 +24,7 @@ const (
 	Move      Op = "move"
 	Moved     Op = "moved"
 	Balance   Op = "balance"
+	Accounts  Op = "accounts"
 	Sensitive Op = "sensitive"
 	Stock     Op = "stock"
 )
@@ -56,7 +57,10 @@ type Harness struct {
 	Issuer card.Issuer
 	Vault  card.Vault
 	Stock  card.Stock
-	Traits card.Traits
+	// Roll may be nil.
+	Roll         card.Roll
+	Traits       card.Traits
+	Capabilities card.Capabilities
 	// Settle makes everything pending complete. Until then it stays pending.
 	Settle func()
 	// Fault spoils the next call of one kind, and says whether it can. May be nil.
@@ -76,6 +80,8 @@ func Run(t *testing.T, h Harness) {
 	t.Run("WithdrawalBeyondTheBalanceIsRefused", h.withdrawalBeyondBalanceIsRefused)
 	t.Run("OpenBeyondTheFloatIsRefused", h.openBeyondFloatIsRefused)
 	t.Run("FloatPaysForCards", h.floatPaysForCards)
+	t.Run("EveryCardIsListed", h.everyCardIsListed)
+	t.Run("LimitIsWhatCanBeSpent", h.limitIsWhatCanBeSpent)
 	t.Run("CredentialsAreWellFormedAndHidden", h.credentialsAreWellFormedAndHidden)
 	t.Run("UnknownOutcomesAreReadBack", h.unknownOutcomesAreReadBack)
 	t.Run("UnreadableAnswersAreNotRefusals", h.unreadableAnswersAreNotRefusals)

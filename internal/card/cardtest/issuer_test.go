@@ -9,7 +9,7 @@ import (
 func TestIssuerInMemoryKeepsToTheSuite(t *testing.T) {
 	i := NewIssuer(Config{})
 	Run(t, Harness{
-		Issuer: i, Vault: i, Stock: i, Traits: i.Traits(), Settle: i.Settle, Fault: i.Fault, Executed: i.Executed,
+		Issuer: i, Vault: i, Stock: i, Roll: i, Traits: i.Traits(), Capabilities: card.Capabilities{SpendLimit: true}, Settle: i.Settle, Fault: i.Fault, Executed: i.Executed,
 	})
 }
 
