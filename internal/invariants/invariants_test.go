@@ -127,8 +127,8 @@ func TestEveryCheckFires(t *testing.T) {
 			r.fees = []feeRow{{Job: "job_f", Owed: true}}
 			r.jobs[5].Status, r.issuer.Movements[0].Status = "failed", "declined"
 		}, []string{"I10"}},
-		"a load of another amount":                    {func(r *records) { r.issuer.Cards[0].LoadCents = 5000 }, []string{"I10"}},
-		"a fee of another amount":                     {func(r *records) { r.issuer.Movements[0].AmountCents = 1500 }, []string{"I10"}},
+		"a load of another amount": {func(r *records) { r.issuer.Cards[0].LoadCents = 5000 }, []string{"I10"}},
+		"a fee of another amount":  {func(r *records) { r.issuer.Movements[0].AmountCents = 1500 }, []string{"I10"}},
 		"a payment of another amount": {func(r *records) {
 			r.payments[0].Value, r.chain.credits[0].Value = 24_999_999, 24_999_999
 		}, []string{"I10"}},
