@@ -34,13 +34,17 @@ func (e *Esims) Answers(ctx context.Context) error {
 	return err
 }
 
-// Affords fails while the supplier's float does not cover the cheapest plan.
+// Affords fails while the supplier's float does not cover the cheapest plan. A supplier that does not answer is
+// what Answers tells.
 func (e *Esims) Affords(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
 	if err != nil || len(on.plans) == 0 {
 		return err
 	}
-	return e.afford(ctx, on.plans[0].Cost)
+	if free, err := e.free(ctx); err == nil && free < on.plans[0].Cost {
+		return fault.New(fault.FloatUnavailable, noFloat)
+	}
+	return nil
 }
 
 // afford fails while the supplier does not answer, or has less left of our money, beyond what live orders hold,
