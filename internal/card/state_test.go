@@ -19,33 +19,35 @@ var topup = order.Offer{Price: 2500, Item: []byte(`{"grossUsdCents":2500,"loadFe
 func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 	for state, want := range map[card.AccountState]card.Status{card.AccountFrozen: card.Frozen, card.AccountClosed: card.Closed} {
 		t.Run(string(state), func(t *testing.T) {
-			uses := map[string]func(*shelf, uuid.UUID) (error, fault.Code){
-				"balance": func(s *shelf, id uuid.UUID) (error, fault.Code) {
+			uses := map[string]struct {
+				refused fault.Code
+				use     func(*shelf, uuid.UUID) error
+			}{
+				"balance": {fault.CardNotActive, func(s *shelf, id uuid.UUID) error {
 					_, err := s.Balance(t.Context(), id, owner)
-					return err, fault.CardNotActive
-				},
-				"credentials": func(s *shelf, id uuid.UUID) (error, fault.Code) {
+					return err
+				}},
+				"credentials": {fault.CardNotActive, func(s *shelf, id uuid.UUID) error {
 					_, err := s.Credentials(t.Context(), id, owner)
-					return err, fault.CardNotActive
-				},
-				"reveal": func(s *shelf, id uuid.UUID) (error, fault.Code) {
+					return err
+				}},
+				"reveal": {fault.CardNotActive, func(s *shelf, id uuid.UUID) error {
 					_, err := s.Own(t.Context(), id, owner)
-					return err, fault.CardNotActive
-				},
-				"top-up": func(s *shelf, _ uuid.UUID) (error, fault.Code) {
+					return err
+				}},
+				"top-up": {fault.ActiveCardMissing, func(s *shelf, _ uuid.UUID) error {
 					_, err := card.Topups{Cards: s.Cards}.Admit(t.Context(), owner, topup)
-					return err, fault.ActiveCardMissing
-				},
-				"invitation": func(s *shelf, _ uuid.UUID) (error, fault.Code) {
-					return card.Topups{Cards: s.Cards}.Invite(t.Context(), owner), fault.ActiveCardMissing
-				},
+					return err
+				}},
+				"invitation": {fault.ActiveCardMissing, func(s *shelf, _ uuid.UUID) error {
+					return card.Topups{Cards: s.Cards}.Invite(t.Context(), owner)
+				}},
 			}
 			for name, use := range uses {
 				s, id := owned(t, card.Active)
 				s.issuer.SetState(s.ref(id), state)
-				err, code := use(s, id)
-				if fault.Of(err) != code {
-					t.Errorf("%s: %v, want %s", name, err, code)
+				if err := use.use(s, id); fault.Of(err) != use.refused {
+					t.Errorf("%s: %v, want %s", name, err, use.refused)
 				}
 				if mine, err := s.List(t.Context(), owner); err != nil || mine[0].Status != want {
 					t.Errorf("after %s the card is %s, %v", name, mine[0].Status, err)

@@ -40,10 +40,8 @@ func (h Harness) everyCardIsListed(t *testing.T) {
 	}
 }
 
-func (h Harness) limitIsWhatCanBeSpent(t *testing.T) {
-	if !h.Capabilities.SpendLimit {
-		t.Skip("the issuer has no spending limits")
-	}
+// RunLimits checks an issuer that is capable of spending limits.
+func RunLimits(t *testing.T, h Harness) {
 	o := card.Opening{Ref: NewRef(), Load: 1500, Limit: true}
 	for range 2 { // the second time changes nothing
 		if _, err := h.Issuer.Open(background(t), o); err != nil {
