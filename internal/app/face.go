@@ -22,7 +22,9 @@ import (
 // pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
 // says more.
 func pausedPaths(paused func(context.Context, order.Kind) (bool, error)) func(context.Context) map[string]bool {
-	paths := map[order.Kind]string{order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase"}
+	paths := map[order.Kind]string{
+		order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase",
+	}
 	return func(ctx context.Context) map[string]bool {
 		all := map[string]bool{}
 		for product, path := range paths {

@@ -165,6 +165,7 @@ func (a *App) services(p *parts, who *auth.Auth) api.Config {
 		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products},
 		Treasury: p.treasury, Activity: p.events, Retention: p.signIns, Limits: p.limits, Metrics: a.metrics,
 		Terms: c.terms(), BaseURL: c.BaseURL, Environment: c.Environment, Version: Version,
-		Health: a.store.Ping, Ready: a.checks.all, EsimReady: append(a.esimsSold(p), a.esimChecks...).all, Paused: p.paused, Now: time.Now,
+		Health: a.store.Ping, Ready: a.checks.all, EsimReady: append(a.esimsSold(p), a.esimChecks...).all,
+		Paused: p.paused, Now: time.Now,
 	}
 }

@@ -43,7 +43,9 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 			if err := faultpoint.Fail("issuer.before_open"); err != nil {
 				return Account{}, err
 			}
-			a, err := c.Issuer.Open(ctx, Opening{Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Scenario: o.Scenario})
+			a, err := c.Issuer.Open(ctx, Opening{
+				Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Scenario: o.Scenario,
+			})
 			return a, errors.Join(err, faultpoint.Fail("issuer.after_open"))
 		},
 		read: func(ctx context.Context) (Account, error) { return c.Issuer.Account(ctx, card.Ref) },

@@ -137,7 +137,8 @@ func (d FeeDesk) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, 
 	}
 	switch err := d.Jobs.WriteOff(ctx, row, act); {
 	case errors.Is(err, ErrNotFailed):
-		return job.Row{}, fault.New(fault.FailureUnconfirmed, "Only a fee that the issuer refused for lack of funds can be written off.")
+		return job.Row{}, fault.New(fault.FailureUnconfirmed,
+			"Only a fee that the issuer refused for lack of funds can be written off.")
 	case errors.Is(err, ErrKeyReused):
 		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
 	case err != nil:

@@ -58,7 +58,8 @@ func (c *Cards) observe(ctx context.Context, seen ...Seen) error {
 		return fmt.Errorf("record what the issuer reports: %w", err)
 	}
 	for _, card := range changed {
-		c.Log.InfoContext(ctx, "card state changed", slog.String("card", card.ID.String()), slog.String("status", string(card.Status)))
+		c.Log.InfoContext(ctx, "card state changed",
+			slog.String("card", card.ID.String()), slog.String("status", string(card.Status)))
 	}
 	return nil
 }

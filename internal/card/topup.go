@@ -134,7 +134,8 @@ func (t Topups) Invite(ctx context.Context, owner x402.Address) error {
 func (t Topups) fundable(ctx context.Context, owner x402.Address, within time.Duration) (Card, error) {
 	c, err := t.live(ctx, owner, within)
 	if errors.Is(err, ErrNotFound) || (err == nil && c.Status != Active) {
-		return Card{}, fault.New(fault.ActiveCardMissing, "Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
+		return Card{}, fault.New(fault.ActiveCardMissing,
+			"Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
 	}
 	if err != nil {
 		return Card{}, err
@@ -144,7 +145,8 @@ func (t Topups) fundable(ctx context.Context, owner x402.Address, within time.Du
 		return Card{}, fmt.Errorf("look for fees that are owed: %w", err)
 	}
 	if owed > 0 {
-		return Card{}, fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the wallet's card. Top-ups are closed until an operator has decided about it.", owed)
+		return Card{}, fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the wallet's "+
+			"card. Top-ups are closed until an operator has decided about it.", owed)
 	}
 	return c, nil
 }

@@ -364,10 +364,8 @@ func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
 // reject challenges, saying why the payment at hand did not do, if there was one. Nobody is asked to pay
 // for an order that takes no payment.
 func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection) error {
-	if p.of != nil {
-		if err := c.invites(ctx, *p.of); err != nil {
-			return err
-		}
+	if err := c.invites(ctx, p.of); err != nil {
+		return err
 	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {

@@ -52,9 +52,12 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	return c.claim(ctx, p, pay, &o)
 }
 
-// invites says why nobody is asked to pay for an order, if so.
-func (c *Checkout) invites(ctx context.Context, o order.Order) error {
-	if err := payable(o); err != nil {
+// invites says why nobody is asked to pay for an order, if so. Without an order the payer is not known yet.
+func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
+	if o == nil {
+		return nil
+	}
+	if err := payable(*o); err != nil {
 		return err
 	}
 	if p, ok := c.products[o.Kind].(Inviter); ok {

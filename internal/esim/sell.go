@@ -96,7 +96,9 @@ func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *orde
 }
 
 // offered is the plan that was asked for, or quoted, and its offer.
-func (e *Esims) offered(ctx context.Context, on catalogue, request json.RawMessage, quoted *order.Offer) (Plan, order.Offer, error) {
+func (e *Esims) offered(
+	ctx context.Context, on catalogue, request json.RawMessage, quoted *order.Offer,
+) (Plan, order.Offer, error) {
 	if quoted != nil {
 		return honour(on, *quoted)
 	}

@@ -168,7 +168,8 @@ const observeSQL = `
 	WITH seen AS (
 		SELECT c.id, s.status FROM cards c
 		JOIN unnest($1::uuid[], $2::text[]) AS s (reference, status) ON c.reference = s.reference
-		JOIN unnest($3::text[], $4::text[]) AS m (from_status, to_status) ON c.status = m.from_status AND s.status = m.to_status
+		JOIN unnest($3::text[], $4::text[]) AS m (from_status, to_status)
+			ON c.status = m.from_status AND s.status = m.to_status
 		ORDER BY c.id FOR UPDATE OF c)
 	UPDATE cards SET status = seen.status, updated_at = $5 FROM seen WHERE cards.id = seen.id
 	RETURNING cards.id, cards.order_id, cards.status`

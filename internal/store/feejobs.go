@@ -160,13 +160,16 @@ func (f FeeJobs) WriteOff(ctx context.Context, row job.Row, act card.Act) error 
 		}
 		later(tx, writeOffJobSQL, row.ID, payload)
 		postFee(tx, f.s.stamp(), a, now.Status)
-		return f.s.record(ctx, tx, act, actWriteOff, row.ID.String(), feeState{now.Status, now.LastError}, feeState{now.Status, "written off"})
+		return f.s.record(ctx, tx, act, actWriteOff, row.ID.String(),
+			feeState{now.Status, now.LastError}, feeState{now.Status, "written off"})
 	})
 }
 
 // decide locks a job, so that two acts cannot both find it as it is, and says whether this act has been carried
 // out before.
-func decide(ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string) (now job.Row, repeated bool, err error) {
+func decide(
+	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
+) (now job.Row, repeated bool, err error) {
 	now, err = scanJob(raw(tx).QueryRow(ctx, feeJobSQL+" FOR UPDATE", card.FeeJob, row.ID))
 	if err != nil {
 		return now, false, err

@@ -19,7 +19,8 @@ const (
 
 	// What is not done is little, and has an index.
 	outstandingSQL = `SELECT coalesce(sum((j.payload->>'amountUsdCents')::bigint), 0) FROM jobs j
-		WHERE j.kind = $1 AND j.status <> 'succeeded' AND j.payload @> '{"owed": true}' AND NOT j.payload @> '{"writtenOff": true}'`
+		WHERE j.kind = $1 AND j.status <> 'succeeded'
+			AND j.payload @> '{"owed": true}' AND NOT j.payload @> '{"writtenOff": true}'`
 
 	owesSQL = outstandingSQL + ` AND j.unique_key IN (SELECT id::text FROM cards WHERE owner = $2)`
 )

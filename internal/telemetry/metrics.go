@@ -210,7 +210,7 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 	}{
 		{&depth, "job.queue.depth", "", "jobs that have not succeeded"},
 		{&float, "treasury.float.usd_cents", "", "what the card issuer can still load, in US cents"},
-		{&receivable, "treasury.receivable.usd_cents", "", "issue fees that holders spent before they could be withdrawn, in US cents"},
+		{&receivable, "treasury.receivable.usd_cents", "", "issue fees that holders spent before their withdrawal, in US cents"},
 		{&balance, "treasury.balance", "", "what the payee holds, in the asset's smallest unit"},
 	} {
 		made, err := m.meter.Int64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit(g.unit))
