@@ -26,6 +26,8 @@ type Card struct {
 	Status card.Status `json:"status,omitempty"`
 	// Reference holds the value of the "reference" field.
 	Reference uuid.UUID `json:"reference,omitempty"`
+	// LoadUsdCents holds the value of the "load_usd_cents" field.
+	LoadUsdCents int64 `json:"load_usd_cents,omitempty"`
 	// Account holds the value of the "account" field.
 	Account string `json:"account,omitempty"`
 	// Last4 holds the value of the "last4" field.
@@ -42,6 +44,8 @@ func (*Card) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
+		case card.FieldLoadUsdCents:
+			values[i] = new(sql.NullInt64)
 		case card.FieldOrderID, card.FieldOwner, card.FieldStatus, card.FieldAccount, card.FieldLast4:
 			values[i] = new(sql.NullString)
 		case card.FieldCreatedAt, card.FieldUpdatedAt:
@@ -92,6 +96,12 @@ func (_m *Card) assignValues(columns []string, values []any) error {
 				return fmt.Errorf("unexpected type %T for field reference", values[i])
 			} else if value != nil {
 				_m.Reference = *value
+			}
+		case card.FieldLoadUsdCents:
+			if value, ok := values[i].(*sql.NullInt64); !ok {
+				return fmt.Errorf("unexpected type %T for field load_usd_cents", values[i])
+			} else if value.Valid {
+				_m.LoadUsdCents = value.Int64
 			}
 		case card.FieldAccount:
 			if value, ok := values[i].(*sql.NullString); !ok {
@@ -164,6 +174,9 @@ func (_m *Card) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("reference=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Reference))
+	builder.WriteString(", ")
+	builder.WriteString("load_usd_cents=")
+	builder.WriteString(fmt.Sprintf("%v", _m.LoadUsdCents))
 	builder.WriteString(", ")
 	builder.WriteString("account=")
 	builder.WriteString(_m.Account)

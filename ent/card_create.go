@@ -48,6 +48,20 @@ func (_c *CardCreate) SetReference(v uuid.UUID) *CardCreate {
 	return _c
 }
 
+// SetLoadUsdCents sets the "load_usd_cents" field.
+func (_c *CardCreate) SetLoadUsdCents(v int64) *CardCreate {
+	_c.mutation.SetLoadUsdCents(v)
+	return _c
+}
+
+// SetNillableLoadUsdCents sets the "load_usd_cents" field if the given value is not nil.
+func (_c *CardCreate) SetNillableLoadUsdCents(v *int64) *CardCreate {
+	if v != nil {
+		_c.SetLoadUsdCents(*v)
+	}
+	return _c
+}
+
 // SetAccount sets the "account" field.
 func (_c *CardCreate) SetAccount(v string) *CardCreate {
 	_c.mutation.SetAccount(v)
@@ -137,6 +151,10 @@ func (_c *CardCreate) ExecX(ctx context.Context) {
 
 // defaults sets the default values of the builder before save.
 func (_c *CardCreate) defaults() {
+	if _, ok := _c.mutation.LoadUsdCents(); !ok {
+		v := card.DefaultLoadUsdCents
+		_c.mutation.SetLoadUsdCents(v)
+	}
 	if _, ok := _c.mutation.Account(); !ok {
 		v := card.DefaultAccount
 		_c.mutation.SetAccount(v)
@@ -169,6 +187,9 @@ func (_c *CardCreate) check() error {
 	}
 	if _, ok := _c.mutation.Reference(); !ok {
 		return &ValidationError{Name: "reference", err: errors.New(`ent: missing required field "Card.reference"`)}
+	}
+	if _, ok := _c.mutation.LoadUsdCents(); !ok {
+		return &ValidationError{Name: "load_usd_cents", err: errors.New(`ent: missing required field "Card.load_usd_cents"`)}
 	}
 	if _, ok := _c.mutation.Account(); !ok {
 		return &ValidationError{Name: "account", err: errors.New(`ent: missing required field "Card.account"`)}
@@ -233,6 +254,10 @@ func (_c *CardCreate) createSpec() (*Card, *sqlgraph.CreateSpec) {
 	if value, ok := _c.mutation.Reference(); ok {
 		_spec.SetField(card.FieldReference, field.TypeUUID, value)
 		_node.Reference = value
+	}
+	if value, ok := _c.mutation.LoadUsdCents(); ok {
+		_spec.SetField(card.FieldLoadUsdCents, field.TypeInt64, value)
+		_node.LoadUsdCents = value
 	}
 	if value, ok := _c.mutation.Account(); ok {
 		_spec.SetField(card.FieldAccount, field.TypeString, value)
@@ -375,6 +400,9 @@ func (u *CardUpsertOne) UpdateNewValues() *CardUpsertOne {
 		}
 		if _, exists := u.create.mutation.Reference(); exists {
 			s.SetIgnore(card.FieldReference)
+		}
+		if _, exists := u.create.mutation.LoadUsdCents(); exists {
+			s.SetIgnore(card.FieldLoadUsdCents)
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(card.FieldCreatedAt)
@@ -657,6 +685,9 @@ func (u *CardUpsertBulk) UpdateNewValues() *CardUpsertBulk {
 			}
 			if _, exists := b.mutation.Reference(); exists {
 				s.SetIgnore(card.FieldReference)
+			}
+			if _, exists := b.mutation.LoadUsdCents(); exists {
+				s.SetIgnore(card.FieldLoadUsdCents)
 			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(card.FieldCreatedAt)

@@ -2474,21 +2474,23 @@ func (m *AuditMutation) ResetEdge(name string) error {
 // CardMutation represents an operation that mutates the Card nodes in the graph.
 type CardMutation struct {
 	config
-	op            Op
-	typ           string
-	id            *uuid.UUID
-	order_id      *string
-	owner         *string
-	status        *card.Status
-	reference     *uuid.UUID
-	account       *string
-	last4         *string
-	created_at    *time.Time
-	updated_at    *time.Time
-	clearedFields map[string]struct{}
-	done          bool
-	oldValue      func(context.Context) (*Card, error)
-	predicates    []predicate.Card
+	op                Op
+	typ               string
+	id                *uuid.UUID
+	order_id          *string
+	owner             *string
+	status            *card.Status
+	reference         *uuid.UUID
+	load_usd_cents    *int64
+	addload_usd_cents *int64
+	account           *string
+	last4             *string
+	created_at        *time.Time
+	updated_at        *time.Time
+	clearedFields     map[string]struct{}
+	done              bool
+	oldValue          func(context.Context) (*Card, error)
+	predicates        []predicate.Card
 }
 
 var _ ent.Mutation = (*CardMutation)(nil)
@@ -2739,6 +2741,62 @@ func (m *CardMutation) ResetReference() {
 	m.reference = nil
 }
 
+// SetLoadUsdCents sets the "load_usd_cents" field.
+func (m *CardMutation) SetLoadUsdCents(i int64) {
+	m.load_usd_cents = &i
+	m.addload_usd_cents = nil
+}
+
+// LoadUsdCents returns the value of the "load_usd_cents" field in the mutation.
+func (m *CardMutation) LoadUsdCents() (r int64, exists bool) {
+	v := m.load_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLoadUsdCents returns the old "load_usd_cents" field's value of the Card entity.
+// If the Card object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CardMutation) OldLoadUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLoadUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLoadUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLoadUsdCents: %w", err)
+	}
+	return oldValue.LoadUsdCents, nil
+}
+
+// AddLoadUsdCents adds i to the "load_usd_cents" field.
+func (m *CardMutation) AddLoadUsdCents(i int64) {
+	if m.addload_usd_cents != nil {
+		*m.addload_usd_cents += i
+	} else {
+		m.addload_usd_cents = &i
+	}
+}
+
+// AddedLoadUsdCents returns the value that was added to the "load_usd_cents" field in this mutation.
+func (m *CardMutation) AddedLoadUsdCents() (r int64, exists bool) {
+	v := m.addload_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetLoadUsdCents resets all changes to the "load_usd_cents" field.
+func (m *CardMutation) ResetLoadUsdCents() {
+	m.load_usd_cents = nil
+	m.addload_usd_cents = nil
+}
+
 // SetAccount sets the "account" field.
 func (m *CardMutation) SetAccount(s string) {
 	m.account = &s
@@ -2917,7 +2975,7 @@ func (m *CardMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *CardMutation) Fields() []string {
-	fields := make([]string, 0, 8)
+	fields := make([]string, 0, 9)
 	if m.order_id != nil {
 		fields = append(fields, card.FieldOrderID)
 	}
@@ -2929,6 +2987,9 @@ func (m *CardMutation) Fields() []string {
 	}
 	if m.reference != nil {
 		fields = append(fields, card.FieldReference)
+	}
+	if m.load_usd_cents != nil {
+		fields = append(fields, card.FieldLoadUsdCents)
 	}
 	if m.account != nil {
 		fields = append(fields, card.FieldAccount)
@@ -2958,6 +3019,8 @@ func (m *CardMutation) Field(name string) (ent.Value, bool) {
 		return m.Status()
 	case card.FieldReference:
 		return m.Reference()
+	case card.FieldLoadUsdCents:
+		return m.LoadUsdCents()
 	case card.FieldAccount:
 		return m.Account()
 	case card.FieldLast4:
@@ -2983,6 +3046,8 @@ func (m *CardMutation) OldField(ctx context.Context, name string) (ent.Value, er
 		return m.OldStatus(ctx)
 	case card.FieldReference:
 		return m.OldReference(ctx)
+	case card.FieldLoadUsdCents:
+		return m.OldLoadUsdCents(ctx)
 	case card.FieldAccount:
 		return m.OldAccount(ctx)
 	case card.FieldLast4:
@@ -3028,6 +3093,13 @@ func (m *CardMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetReference(v)
 		return nil
+	case card.FieldLoadUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLoadUsdCents(v)
+		return nil
 	case card.FieldAccount:
 		v, ok := value.(string)
 		if !ok {
@@ -3063,13 +3135,21 @@ func (m *CardMutation) SetField(name string, value ent.Value) error {
 // AddedFields returns all numeric fields that were incremented/decremented during
 // this mutation.
 func (m *CardMutation) AddedFields() []string {
-	return nil
+	var fields []string
+	if m.addload_usd_cents != nil {
+		fields = append(fields, card.FieldLoadUsdCents)
+	}
+	return fields
 }
 
 // AddedField returns the numeric value that was incremented/decremented on a field
 // with the given name. The second boolean return value indicates that this field
 // was not set, or was not defined in the schema.
 func (m *CardMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case card.FieldLoadUsdCents:
+		return m.AddedLoadUsdCents()
+	}
 	return nil, false
 }
 
@@ -3078,6 +3158,13 @@ func (m *CardMutation) AddedField(name string) (ent.Value, bool) {
 // type.
 func (m *CardMutation) AddField(name string, value ent.Value) error {
 	switch name {
+	case card.FieldLoadUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddLoadUsdCents(v)
+		return nil
 	}
 	return fmt.Errorf("unknown Card numeric field %s", name)
 }
@@ -3116,6 +3203,9 @@ func (m *CardMutation) ResetField(name string) error {
 		return nil
 	case card.FieldReference:
 		m.ResetReference()
+		return nil
+	case card.FieldLoadUsdCents:
+		m.ResetLoadUsdCents()
 		return nil
 	case card.FieldAccount:
 		m.ResetAccount()

@@ -58,12 +58,16 @@ func init() {
 	audit.DefaultID = auditDescID.Default.(func() uuid.UUID)
 	cardFields := schema.Card{}.Fields()
 	_ = cardFields
+	// cardDescLoadUsdCents is the schema descriptor for load_usd_cents field.
+	cardDescLoadUsdCents := cardFields[5].Descriptor()
+	// card.DefaultLoadUsdCents holds the default value on creation for the load_usd_cents field.
+	card.DefaultLoadUsdCents = cardDescLoadUsdCents.Default.(int64)
 	// cardDescAccount is the schema descriptor for account field.
-	cardDescAccount := cardFields[5].Descriptor()
+	cardDescAccount := cardFields[6].Descriptor()
 	// card.DefaultAccount holds the default value on creation for the account field.
 	card.DefaultAccount = cardDescAccount.Default.(string)
 	// cardDescLast4 is the schema descriptor for last4 field.
-	cardDescLast4 := cardFields[6].Descriptor()
+	cardDescLast4 := cardFields[7].Descriptor()
 	// card.DefaultLast4 holds the default value on creation for the last4 field.
 	card.DefaultLast4 = cardDescLast4.Default.(string)
 	// cardDescID is the schema descriptor for id field.

@@ -37,6 +37,8 @@ purchase_key_not_unique store     OneKeyIsOneOrder
 authorization_not_unique store    OneAuthorization
 job_forgotten           store     PlacedWithItsJob
 order_unfenced          store     LostItsJob
+supplier_not_asked      esim      NobodyIsAskedToPay
+claim_unswitched        store     ASwitch
 holds_unlimited         store     WhatIsScarce
 lanes_overlap           store     LanesNeitherOversell
 holds_released_early    store     AHoldLasts
@@ -45,6 +47,9 @@ resend_unknown          card      .
 horizon_ignored         card      .
 new_reference           card      .
 fee_version_per_attempt card      .
+fee_on_the_card         card      TheFeeIsNeverOnACard
+fee_forgiven            card      AFeeThatWasSpent
+card_state_believed     card      WhatTheIssuer
 marker_after_call       job       Submit
 challenge_reused        auth      Reveal
 scope_ignored           api       Session|Revealing

@@ -57,6 +57,8 @@ func dev() *cobra.Command {
 	f.StringVar(&c.FacilitatorURL, "facilitator-url", "", "settle through this x402 facilitator, which has to be on the same chain")
 	f.DurationVar(&c.IssuerBudget, "issuer-budget", 0, "the setting issuer.budget")
 	f.DurationVar(&c.IssuerHorizon, "issuer-horizon", 0, "the setting issuer.horizon")
+	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
+		"the setting issuer.spend_limits, and a sandbox issuer that has them")
 	f.StringVar(&c.Limits, "limits", app.DevLimits, "rates of requests: standard, off, or changes to the standard (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the facilitator, if there is one, then the relayer)")
 	return cmd
@@ -116,6 +118,8 @@ func sandbox() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&c.Addr, "addr", "127.0.0.1:8403", "loopback host and port to listen on; port 0 picks one")
 	cmd.Flags().StringVar(&c.Dir, "data", "", "folder to keep the books in (default: in memory)")
+	cmd.Flags().BoolVar(&c.SpendLimits, "spend-limits", false,
+		"open cards with spending limits; the service needs issuer.spend_limits")
 	cmd.Flags().StringVar(&c.ReadyFile, "ready-file", "", "JSON file to write once it answers")
 	return cmd
 }

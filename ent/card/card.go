@@ -22,6 +22,8 @@ const (
 	FieldStatus = "status"
 	// FieldReference holds the string denoting the reference field in the database.
 	FieldReference = "reference"
+	// FieldLoadUsdCents holds the string denoting the load_usd_cents field in the database.
+	FieldLoadUsdCents = "load_usd_cents"
 	// FieldAccount holds the string denoting the account field in the database.
 	FieldAccount = "account"
 	// FieldLast4 holds the string denoting the last4 field in the database.
@@ -41,6 +43,7 @@ var Columns = []string{
 	FieldOwner,
 	FieldStatus,
 	FieldReference,
+	FieldLoadUsdCents,
 	FieldAccount,
 	FieldLast4,
 	FieldCreatedAt,
@@ -58,6 +61,8 @@ func ValidColumn(column string) bool {
 }
 
 var (
+	// DefaultLoadUsdCents holds the default value on creation for the "load_usd_cents" field.
+	DefaultLoadUsdCents int64
 	// DefaultAccount holds the default value on creation for the "account" field.
 	DefaultAccount string
 	// DefaultLast4 holds the default value on creation for the "last4" field.
@@ -118,6 +123,11 @@ func ByStatus(opts ...sql.OrderTermOption) OrderOption {
 // ByReference orders the results by the reference field.
 func ByReference(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldReference, opts...).ToFunc()
+}
+
+// ByLoadUsdCents orders the results by the load_usd_cents field.
+func ByLoadUsdCents(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldLoadUsdCents, opts...).ToFunc()
 }
 
 // ByAccount orders the results by the account field.

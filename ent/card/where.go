@@ -70,6 +70,11 @@ func Reference(v uuid.UUID) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldReference, v))
 }
 
+// LoadUsdCents applies equality check predicate on the "load_usd_cents" field. It's identical to LoadUsdCentsEQ.
+func LoadUsdCents(v int64) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldLoadUsdCents, v))
+}
+
 // Account applies equality check predicate on the "account" field. It's identical to AccountEQ.
 func Account(v string) predicate.Card {
 	return predicate.Card(sql.FieldEQ(FieldAccount, v))
@@ -278,6 +283,46 @@ func ReferenceLT(v uuid.UUID) predicate.Card {
 // ReferenceLTE applies the LTE predicate on the "reference" field.
 func ReferenceLTE(v uuid.UUID) predicate.Card {
 	return predicate.Card(sql.FieldLTE(FieldReference, v))
+}
+
+// LoadUsdCentsEQ applies the EQ predicate on the "load_usd_cents" field.
+func LoadUsdCentsEQ(v int64) predicate.Card {
+	return predicate.Card(sql.FieldEQ(FieldLoadUsdCents, v))
+}
+
+// LoadUsdCentsNEQ applies the NEQ predicate on the "load_usd_cents" field.
+func LoadUsdCentsNEQ(v int64) predicate.Card {
+	return predicate.Card(sql.FieldNEQ(FieldLoadUsdCents, v))
+}
+
+// LoadUsdCentsIn applies the In predicate on the "load_usd_cents" field.
+func LoadUsdCentsIn(vs ...int64) predicate.Card {
+	return predicate.Card(sql.FieldIn(FieldLoadUsdCents, vs...))
+}
+
+// LoadUsdCentsNotIn applies the NotIn predicate on the "load_usd_cents" field.
+func LoadUsdCentsNotIn(vs ...int64) predicate.Card {
+	return predicate.Card(sql.FieldNotIn(FieldLoadUsdCents, vs...))
+}
+
+// LoadUsdCentsGT applies the GT predicate on the "load_usd_cents" field.
+func LoadUsdCentsGT(v int64) predicate.Card {
+	return predicate.Card(sql.FieldGT(FieldLoadUsdCents, v))
+}
+
+// LoadUsdCentsGTE applies the GTE predicate on the "load_usd_cents" field.
+func LoadUsdCentsGTE(v int64) predicate.Card {
+	return predicate.Card(sql.FieldGTE(FieldLoadUsdCents, v))
+}
+
+// LoadUsdCentsLT applies the LT predicate on the "load_usd_cents" field.
+func LoadUsdCentsLT(v int64) predicate.Card {
+	return predicate.Card(sql.FieldLT(FieldLoadUsdCents, v))
+}
+
+// LoadUsdCentsLTE applies the LTE predicate on the "load_usd_cents" field.
+func LoadUsdCentsLTE(v int64) predicate.Card {
+	return predicate.Card(sql.FieldLTE(FieldLoadUsdCents, v))
 }
 
 // AccountEQ applies the EQ predicate on the "account" field.

@@ -125,6 +125,7 @@ var (
 		{Name: "owner", Type: field.TypeString},
 		{Name: "status", Type: field.TypeEnum, Enums: []string{"PENDING", "ACTIVE", "FROZEN", "CLOSED", "FAILED"}},
 		{Name: "reference", Type: field.TypeUUID},
+		{Name: "load_usd_cents", Type: field.TypeInt64, Default: 2500},
 		{Name: "account", Type: field.TypeString, Default: ""},
 		{Name: "last4", Type: field.TypeString, Default: ""},
 		{Name: "created_at", Type: field.TypeTime},
@@ -147,7 +148,7 @@ var (
 			{
 				Name:    "card_order_id_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[1], CardsColumns[7]},
+				Columns: []*schema.Column{CardsColumns[1], CardsColumns[8]},
 			},
 			{
 				Name:    "cards_reference",
@@ -165,7 +166,7 @@ var (
 			{
 				Name:    "card_owner_created_at",
 				Unique:  false,
-				Columns: []*schema.Column{CardsColumns[2], CardsColumns[7]},
+				Columns: []*schema.Column{CardsColumns[2], CardsColumns[8]},
 			},
 		},
 	}
@@ -482,7 +483,7 @@ var (
 	LedgerPostingsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeString},
 		{Name: "order_id", Type: field.TypeString},
-		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}},
+		{Name: "kind", Type: field.TypeEnum, Enums: []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}},
 		{Name: "at", Type: field.TypeTime},
 	}
 	// LedgerPostingsTable holds the schema information for the "ledger_postings" table.
@@ -856,7 +857,7 @@ func init() {
 		Table: "ledger_postings",
 	}
 	LedgerPostingsTable.Annotation.Checks = map[string]string{
-		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'sold', 'supplied', 'refunded', 'unmatched', 'matched', 'resolved')",
+		"ledger_postings_kind": "kind IN ('settled', 'loaded', 'load_fee', 'fee_withdrawn', 'fee_kept', 'fee_owed', 'fee_collected', 'fee_written_off', 'sold', 'supplied', 'refunded', 'unmatched', 'matched', 'resolved')",
 	}
 	MutexesTable.Annotation = &entsql.Annotation{
 		Table: "mutexes",

@@ -23,6 +23,8 @@ func (Card) Fields() []ent.Field {
 		field.Enum("status").Values(cardStatuses...),
 		// Our reference for the opening, stored before the issuer is first called.
 		field.UUID("reference", uuid.UUID{}).Immutable(),
+		// What the issuer opens it with, fixed before the issuer is first called.
+		field.Int64("load_usd_cents").Default(2500).Immutable(),
 		field.String("account").Default(""),
 		field.String("last4").Default(""),
 		field.Time("created_at").Immutable(),

@@ -11,7 +11,7 @@ import (
 // LedgerPosting is one movement of value. Append-only by trigger, as are its entries.
 type LedgerPosting struct{ ent.Schema }
 
-var postingKinds = []string{"settled", "loaded", "load_fee", "fee_withdrawn", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}
+var postingKinds = []string{"settled", "loaded", "load_fee", "fee_withdrawn", "fee_kept", "fee_owed", "fee_collected", "fee_written_off", "sold", "supplied", "refunded", "unmatched", "matched", "resolved"}
 
 // Fields of a posting.
 func (LedgerPosting) Fields() []ent.Field {

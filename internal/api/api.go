@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -50,7 +51,9 @@ type Config struct {
 	Ready  func(ctx context.Context) []Check
 	// EsimReady lists what the purchase of an eSIM depends on.
 	EsimReady func(ctx context.Context) []Check
-	Now       func() time.Time
+	// Paused reports whether the sale of a product is closed, by the configuration or by an operator.
+	Paused func(ctx context.Context, product order.Kind) (bool, error)
+	Now    func() time.Time
 }
 
 // Check is one thing purchases depend on, and whether it is all right.

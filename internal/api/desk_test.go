@@ -22,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -71,6 +72,7 @@ func newDesk(t *testing.T) *desk {
 			Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32), Log: slog.New(slog.DiscardHandler),
 		}),
 		Cards: cards, Issued: d.store, Auth: d.auth, Terms: terms, BaseURL: "https://shop.example", Now: now,
+		Paused: func(context.Context, order.Kind) (bool, error) { return false, nil },
 	})
 	if err != nil {
 		t.Fatal(err)

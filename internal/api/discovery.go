@@ -7,12 +7,18 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // GetCardDiscovery implements roamcardv1connect.CardServiceHandler.
-func (s CardService) GetCardDiscovery(context.Context, *roamcardv1.GetCardDiscoveryRequest) (*roamcardv1.GetCardDiscoveryResponse, error) {
+func (s CardService) GetCardDiscovery(ctx context.Context, _ *roamcardv1.GetCardDiscoveryRequest) (*roamcardv1.GetCardDiscoveryResponse, error) {
+	paused, err := s.Paused(ctx, order.CardIssue)
+	if err != nil {
+		return nil, err
+	}
 	return &roamcardv1.GetCardDiscoveryResponse{
+		Paused:          paused,
 		ContractVersion: 1,
 		Payment:         s.cardTerms(card.Price, "/api/card/purchase"),
 		Ownership:       &roamcardv1.CardOwnership{Owner: "payer", CardsPerOwner: 1},
@@ -30,8 +36,13 @@ func (s CardService) GetCardDiscovery(context.Context, *roamcardv1.GetCardDiscov
 }
 
 // GetTopupDiscovery implements roamcardv1connect.CardServiceHandler.
-func (s CardService) GetTopupDiscovery(context.Context, *roamcardv1.GetTopupDiscoveryRequest) (*roamcardv1.GetTopupDiscoveryResponse, error) {
+func (s CardService) GetTopupDiscovery(ctx context.Context, _ *roamcardv1.GetTopupDiscoveryRequest) (*roamcardv1.GetTopupDiscoveryResponse, error) {
+	paused, err := s.Paused(ctx, order.CardTopup)
+	if err != nil {
+		return nil, err
+	}
 	return &roamcardv1.GetTopupDiscoveryResponse{
+		Paused:          paused,
 		ContractVersion: 1,
 		Payment:         s.cardTerms(card.DefaultOrder, "/api/card/topup"),
 		Ownership:       &roamcardv1.TopupOwnership{Owner: "payer", ActiveCardRequired: true, CardSelectedByServer: true},

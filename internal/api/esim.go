@@ -23,8 +23,13 @@ import (
 type EsimService struct{ Config }
 
 // GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimDiscovery(context.Context, *roamcardv1.GetEsimDiscoveryRequest) (*roamcardv1.GetEsimDiscoveryResponse, error) {
+func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest) (*roamcardv1.GetEsimDiscoveryResponse, error) {
+	paused, err := s.Paused(ctx, order.ESIM)
+	if err != nil {
+		return nil, err
+	}
 	return &roamcardv1.GetEsimDiscoveryResponse{
+		Paused:          paused,
 		ContractVersion: 1,
 		Catalog: &roamcardv1.EsimCatalogTerms{
 			Plans: s.BaseURL + "/api/esim/plans", Filters: []string{"countryCode", "type"},
@@ -59,7 +64,7 @@ func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsim
 
 // ListEsimPlans implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsimPlansRequest) (*roamcardv1.ListEsimPlansResponse, error) {
-	// The message's rules let only codes by that are assigned.
+	// The message's rules let two letters by. What nobody sells is an empty list.
 	f := esim.Filter{Type: esim.Type(req.GetType()), Country: strings.ToUpper(req.GetCountryCode())}
 	plans, err := s.Esims.Plans(ctx, f)
 	if err != nil {

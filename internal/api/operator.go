@@ -78,6 +78,20 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 	return &roamcardv1.RetryFeeJobResponse{Job: m}, err
 }
 
+// WriteOffFeeJob implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.WriteOffFeeJobRequest) (*roamcardv1.WriteOffFeeJobResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, invalid("id", "string.uuid", "must be a uuid")
+	}
+	row, err := s.Fees.WriteOff(ctx, id, deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	m, err := feeJobMessage(row)
+	return &roamcardv1.WriteOffFeeJobResponse{Job: m}, err
+}
+
 // act is what the audit trail keeps of a call.
 func act(ctx context.Context) card.Act { return card.Act{Operator: caller(ctx).Name} }
 
@@ -99,6 +113,7 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 	m := &roamcardv1.FeeJob{
 		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status), AmountUsdCents: uint32(a.Amount),
 		Version: uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt), FinishedAt: optionalTimestamp(row.FinishedAt),
+		Outstanding: a.Outstanding(row.Status), WrittenOff: a.WrittenOff,
 	}
 	if row.Status == job.Queued && row.Step != "" {
 		m.Status = string(job.Processing)

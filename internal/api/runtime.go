@@ -9,7 +9,9 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -60,9 +62,12 @@ func readiness(checks []Check) ([]*roamcardv1.ReadinessCheck, error) {
 
 // GetConfig implements roamcardv1connect.RuntimeServiceHandler.
 func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRequest) (*roamcardv1.GetConfigResponse, error) {
-	paused, err := s.Cards.IssuePaused(ctx)
-	if err != nil {
-		return nil, err
+	paused := map[order.Kind]bool{}
+	for _, product := range order.Kinds() {
+		var err error
+		if paused[product], err = s.Paused(ctx, product); err != nil {
+			return nil, err
+		}
 	}
 	return &roamcardv1.GetConfigResponse{
 		BaseUrl: s.BaseURL,
@@ -75,7 +80,10 @@ func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRe
 			WalletPaymentUsdCents: uint32(card.Price), CardIssueFeeUsdCents: uint32(card.Fee),
 			ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
 			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder), MaxOrderUsdCents: uint32(card.MaxOrder),
-			LoadFeeBps: card.LoadFeeBPS, IssuePaused: paused,
+			LoadFeeBps: card.LoadFeeBPS, IssuePaused: paused[order.CardIssue], TopupPaused: paused[order.CardTopup],
+		},
+		Esim: &roamcardv1.EsimConfig{
+			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice), PurchasePaused: paused[order.ESIM],
 		},
 		Limits: &roamcardv1.LimitConfig{
 			IdempotencyKeyMaxLength: 200, PurchaseBodyMaxBytes: 4096, PaymentHeaderMaxBytes: 16384,

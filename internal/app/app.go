@@ -137,7 +137,8 @@ func (a *App) dialChain(ctx context.Context) error {
 
 func (a *App) dialIssuer() (err error) {
 	a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
-		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerBudget, Horizon: a.config.IssuerHorizon, Metrics: a.metrics,
+		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerBudget, Horizon: a.config.IssuerHorizon,
+		SpendLimits: a.config.IssuerLimits, Metrics: a.metrics,
 	})
 	if err != nil {
 		return fmt.Errorf("dial the issuer: %w", err)

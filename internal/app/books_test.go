@@ -193,12 +193,12 @@ func (w *world) counts() string {
 }
 
 // footprint is everything that a refused request must leave as it was: rows, money, and what the issuer
-// was asked to do. Looking at the stock is not doing.
+// was asked to do. Looking at the stock, or at how a card stands, is not doing.
 func (w *world) footprint() string {
 	w.t.Helper()
 	b := w.issuer.books()
 	asked := 0
-	for _, op := range []string{"open", "move", "account", "moved", "balance", "sensitive"} {
+	for _, op := range []string{"open", "move", "moved", "balance", "sensitive"} {
 		asked += b.Requests[op]
 	}
 	return fmt.Sprintf("%s; payee %s, %d transfers; issuer %s, %d cards, %d asked", w.counts(), w.balance(w.payTo), len(w.transfers()),

@@ -92,6 +92,10 @@ type Config struct {
 	// IssuerBudget bounds one call to the issuer; IssuerHorizon is how long after that the issuer may still
 	// take it up.
 	IssuerBudget, IssuerHorizon time.Duration
+	// IssuerLimits says that the issuer opens cards with spending limits.
+	IssuerLimits bool
+	// IssuerStatesEvery is how often the issuer's list of cards is read; zero is never.
+	IssuerStatesEvery time.Duration
 	// NoWorker serves alone; NoServer works alone.
 	NoWorker, NoServer bool
 }
@@ -136,6 +140,8 @@ func settings() []setting {
 		{key: "issuer.patience", help: "how long the issuer may leave a card pending before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerPatience })},
 		{key: "issuer.budget", help: "how long one call to the issuer may take", standard: issuerBudget.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerBudget })},
 		{key: "issuer.horizon", help: "how long after that the issuer may still take a call up that it did not answer", standard: issuerHorizon.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerHorizon })},
+		{key: "issuer.spend_limits", help: "the issuer limits what is spent on a card: cards open with what remains after the issue fee", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuerLimits })},
+		{key: "issuer.states_every", help: "how often the issuer's list of cards is read, for those that it locked or terminated", standard: "5m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.IssuerStatesEvery })},
 		{key: "card.issue_paused", help: "closes the sale of cards", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
 		{key: "card.topup_paused", help: "closes the sale of top-ups", standard: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
 		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", standard: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},

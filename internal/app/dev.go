@@ -43,7 +43,9 @@ type DevConfig struct {
 	Limits string
 	// IssuerBudget and IssuerHorizon are the settings of these names; zero takes the standards.
 	IssuerBudget, IssuerHorizon time.Duration
-	Log                         *slog.Logger
+	// SpendLimits makes the sandbox issuer open cards with spending limits.
+	SpendLimits bool
+	Log         *slog.Logger
 	// Out gets the banner; it may be nil.
 	Out io.Writer
 	// OnReady, when set, hears what the ready file tells.
@@ -154,6 +156,7 @@ func StartDev(ctx context.Context, c DevConfig) (ready Ready, stop func() error,
 // start brings up the children that do not run elsewhere, and the configuration that uses them.
 func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, error) {
 	cfg := devDefaults()
+	cfg.IssuerLimits = c.SpendLimits
 	cfg.IssuerBudget, cfg.IssuerHorizon = cmp.Or(c.IssuerBudget, issuerBudget), cmp.Or(c.IssuerHorizon, issuerHorizon)
 	if err := c.settle(&cfg); err != nil {
 		return cfg, Ready{}, err
@@ -179,7 +182,7 @@ func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, er
 		c.RPCURL = chain.RPCURL
 	}
 	if c.SandboxURL == "" {
-		s, err := StartSandbox(SandboxConfig{Addr: "127.0.0.1:0", Dir: filepath.Join(c.Dir, "sandbox"), Log: c.Log})
+		s, err := StartSandbox(SandboxConfig{Addr: "127.0.0.1:0", Dir: filepath.Join(c.Dir, "sandbox"), SpendLimits: c.SpendLimits, Log: c.Log})
 		if err != nil {
 			return cfg, Ready{}, fmt.Errorf("start the sandbox: %w", err)
 		}
@@ -228,7 +231,7 @@ func devDefaults() Config {
 	cfg := Config{
 		Environment: Sandbox, Contact: "operator@example.com", IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
 		LogLevel: slog.LevelInfo, Slots: 8, Fairness: FairnessConfig{UnsettledPercent: unsettledPercent, Delegates: must(addresses(delegates))}, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
-		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, ReconcileEvery: time.Minute, ReconcileGate: true, Esim: devEsims(), MetricsAddr: "127.0.0.1:0",
+		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, IssuerStatesEvery: 10 * time.Second, ReconcileEvery: time.Minute, ReconcileGate: true, Esim: devEsims(), MetricsAddr: "127.0.0.1:0",
 	}
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))
@@ -313,7 +316,9 @@ func loopback(addr string) error {
 // SandboxConfig is the sandbox run alone.
 type SandboxConfig struct {
 	Addr, Dir, ReadyFile string
-	Log                  *slog.Logger
+	// SpendLimits makes the issuer open cards with spending limits.
+	SpendLimits bool
+	Log         *slog.Logger
 }
 
 // RunningSandbox is a sandbox that listens.
@@ -329,7 +334,7 @@ func StartSandbox(c SandboxConfig) (*RunningSandbox, error) {
 	if err := loopback(c.Addr); err != nil {
 		return nil, err
 	}
-	books, err := sandbox.NewServer(sandbox.Config{Dir: c.Dir, Log: c.Log, Now: time.Now})
+	books, err := sandbox.NewServer(sandbox.Config{Dir: c.Dir, SpendLimits: c.SpendLimits, Log: c.Log, Now: time.Now})
 	if err != nil {
 		return nil, fmt.Errorf("open the books: %w", err)
 	}

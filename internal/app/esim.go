@@ -153,6 +153,11 @@ func (a *App) esimsReady(p *parts) checks {
 	}
 }
 
+// esimsSold checks what operators do about: their switch, and the supplier's float. A start does not wait for them.
+func (a *App) esimsSold(p *parts) checks {
+	return checks{{"sale", p.esims.Sold}, {"float", p.esims.Affords}}
+}
+
 // devEsims is the eSIM part of every development server.
 func devEsims() EsimConfig {
 	return EsimConfig{

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net"
@@ -15,9 +16,27 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mcp"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/rest"
 	"github.com/roamcard/roamcard/internal/server"
 )
+
+// pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
+// says more.
+func pausedPaths(paused func(context.Context, order.Kind) (bool, error)) func(context.Context) map[string]bool {
+	paths := map[order.Kind]string{
+		order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase",
+	}
+	return func(ctx context.Context) map[string]bool {
+		all := map[string]bool{}
+		for product, path := range paths {
+			if closed, err := paused(ctx, product); err == nil && closed {
+				all[path] = true
+			}
+		}
+		return all
+	}
+}
 
 // face puts the services behind the edge: by their procedures, by their REST routes, and the documents
 // beside them.
@@ -25,6 +44,7 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: c.Version, Contact: a.config.Contact,
 		Terms: c.Terms, Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: c.Now(),
+		Paused: pausedPaths(c.Paused),
 	})
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)

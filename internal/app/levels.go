@@ -98,6 +98,15 @@ func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
 		out.FloatCents = &cents
 	})
 	all.Go(func() {
+		owed, err := a.store.Cards().Receivable(ctx)
+		if err != nil {
+			failed("receivable", err)
+			return
+		}
+		cents := int64(owed)
+		out.ReceivableCents = &cents
+	})
+	all.Go(func() {
 		balance, err := a.chain.Balance(ctx, a.config.PayTo)
 		if err != nil {
 			failed("balance", err)

@@ -128,6 +128,7 @@ func (m *matrix) rows() map[string]row {
 		"ListFeeJobs":           {good: 200},
 		"ReconcileFeeJob":       {ids: job, good: 200},
 		"RetryFeeJob":           {ids: job, body: `{"reason":"the matrix"}`, good: 409},
+		"WriteOffFeeJob":        {ids: job, body: `{"reason":"the matrix"}`, good: 409},
 		"GetChallengeRetention": {good: 200},
 		"PruneChallenges":       {good: 200},
 		"CallMCP":               {body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, good: 200},

@@ -10,7 +10,7 @@ import (
 )
 
 // switches remembers for a moment which products operators have closed, so that unpaid requests do not ask
-// the database each. Every process reads for itself.
+// the database each. Every process reads for itself; a claim reads the switch in its own transaction.
 type switches struct {
 	kept checkout.Switches
 	now  func() time.Time
@@ -18,6 +18,18 @@ type switches struct {
 	mu     sync.Mutex
 	at     time.Time
 	paused map[order.Kind]bool
+}
+
+// paused reports whether the sale of a product is closed, by the configuration or by an operator.
+func (p *parts) paused(ctx context.Context, product order.Kind) (bool, error) {
+	switch product {
+	case order.CardTopup:
+		return p.topups.TopupsPaused(ctx)
+	case order.ESIM:
+		return p.esims.PurchasePaused(ctx)
+	case order.CardIssue:
+	}
+	return p.cards.IssuePaused(ctx)
 }
 
 const switchesTTL = time.Second

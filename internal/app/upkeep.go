@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
@@ -67,7 +68,7 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Con
 	r.Every(expireEvery, expire{})
 	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), forget{}.Kind(), esim.Syncing, esim.Resealing}, time.Now().Add(-keepUpkeep), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), forget{}.Kind(), esim.Syncing, esim.Resealing, card.StateJob}, time.Now().Add(-keepUpkeep), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}
@@ -81,6 +82,15 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Con
 		return job.Done(), nil
 	})
 	r.Every(pruneEvery, prune{})
+}
+
+// registerCardStates adds the periodic reading of what became of cards, unless its period is zero.
+func registerCardStates(r *job.Runner, every time.Duration, cards *card.Cards) {
+	if every == 0 {
+		return
+	}
+	r.Register(card.StateJob, cards.ReadStates)
+	r.Every(every, card.StateArgs{})
 }
 
 // liveness remembers for a moment whether every kind of work has a live worker.

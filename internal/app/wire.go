@@ -34,6 +34,7 @@ type parts struct {
 
 	cards    *card.Cards
 	esims    *esim.Esims
+	topups   card.Topups
 	products []checkout.Product
 	refunds  checkout.Refunds
 	sells    *checkout.Checkout
@@ -76,7 +77,8 @@ func (a *App) parts() (p *parts, err error) {
 	if p.esims, err = a.esims(p.esimWorkers, p.closed); err != nil {
 		return nil, err
 	}
-	p.products = []checkout.Product{p.cards, card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}, p.esims}
+	p.topups = card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}
+	p.products = []checkout.Product{p.cards, p.topups, p.esims}
 	if p.refunds, err = a.refunds(); err != nil {
 		return nil, err
 	}
@@ -101,7 +103,8 @@ func (a *App) limiter() *limit.Limiter {
 func (a *App) cards(p *parts) *card.Cards {
 	c := a.config
 	return card.New(card.Config{
-		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Traits: a.issuer.Traits(), Now: time.Now,
+		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
+		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
 		Paused: c.IssuePaused, Stopped: p.closed.stopped, Workers: p.workers.alive,
 		Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience, UnsettledPercent: c.Fairness.UnsettledPercent,
 	})
@@ -143,6 +146,7 @@ func (a *App) registerJobs(p *parts) {
 	a.runner.Register(checkout.Confirming, p.sells.Confirm)
 	a.runner.Register(checkout.RefundConfirming, p.sells.ConfirmRefund)
 	a.runner.Register(card.FeeJob, p.cards.WithdrawFee)
+	registerCardStates(a.runner, a.config.IssuerStatesEvery, p.cards)
 	registerEsims(a.runner, p.esims, a.config.Esim.SyncEvery)
 	registerUpkeep(a.runner, a.store, a.relayer, a.config)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
@@ -171,6 +175,7 @@ func (a *App) services(p *parts, who *auth.Auth) api.Config {
 		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products},
 		Treasury: p.treasury, Activity: p.events, Retention: p.signIns, Limits: p.limits, Metrics: a.metrics,
 		Terms: c.terms(), BaseURL: c.BaseURL, Environment: c.Environment, Version: Version,
-		Health: a.store.Ping, Ready: a.checks.all, EsimReady: a.esimChecks.all, Now: time.Now,
+		Health: a.store.Ping, Ready: a.checks.all, EsimReady: append(a.esimsSold(p), a.esimChecks...).all,
+		Paused: p.paused, Now: time.Now,
 	}
 }

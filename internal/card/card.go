@@ -50,6 +50,24 @@ const (
 	Failed  Status = "FAILED"
 )
 
+// moves is every legal step of a card. The first is made by its order's delivery, the others by what its
+// issuer reports.
+var moves = map[Status][]Status{
+	Pending: {Active, Failed},
+	Active:  {Frozen, Closed},
+	Frozen:  {Active, Closed},
+}
+
+// Moves are the steps that an issuer's report can make a card take.
+func Moves() (all [][2]Status) {
+	for _, from := range []Status{Active, Frozen} {
+		for _, to := range moves[from] {
+			all = append(all, [2]Status{from, to})
+		}
+	}
+	return all
+}
+
 // Live reports that a card in this status counts as its owner's one card.
 func (s Status) Live() bool { return s == Pending || s == Active || s == Frozen }
 
@@ -61,11 +79,20 @@ type Card struct {
 	Status Status
 	// Ref is our reference for the opening, kept before the issuer is first called.
 	Ref Ref
+	// Load is what the issuer opens it with: the price or, at an issuer with spending limits, what remains of
+	// that after the fee.
+	Load money.Cents
 	// Account is the issuer's name for the card; empty until the issuer told it.
 	Account   string
 	Last4     string
 	CreatedAt time.Time
 	UpdatedAt time.Time
+}
+
+// Seen is a card as its issuer reports it.
+type Seen struct {
+	Ref    Ref
+	Status Status
 }
 
 // ErrNotFound says that there is no such card for this owner.
@@ -87,8 +114,15 @@ type Store interface {
 	// Activate makes a pending card ACTIVE, posts what was loaded on it, and enqueues its fee job, in
 	// one transaction. An active card stays as it is.
 	Activate(ctx context.Context, f job.Fence, c Card, loaded money.Cents, fee job.New) error
-	// FeeTaken ends a fee job whose withdrawal the issuer carried out, and posts it, in one transaction.
+	// FeeTaken ends a fee job whose fee is ours, and posts it, in one transaction.
 	FeeTaken(ctx context.Context, f job.Fence, a FeeArgs) error
+	// FeeOwed fails a fee job whose withdrawal met too little on the card, and posts what is owed, in one
+	// transaction.
+	FeeOwed(ctx context.Context, f job.Fence, a FeeArgs) error
+	// Owes is what an owner owes of the issue fees of all cards.
+	Owes(ctx context.Context, owner x402.Address) (money.Cents, error)
+	// Observe makes cards what their issuer reports, where that is a legal step, and returns those that changed.
+	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
 	// Fail makes a pending card FAILED, which frees its owner to buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 	// Held is how much of a resource live orders hold.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -20,7 +21,7 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	now := c.Now()
 	card, err := c.Store.Reserve(ctx, l.Fence(), Card{
 		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Owner: o.Owner, Status: Pending, Ref: openingRef(o),
-		CreatedAt: now, UpdatedAt: now,
+		Load: c.opening(o), CreatedAt: now, UpdatedAt: now,
 	})
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("reserve the card: %w", err)
@@ -42,7 +43,9 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 			if err := faultpoint.Fail("issuer.before_open"); err != nil {
 				return Account{}, err
 			}
-			a, err := c.Issuer.Open(ctx, Opening{Ref: card.Ref, Load: o.Price, Scenario: o.Scenario})
+			a, err := c.Issuer.Open(ctx, Opening{
+				Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Scenario: o.Scenario,
+			})
 			return a, errors.Join(err, faultpoint.Fail("issuer.after_open"))
 		},
 		read: func(ctx context.Context) (Account, error) { return c.Issuer.Account(ctx, card.Ref) },
@@ -62,12 +65,21 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	return c.wait(o, card), nil
 }
 
+// opening is what a card is opened with. Where the issuer has limits nobody can spend the fee: it never is on
+// the card.
+func (c *Cards) opening(o order.Order) money.Cents {
+	if c.Capabilities.SpendLimit && !mutant.FeeOnTheCard {
+		return o.Price - Fee
+	}
+	return o.Price
+}
+
 // opened acts on the issuer's record of the card.
 func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Card, a Account) (order.Progress, error) {
 	card.Account, card.Last4 = a.ID, a.Last4
 	switch a.State {
 	case AccountActive, AccountFrozen:
-		if err := c.Store.Activate(ctx, l.Fence(), card, o.Price, feeJob(card, o.Scenario)); err != nil {
+		if err := c.Store.Activate(ctx, l.Fence(), card, card.Load, feeJob(card, o)); err != nil {
 			return order.Progress{}, fmt.Errorf("activate the card: %w", err)
 		}
 		faultpoint.Reach("card.activated")

@@ -9,8 +9,10 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/order"
 )
 
 // FeeJob is the kind of the job that withdraws the platform fee from an ACTIVE card.
@@ -27,6 +29,42 @@ type FeeArgs struct {
 	// Opening is the reference of the card's opening; empty for a job older than that.
 	Opening  string `json:"opening,omitempty"`
 	Scenario string `json:"scenario,omitempty"`
+	// Kept says that the card opened without the fee: to take it is bookkeeping.
+	Kept bool `json:"kept,omitempty"`
+	// Owed says that a withdrawal met too little on the card, WrittenOff that an operator has given the fee up.
+	Owed       bool `json:"owed,omitempty"`
+	WrittenOff bool `json:"writtenOff,omitempty"`
+}
+
+// Outstanding says that the fee is owed, and nobody has given it up.
+func (a FeeArgs) Outstanding(status job.Status) bool {
+	return a.Owed && !a.WrittenOff && status != job.Succeeded
+}
+
+// Postings are what the ledger has of a fee job in a status.
+func (a FeeArgs) Postings(status job.Status) []ledger.Posting {
+	card := a.Card.String()
+	var all []ledger.Posting
+	if a.Owed {
+		all = append(all, ledger.FeeOwed(a.Order, card, a.Amount))
+	}
+	if a.WrittenOff {
+		all = append(all, ledger.FeeWrittenOff(a.Order, card, a.Amount))
+	}
+	debt := ledger.Receivable(card)
+	if a.WrittenOff {
+		debt = ledger.IssueFeeCost
+	}
+	switch {
+	case status != job.Succeeded:
+	case a.Kept:
+		all = append(all, ledger.FeeKept(a.Order, a.Amount))
+	case a.Owed:
+		all = append(all, ledger.FeeCollected(a.Order, card, a.Amount, debt))
+	default:
+		all = append(all, ledger.FeeWithdrawn(a.Order, card, a.Amount))
+	}
+	return all
 }
 
 // Kind implements job.Args.
@@ -42,10 +80,11 @@ func (a FeeArgs) Ref() Ref {
 	return Ref(uuid.NewSHA1(references, fmt.Appendf(nil, "fee/%s/%d", of, a.Version)))
 }
 
-func feeJob(c Card, scenario string) job.New {
+func feeJob(c Card, o order.Order) job.New {
 	return job.New{
 		Args: FeeArgs{
-			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1, Opening: c.Ref.String(), Scenario: scenario,
+			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1,
+			Opening: c.Ref.String(), Scenario: o.Scenario, Kept: c.Load < o.Price,
 		},
 		UniqueKey: c.ID.String(), Class: job.Deliver,
 	}
@@ -59,6 +98,12 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		return job.Outcome{}, fmt.Errorf("read the fee job: %w", err)
 	}
 	faultpoint.Reach("fee.leased")
+	if a.Kept {
+		if err := c.Store.FeeTaken(ctx, l.Fence(), a); err != nil {
+			return job.Outcome{}, fmt.Errorf("record the kept fee: %w", err)
+		}
+		return job.Recorded(), nil
+	}
 	if mutant.FeeVersionPerAttempt {
 		a.Version = l.Row().Attempt
 	}
@@ -80,7 +125,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	}
 	switch took.knowledge {
 	case job.Refused:
-		return job.Fail(took.refusal.Code), nil
+		return c.feeRefused(ctx, l, a, took.refusal)
 	case job.Untraceable:
 		return job.Review("the issuer shows no trace of the withdrawal"), nil
 	case job.Known:
@@ -92,10 +137,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 			}
 			return job.Recorded(), nil
 		case MoveFailed:
-			if m.Refusal == nil {
-				return job.Fail(RefusedUnstated), nil
-			}
-			return job.Fail(m.Refusal.Code), nil
+			return c.feeRefused(ctx, l, a, m.Refusal)
 		case MovePending:
 		}
 	case job.Unknown:
@@ -104,4 +146,19 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		return job.Review("the issuer left the withdrawal undecided for too long"), nil
 	}
 	return job.Snooze(job.Pace(c.Poll, c.Now().Sub(l.Row().CreatedAt))), nil
+}
+
+// feeRefused ends a job by the issuer's word. A holder who was quicker owes the fee.
+func (c *Cards) feeRefused(ctx context.Context, l *job.Lease, a FeeArgs, no *Refusal) (job.Outcome, error) {
+	if no == nil {
+		no = &Refusal{Code: RefusedUnstated}
+	}
+	if no.Code != RefusedFunds || mutant.FeeForgiven {
+		return job.Fail(no.Code), nil
+	}
+	if err := c.Store.FeeOwed(ctx, l.Fence(), a); err != nil {
+		return job.Outcome{}, fmt.Errorf("record the fee that is owed: %w", err)
+	}
+	faultpoint.Reach("owe.committed")
+	return job.Recorded(), nil
 }

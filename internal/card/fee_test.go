@@ -9,6 +9,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 )
 
@@ -76,4 +77,58 @@ func TestEachVersionOfAFeeHasItsOwnReference(t *testing.T) {
 	if one.Ref() != again.Ref() || one.Ref() == next.Ref() || one.Ref() == other.Ref() {
 		t.Errorf("references %s, %s, %s, %s", one.Ref(), again.Ref(), next.Ref(), other.Ref())
 	}
+}
+
+// limited is a shelf over an issuer with spending limits.
+func limited(s *shelf) { s.Capabilities.SpendLimit = true }
+
+func TestTheFeeIsNeverOnACardWithALimit(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		limited(s)
+		id := s.paid()
+		s.pass(time.Minute)
+		if fee := s.fee(id); fee.Status != job.Succeeded || s.issuer.Calls(cardtest.Move) != 0 {
+			t.Errorf("fee job %s after %d withdrawals", fee.Status, s.issuer.Calls(cardtest.Move))
+		}
+		s.wantBalance(id, card.Remaining)
+		s.issuer.Spend(s.card(id).Ref, card.Remaining)
+		s.wantBalance(id, 0)
+		if owed, err := s.store.Owes(s.Context(), owner); err != nil || owed != 0 {
+			t.Errorf("owed %s, %v", owed, err)
+		}
+	})
+}
+
+// TestACardOpensAsItBegan: the capability may change while the issuer is asked.
+func TestACardOpensAsItBegan(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+		id := s.paid()
+		s.pass(time.Second)
+		limited(s)
+		s.pass(10 * time.Minute)
+		if c := s.card(id); c.Status != card.Active || c.Load != card.Price {
+			t.Errorf("card %+v", c)
+		}
+		s.wantBalance(id, card.Remaining)
+	})
+}
+
+func TestAFeeThatWasSpentIsOwed(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore) // the holder is quicker than the withdrawal
+		id := s.paid()
+		s.pass(time.Second)
+		s.issuer.Spend(s.card(id).Ref, card.Price)
+		s.pass(10 * time.Minute)
+		if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != card.RefusedFunds {
+			t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
+		}
+		if owed, err := s.store.Owes(s.Context(), owner); err != nil || owed != card.Fee {
+			t.Errorf("owed %s, %v", owed, err)
+		}
+		_, err := (card.Topups{Cards: s.Cards}).Admit(s.Context(), owner, topup)
+		wantFault(t, err, fault.FeeOutstanding)
+		wantFault(t, card.Topups{Cards: s.Cards}.Invite(s.Context(), owner), fault.FeeOutstanding)
+	})
 }

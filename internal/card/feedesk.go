@@ -38,6 +38,9 @@ type FeeJobs interface {
 	// Retry queues the next version of a failed job, once for each key. ErrNotFailed when it is not
 	// failed, ErrKeyReused when the operator used the key for another reason.
 	Retry(ctx context.Context, row job.Row, next FeeArgs, act Act) error
+	// WriteOff gives up the fee of a failed job, once for each key. ErrNotFailed when it is not owed, or not any
+	// more; ErrKeyReused as with Retry.
+	WriteOff(ctx context.Context, row job.Row, act Act) error
 }
 
 // The errors of FeeJobs.
@@ -122,6 +125,24 @@ func (d FeeDesk) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, err
 		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
 	case err != nil:
 		return job.Row{}, fmt.Errorf("retry the job: %w", err)
+	}
+	return d.Jobs.FeeJob(ctx, id)
+}
+
+// WriteOff gives up a fee that its holder has spent, and opens the owner's top-ups again.
+func (d FeeDesk) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+	row, _, err := d.find(ctx, id)
+	if err != nil {
+		return job.Row{}, err
+	}
+	switch err := d.Jobs.WriteOff(ctx, row, act); {
+	case errors.Is(err, ErrNotFailed):
+		return job.Row{}, fault.New(fault.FailureUnconfirmed,
+			"Only a fee that the issuer refused for lack of funds can be written off.")
+	case errors.Is(err, ErrKeyReused):
+		return job.Row{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used with another reason.")
+	case err != nil:
+		return job.Row{}, fmt.Errorf("write the fee off: %w", err)
 	}
 	return d.Jobs.FeeJob(ctx, id)
 }

@@ -58,6 +58,13 @@ type Issuer interface {
 	Moved(ctx context.Context, ref Ref) (Moved, error)
 }
 
+// Roll lists the cards at an issuer, so that what it locked or terminated is noticed without asking for each.
+type Roll interface {
+	// Accounts is a page of the cards, the oldest first, behind a mark; the empty mark begins. next is the mark
+	// of the page after it, empty behind the last.
+	Accounts(ctx context.Context, after string) (page []Account, next string, err error)
+}
+
 // Vault reads one card. Nothing it returns is ever stored, logged or cached.
 type Vault interface {
 	// Balance reads what is on the card now.
@@ -80,11 +87,19 @@ type Traits struct {
 	Horizon time.Duration
 }
 
+// Capabilities are what an issuer can do beyond what all of them can.
+type Capabilities struct {
+	// SpendLimit: a card can be opened with a limit to what is spent on it, instead of with money. Loads raise it.
+	SpendLimit bool
+}
+
 // Opening asks for a card.
 type Opening struct {
 	Ref Ref
 	// Load is what is put on the card from our float.
 	Load money.Cents
+	// Limit makes Load a spending limit; only for an issuer that is capable of it.
+	Limit bool
 	// Scenario makes a sandbox issuer misbehave; empty in production.
 	Scenario string
 }
@@ -112,6 +127,20 @@ const (
 	AccountClosed   AccountState = "closed"
 	AccountRejected AccountState = "rejected"
 )
+
+// Status is what a card in this state is to its owner; ok is false while that is not known.
+func (s AccountState) Status() (status Status, ok bool) {
+	switch s {
+	case AccountActive:
+		return Active, true
+	case AccountFrozen:
+		return Frozen, true
+	case AccountClosed:
+		return Closed, true
+	case AccountPending, AccountRejected:
+	}
+	return "", false
+}
 
 // Direction is where a movement takes money.
 type Direction string

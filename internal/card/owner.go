@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -12,19 +13,32 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// List shows an owner's cards, newest first.
+// List shows an owner's cards, newest first, as the issuer reported them a moment ago or, while it does not
+// answer, as they are known.
 func (c *Cards) List(ctx context.Context, owner x402.Address) ([]Card, error) {
-	return c.Store.Cards(ctx, owner)
+	cards, err := c.Store.Cards(ctx, owner)
+	if err != nil {
+		return nil, err
+	}
+	looking, cancel := context.WithTimeout(ctx, listBudget)
+	defer cancel()
+	for i, card := range cards {
+		// One of them is live at most. What cannot be recorded is found again by the job.
+		if now, err := c.current(looking, card, beforeList); err == nil {
+			cards[i] = now
+		}
+	}
+	return cards, nil
 }
 
 // Ensure shows the owner's live card. It never issues one.
 func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
-	card, err := c.Store.Live(ctx, owner)
+	card, err := c.live(ctx, owner, beforeList)
 	switch {
 	case err == nil:
 		return card, nil
 	case !errors.Is(err, ErrNotFound):
-		return Card{}, fmt.Errorf("look for the owner's card: %w", err)
+		return Card{}, err
 	}
 	if err := c.selling(ctx, order.CardIssue, c.Paused, fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment."); err != nil {
 		return Card{}, err
@@ -32,7 +46,23 @@ func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
 	return Card{}, fault.New(fault.PaidIssueRequired, "This wallet has no card. Buy one at POST /api/card/purchase.")
 }
 
-// Own finds an owner's card that can be used now.
+// live finds an owner's live card, with the state that its issuer reported, at most as long ago as within.
+// ErrNotFound when there is none, or not any more.
+func (c *Cards) live(ctx context.Context, owner x402.Address, within time.Duration) (Card, error) {
+	card, err := c.Store.Live(ctx, owner)
+	if err == nil {
+		card, err = c.current(ctx, card, within)
+	}
+	if err != nil {
+		return Card{}, fmt.Errorf("look for the owner's card: %w", err)
+	}
+	if !card.Status.Live() {
+		return Card{}, ErrNotFound
+	}
+	return card, nil
+}
+
+// Own finds an owner's card that can be used now, by the issuer's word.
 func (c *Cards) Own(ctx context.Context, id uuid.UUID, owner x402.Address) (Card, error) {
 	card, err := c.Store.Card(ctx, id, owner)
 	switch {
@@ -40,7 +70,11 @@ func (c *Cards) Own(ctx context.Context, id uuid.UUID, owner x402.Address) (Card
 		return Card{}, fault.New(fault.CardNotFound, "This wallet has no card with this id.")
 	case err != nil:
 		return Card{}, fmt.Errorf("find the card: %w", err)
-	case card.Status != Active:
+	}
+	if card, err = c.current(ctx, card, atOnce); err != nil {
+		return Card{}, err
+	}
+	if card.Status != Active {
 		return Card{}, fault.Newf(fault.CardNotActive, "The card is %s.", card.Status)
 	}
 	return card, nil

@@ -14,6 +14,11 @@ func (c *Cards) IssuePaused(ctx context.Context) (bool, error) {
 	return c.paused(ctx, order.CardIssue, c.Paused)
 }
 
+// TopupsPaused is IssuePaused for top-ups.
+func (t Topups) TopupsPaused(ctx context.Context) (bool, error) {
+	return t.paused(ctx, order.CardTopup, t.TopupPaused)
+}
+
 // selling fails with a fault while the sale of a product is closed.
 func (c *Cards) selling(ctx context.Context, product order.Kind, configured bool, code fault.Code, detail string) error {
 	paused, err := c.paused(ctx, product, configured)

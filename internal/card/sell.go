@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -20,8 +21,14 @@ type Config struct {
 	Issuer Issuer
 	Vault  Vault
 	Stock  Stock
+	// Roll lists the cards for the job that reads their states; it is used by nothing else.
+	Roll   Roll
 	Traits Traits
-	Now    func() time.Time
+	// Capabilities are the issuer's.
+	Capabilities Capabilities
+	// Log may be nil.
+	Log *slog.Logger
+	Now func() time.Time
 	// Paused closes the sale of cards.
 	Paused bool
 	// Stopped reports whether operators have closed the sale of a product for now; nil when they cannot.
@@ -42,10 +49,16 @@ type Config struct {
 type Cards struct {
 	Config
 	stock inventory
+	looks looks
 }
 
 // New makes Cards.
-func New(c Config) *Cards { return &Cards{Config: c, stock: inventory{ttl: time.Second}} }
+func New(c Config) *Cards {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Cards{Config: c, stock: inventory{ttl: time.Second}}
+}
 
 // Kind implements checkout.Product.
 func (c *Cards) Kind() order.Kind { return order.CardIssue }
@@ -140,11 +153,11 @@ const noFloat = "The issuer's float does not cover that."
 // Admit implements checkout.Product: one live card per owner, and 25.00 of the issuer's float.
 func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
 	asOf := c.Now()
-	switch _, err := c.Store.Live(ctx, owner); {
+	switch _, err := c.live(ctx, owner, atOnce); {
 	case err == nil:
 		return order.Admission{}, fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
 	case !errors.Is(err, ErrNotFound):
-		return order.Admission{}, fmt.Errorf("look for the owner's card: %w", err)
+		return order.Admission{}, err
 	}
 	float, err := c.floatHold(ctx, o.Price)
 	if err != nil {

@@ -139,6 +139,9 @@ func TestACardIsItsOwnersAndUsedWhileItIsActive(t *testing.T) {
 	}
 	for _, status := range []card.Status{card.Pending, card.Frozen, card.Closed, card.Failed} {
 		s, id := owned(t, status)
+		if status == card.Frozen {
+			s.issuer.SetState(s.ref(id), card.AccountFrozen)
+		}
 		_, err := s.Credentials(t.Context(), id, owner)
 		wantFault(t, err, fault.CardNotActive)
 	}

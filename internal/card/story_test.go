@@ -62,7 +62,7 @@ func newShelf(t *testing.T, habits card.Traits) *shelf {
 	s.queue = jobtest.NewQueue(nil)
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
-		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Traits: habits, Now: time.Now,
+		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: habits, Now: time.Now,
 		Workers: func(context.Context) (bool, error) { return true, nil },
 		Poll:    time.Second, Budget: budget, Patience: patience,
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -104,12 +105,9 @@ func splitOf(request json.RawMessage, quoted *order.Offer) (Topup, error) {
 
 // Admit implements checkout.Product: the payer's active card, and the credit from the issuer's float.
 func (t Topups) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
-	c, err := t.Store.Live(ctx, owner)
-	if errors.Is(err, ErrNotFound) || (err == nil && c.Status != Active) {
-		return order.Admission{}, fault.New(fault.ActiveCardMissing, "Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
-	}
+	c, err := t.fundable(ctx, owner, atOnce)
 	if err != nil {
-		return order.Admission{}, fmt.Errorf("look for the owner's card: %w", err)
+		return order.Admission{}, err
 	}
 	var split Topup
 	if err := json.Unmarshal(o.Item, &split); err != nil {
@@ -124,6 +122,33 @@ func (t Topups) Admit(ctx context.Context, owner x402.Address, o order.Offer) (o
 		return order.Admission{}, err
 	}
 	return order.Admission{Item: marshal(split), Holds: []order.Hold{hold}}, nil
+}
+
+// Invite implements checkout.Inviter: nobody is asked to pay for a top-up that would not be taken.
+func (t Topups) Invite(ctx context.Context, owner x402.Address) error {
+	_, err := t.fundable(ctx, owner, beforeTerms)
+	return err
+}
+
+// fundable is an owner's card that can be topped up: ACTIVE by its issuer's word, of an owner who owes nothing.
+func (t Topups) fundable(ctx context.Context, owner x402.Address, within time.Duration) (Card, error) {
+	c, err := t.live(ctx, owner, within)
+	if errors.Is(err, ErrNotFound) || (err == nil && c.Status != Active) {
+		return Card{}, fault.New(fault.ActiveCardMissing,
+			"Only a wallet with an ACTIVE card can top it up. Buy a card first, or wait until it is ACTIVE.")
+	}
+	if err != nil {
+		return Card{}, err
+	}
+	owed, err := t.Store.Owes(ctx, owner)
+	if err != nil {
+		return Card{}, fmt.Errorf("look for fees that are owed: %w", err)
+	}
+	if owed > 0 {
+		return Card{}, fault.Newf(fault.FeeOutstanding, "The platform fee of %s USD could not be withdrawn from the wallet's "+
+			"card. Top-ups are closed until an operator has decided about it.", owed)
+	}
+	return c, nil
 }
 
 // Deliver implements checkout.Product: one load of the credit, confirmed by the issuer's record of it and

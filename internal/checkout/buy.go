@@ -109,6 +109,9 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	if no, ok := errors.AsType[*limit.Refusal](err); ok {
 		return c.unlessKnown(ctx, p, pay, no)
 	}
+	if errors.Is(err, ErrPaused) {
+		return c.unlessKnown(ctx, p, pay, order.Paused(p.Kind))
+	}
 	if err != nil {
 		// The commit may have happened: only the same request again is safe.
 		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
@@ -331,10 +334,8 @@ func (c *Checkout) rejected(ctx context.Context, p Purchase, err error) error {
 // reject challenges, saying why the payment at hand did not do, if there was one. Nobody is asked to pay
 // for an order that takes no payment.
 func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection) error {
-	if p.of != nil {
-		if err := payable(*p.of); err != nil {
-			return err
-		}
+	if err := c.invites(ctx, p.of); err != nil {
+		return err
 	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {

@@ -45,8 +45,16 @@ type Product interface {
 // ErrUndecided says that a payer has as many undecided payments as it may have.
 var ErrUndecided = errors.New("too many undecided payments")
 
+// Inviter is a Product that can say, before the terms are told to a known buyer, that no payment would be taken.
+type Inviter interface {
+	Invite(ctx context.Context, owner x402.Address) error
+}
+
 // ErrNotFound says that there is no such order for this owner.
 var ErrNotFound = errors.New("no such order")
+
+// ErrPaused says that operators have closed the sale of the product. Nothing was claimed.
+var ErrPaused = errors.New("the sale is paused")
 
 // Store keeps orders and their payments. A write made for a job carries its fence and does nothing,
 // with job.ErrLeaseLost, once another worker has the job.
@@ -62,9 +70,12 @@ type Store interface {
 	// the last dead one. An order without a claim is left out.
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
 	// Open stores an unpaid order, within the bounds. When one of its kind, owner and key exists, that one comes
-	// back; when alone, also an open one of its kind and owner with any key. One too many is a *limit.Refusal.
+	// back; when alone, also an open one of its kind and owner with any key. One too many is a *limit.Refusal;
+	// ErrPaused while the product is not sold.
 	Open(ctx context.Context, o order.Order, b Bounds) (order.Order, error)
-	// Place claims an order, its payment, its holds and its job, in one transaction or not at all.
+	// Place claims an order, its payment, its holds and its job, in one transaction or not at all. ErrUndecided, an
+	// *order.Shortage or a *limit.Refusal says why not, and ErrPaused that a switch, which any process may have set,
+	// closes the sale.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
 	// payment until it is final. Whatever moves an order returns it as it is stored then.

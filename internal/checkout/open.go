@@ -63,6 +63,9 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 		bounds = Bounds{Alone: bounds.Alone}
 	}
 	stored, err := c.Store.Open(ctx, o, bounds)
+	if errors.Is(err, ErrPaused) {
+		return Sold{}, order.Paused(n.Kind)
+	}
 	if err != nil {
 		return Sold{}, fmt.Errorf("open the order: %w", err)
 	}

@@ -66,6 +66,20 @@ func notTheOwner() *payment.Rejection {
 	}
 }
 
+// invites says why nobody is asked to pay for an order, if so. Without an order the payer is not known yet.
+func (c *Checkout) invites(ctx context.Context, o *order.Order) error {
+	if o == nil {
+		return nil
+	}
+	if err := payable(*o); err != nil {
+		return err
+	}
+	if p, ok := c.products[o.Kind].(Inviter); ok {
+		return p.Invite(ctx, o.Owner)
+	}
+	return nil
+}
+
 // payable says why an order takes no payment, if so.
 func payable(o order.Order) error {
 	switch o.Status {

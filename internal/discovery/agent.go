@@ -2,6 +2,7 @@ package discovery
 
 import (
 	"fmt"
+	"net/http"
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -44,6 +45,7 @@ type product struct {
 	URL      string `json:"url"`
 	Price    price  `json:"price"`
 	Contract string `json:"contract,omitempty"`
+	Paused   bool   `json:"paused,omitempty"`
 }
 
 type paymentTerms struct {
@@ -199,6 +201,30 @@ func (s *Site) contract() contract {
 		c.Errors = append(c.Errors, failureOf(k))
 	}
 	return c
+}
+
+// agent serves the contract, which says of each product whether it is paused.
+func (s *Site) agent(sold http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var paused map[string]bool
+		if s.Paused != nil {
+			paused = s.Paused(r.Context())
+		}
+		if len(paused) == 0 {
+			sold.ServeHTTP(w, r)
+			return
+		}
+		c := s.contract()
+		for i := range c.Products {
+			c.Products[i].Paused = paused[c.Products[i].Path]
+		}
+		body, err := encode(c)
+		if err != nil {
+			sold.ServeHTTP(w, r) // it was encoded before, with other words
+			return
+		}
+		page{asJSON, body}.handler().ServeHTTP(w, r)
+	})
 }
 
 func failureOf(k fault.Kind) failure {

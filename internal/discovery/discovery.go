@@ -2,10 +2,11 @@
 //
 // All of them are made at the start from one place each: the OpenAPI description that is generated from
 // the protos that serve the routes, the catalogue of failures, and the configuration. Nothing here asks
-// anybody; the same Config always makes the same documents.
+// anybody but whether sales are paused; the same Config always makes the same documents.
 package discovery
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -33,6 +34,8 @@ type Config struct {
 	Protocols []string
 	// Started dates what has to expire.
 	Started time.Time
+	// Paused names the products whose sale is closed for now, by the paths at which they are bought. It may be nil.
+	Paused func(ctx context.Context) map[string]bool
 }
 
 // Site is every document of a deployment.
@@ -134,6 +137,7 @@ func (s *Site) Handlers() map[string]http.Handler {
 	for path, p := range s.pages {
 		all["GET "+path] = p.handler()
 	}
+	all["GET /api/agent"] = s.agent(all["GET /api/agent"])
 	// The older place names the newer one.
 	old := all["GET /.well-known/agent.json"]
 	all["GET /.well-known/agent.json"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -205,39 +205,3 @@ func (e *Esims) Fresh(ctx context.Context) error {
 	}
 	return e.fresh(on)
 }
-
-// probe remembers for a moment whether the supplier answers.
-type probe struct {
-	mu  sync.Mutex
-	at  time.Time
-	err error
-}
-
-const probeLife = 2 * time.Second
-
-// Answers fails while the supplier does not answer what a purchase would ask it.
-func (e *Esims) Answers(ctx context.Context) error {
-	p := &e.probe
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := e.Now(); p.at.IsZero() || now.Sub(p.at) >= probeLife {
-		p.at, p.err = now, e.ask(ctx)
-	}
-	return p.err
-}
-
-func (e *Esims) ask(ctx context.Context) error {
-	on, err := e.catalogue(ctx)
-	if err != nil {
-		return err
-	}
-	if len(on.plans) == 0 {
-		return errors.New("no plan to ask the supplier about")
-	}
-	ctx, cancel := context.WithTimeout(ctx, e.Budget)
-	defer cancel()
-	if _, err := e.Supplier.Check(ctx, on.plans[0].Code); err != nil && !errors.Is(err, ErrNoPlan) {
-		return fmt.Errorf("ask the supplier: %w", err)
-	}
-	return nil
-}

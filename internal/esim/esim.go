@@ -134,6 +134,9 @@ type Store interface {
 	// Fail makes an ordered profile failed.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 
+	// Held is how much of a resource live orders hold.
+	Held(ctx context.Context, resource string, asOf time.Time) (int64, error)
+
 	// Foreign lists up to limit profiles whose material is sealed with another key than the named one.
 	Foreign(ctx context.Context, key string, limit int) ([]Profile, error)
 	// Reseal replaces a profile's material, unless it is not sealed as it was read any more.

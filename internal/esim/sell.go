@@ -69,7 +69,7 @@ type PurchaseRequest struct {
 // Offer implements checkout.Product: the plan at the catalogue's price or, for a live quote, at the price
 // that was quoted, as long as that covers what the supplier asks.
 func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	if err := e.selling(ctx); err != nil {
+	if err := e.Sold(ctx); err != nil {
 		return order.Offer{}, err
 	}
 	alive, err := e.Workers(ctx)
@@ -86,35 +86,53 @@ func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *orde
 	if err := e.fresh(on); err != nil {
 		return order.Offer{}, err
 	}
+	plan, made, err := e.offered(ctx, on, request, quoted)
+	if err != nil {
+		return order.Offer{}, err
+	}
+	// Whoever is told the terms signs a payment: not for what could not be ordered now.
+	if err := e.afford(ctx, plan.Cost); err != nil {
+		return order.Offer{}, err
+	}
+	return made, nil
+}
+
+// offered is the plan that was asked for, or quoted, and its offer.
+func (e *Esims) offered(
+	ctx context.Context, on catalogue, request json.RawMessage, quoted *order.Offer,
+) (Plan, order.Offer, error) {
 	if quoted != nil {
 		return honour(on, *quoted)
 	}
 	var r PurchaseRequest
 	if len(request) > 0 {
 		if err := json.Unmarshal(request, &r); err != nil {
-			return order.Offer{}, fmt.Errorf("read the request: %w", err)
+			return Plan{}, order.Offer{}, fmt.Errorf("read the request: %w", err)
 		}
 	}
 	plan, err := e.choose(ctx, on, r.Plan)
-	if err != nil {
-		return order.Offer{}, err
-	}
-	return offer(plan, plan.Price), nil
+	return plan, offer(plan, plan.Price), err
 }
 
-// selling fails while the sale is closed, by the configuration or by an operator.
-func (e *Esims) selling(ctx context.Context) error {
-	closed := e.Paused
-	if !closed && e.Stopped != nil {
-		var err error
-		if closed, err = e.Stopped(ctx, order.ESIM); err != nil {
-			return fmt.Errorf("read the kill switch: %w", err)
-		}
+// PurchasePaused reports that no eSIMs are sold, by the configuration or by an operator.
+func (e *Esims) PurchasePaused(ctx context.Context) (bool, error) {
+	if e.Paused || e.Stopped == nil {
+		return e.Paused, nil
 	}
-	if closed {
-		return fault.New(fault.EsimPaused, "No eSIMs are sold at the moment.")
+	stopped, err := e.Stopped(ctx, order.ESIM)
+	if err != nil {
+		return false, fmt.Errorf("read the kill switch: %w", err)
 	}
-	return nil
+	return stopped, nil
+}
+
+// Sold fails while the sale is closed.
+func (e *Esims) Sold(ctx context.Context) error {
+	paused, err := e.PurchasePaused(ctx)
+	if err == nil && paused {
+		err = order.Paused(order.ESIM)
+	}
+	return err
 }
 
 func offer(p Plan, price money.Cents) order.Offer {
@@ -145,21 +163,21 @@ func (e *Esims) choose(ctx context.Context, on catalogue, id PlanID) (Plan, erro
 }
 
 // honour keeps a quote: the same goods at the price that was quoted.
-func honour(on catalogue, quoted order.Offer) (order.Offer, error) {
+func honour(on catalogue, quoted order.Offer) (Plan, order.Offer, error) {
 	item, err := readItem(quoted.Item)
 	if err != nil {
-		return order.Offer{}, err
+		return Plan{}, order.Offer{}, err
 	}
 	p, ok := on.find(item.Plan)
 	switch {
 	case !ok:
-		return order.Offer{}, termsChanged("The quoted plan is not available any more.")
+		return Plan{}, order.Offer{}, termsChanged("The quoted plan is not available any more.")
 	case p.DataMB != item.DataMB || p.ValidityDays != item.ValidityDays:
-		return order.Offer{}, termsChanged("The quoted plan has changed.")
+		return Plan{}, order.Offer{}, termsChanged("The quoted plan has changed.")
 	case p.Cost > quoted.Price.USDC():
-		return order.Offer{}, termsChanged("The price of the quoted plan has changed.")
+		return Plan{}, order.Offer{}, termsChanged("The price of the quoted plan has changed.")
 	}
-	return offer(p, quoted.Price), nil
+	return p, offer(p, quoted.Price), nil
 }
 
 func termsChanged(detail string) error { return fault.New(fault.TermsChanged, detail) }

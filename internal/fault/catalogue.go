@@ -31,6 +31,7 @@ const (
 	CardAlreadyExists        Code = "card_already_exists"
 	CardNotActive            Code = "card_not_active"
 	ActiveCardMissing        Code = "active_card_missing"
+	FeeOutstanding           Code = "fee_outstanding"
 	TermsChanged             Code = "terms_changed"
 	OrderNotPayable          Code = "order_not_payable"
 	OrderNotFulfilled        Code = "order_not_fulfilled"
@@ -86,6 +87,7 @@ var catalogue = index(
 	Kind{CardAlreadyExists, http.StatusConflict, "The wallet already has a card.", false, false, FixRequest},
 	Kind{CardNotActive, http.StatusConflict, "The card is not active.", true, false, WaitAndRetry},
 	Kind{ActiveCardMissing, http.StatusConflict, "The wallet has no active card.", false, true, FixRequest},
+	Kind{FeeOutstanding, http.StatusConflict, "The platform fee of the wallet's card is outstanding.", true, true, ContactSupport},
 	Kind{TermsChanged, http.StatusConflict, "The quoted terms can no longer be honoured.", false, true, SignNewPayment},
 	Kind{OrderNotPayable, http.StatusConflict, "The order can no longer be paid.", false, false, FixRequest},
 	Kind{OrderNotFulfilled, http.StatusConflict, "The order is not fulfilled.", true, false, PollOrder},

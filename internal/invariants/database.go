@@ -19,6 +19,7 @@ type database struct {
 	profiles   []profileRow
 	holds      []holdRow
 	jobs       []jobRow
+	fees       []feeRow
 	challenges []challengeRow
 	audit      []auditRow
 	postings   []postingRow
@@ -82,7 +83,11 @@ type attemptRow struct {
 	CreatedAt            time.Time
 }
 
-type cardRow struct{ ID, Order, Owner, Status, Reference, Account string }
+type cardRow struct {
+	ID, Order, Owner, Status, Reference, Account string
+	// LoadCents is what the issuer was asked to open it with.
+	LoadCents int64
+}
 
 func (c cardRow) live() bool {
 	return c.Status == "PENDING" || c.Status == "ACTIVE" || c.Status == "FROZEN"
@@ -100,6 +105,13 @@ type jobRow struct {
 	Retry   int64
 	Attempt int64
 	Leased  bool
+}
+
+// feeRow is what is particular to a fee job: Kept says that the fee never was on its card, Owed that its holder
+// had spent it, WrittenOff that it was given up.
+type feeRow struct {
+	Job                    string
+	Kept, Owed, WrittenOff bool
 }
 
 type challengeRow struct {
@@ -146,11 +158,13 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 		table(ctx, tx, &d.refunds, `SELECT id::text, order_id, status, asset, treasury, recipient, value, nonce, transaction, log_index FROM refunds`),
 		table(ctx, tx, &d.attempts, `SELECT id::text, payment_id::text, relayer, nonce, status,
 			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
-		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account FROM cards`),
+		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
 		table(ctx, tx, &d.holds, `SELECT order_id, resource, units, released_at IS NOT NULL FROM holds`),
 		table(ctx, tx, &d.jobs, `SELECT id::text, kind, unique_key, coalesce(payload->>'order', ''), status,
 			coalesce((payload->>'version')::bigint, 1), attempt, lease_owner IS NOT NULL FROM jobs`),
+		table(ctx, tx, &d.fees, `SELECT id::text, payload @> '{"kept": true}', payload @> '{"owed": true}', payload @> '{"writtenOff": true}'
+			FROM jobs WHERE kind = '`+feeJob+`'`),
 		table(ctx, tx, &d.challenges, `SELECT id::text, purpose, issued_at, expires_at, consumed_at FROM challenges`),
 		table(ctx, tx, &d.audit, `SELECT actor, action, subject, reason, idempotency_key FROM audit`),
 		table(ctx, tx, &d.postings, `SELECT id, order_id, kind FROM ledger_postings ORDER BY id`),

@@ -223,7 +223,7 @@ func oneFee(r *records) []string {
 			taken[m.Card]++
 		}
 	}
-	orders := r.ordersByID()
+	orders, fees := r.ordersByID(), r.feesByJob()
 	for _, c := range r.cards {
 		if c.Account == "" {
 			continue
@@ -239,8 +239,13 @@ func oneFee(r *records) []string {
 			f.add("card %s has %d fee jobs", c.ID, len(jobs[c.ID]))
 			continue
 		}
-		switch j := jobs[c.ID][0]; {
-		case j.Status == "succeeded" && n == 0:
+		j := jobs[c.ID][0]
+		switch kept := fees[j.ID].Kept; {
+		case kept != (c.LoadCents == issueCents-feeCents) || !kept && c.LoadCents != issueCents:
+			f.add("card %s opened with %d cents, its fee is kept: %t", c.ID, c.LoadCents, kept)
+		case kept && n > 0:
+			f.add("the fee was withdrawn from card %s, which opened without it", c.ID)
+		case j.Status == "succeeded" && n == 0 && !kept:
 			f.add("the fee job of card %s succeeded, the issuer withdrew nothing", c.ID)
 		case j.Status == "failed" && n > 0:
 			f.add("the fee job of card %s failed, the issuer withdrew the fee", c.ID)

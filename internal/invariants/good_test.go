@@ -55,9 +55,9 @@ func good() *records {
 		{"att_d", "pay_d", relay, 3, "closed", []string{"0xd1"}, noon}, {"att_e", "ref_d", relay, 4, "closed", []string{"0xd2"}, noon},
 	}
 	r.cards = []cardRow{
-		{"card_a", "ord_a", alice, "ACTIVE", "ref-a", "crd_1"},
-		{"card_c", "ord_c", carol, "FAILED", "ref-c", ""},
-		{"card_d", "ord_d", dora, "FAILED", "ref-d", ""},
+		{"card_a", "ord_a", alice, "ACTIVE", "ref-a", "crd_1", 2500},
+		{"card_c", "ord_c", carol, "FAILED", "ref-c", "", 2500},
+		{"card_d", "ord_d", dora, "FAILED", "ref-d", "", 2500},
 	}
 	r.holds = []holdRow{
 		{"ord_a", "float/card", 2500, true}, {"ord_b", "float/card", 2500, true}, {"ord_c", "float/card", 2500, false},

@@ -67,10 +67,10 @@ func TestEveryCheckFires(t *testing.T) {
 			r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_3", "ref-c", "declined", 2500, 0, ""})
 		}, []string{"I6"}},
 		"two live cards": {func(r *records) {
-			r.cards = append(r.cards, cardRow{"card_x", "ord_a", alice, "PENDING", "ref-x", ""})
+			r.cards = append(r.cards, cardRow{"card_x", "ord_a", alice, "PENDING", "ref-x", "", 2500})
 		}, []string{"I7", "I8"}},
 		"two live cards at the issuer": {func(r *records) {
-			r.cards = append(r.cards, cardRow{"card_x", "ord_a", alice, "CLOSED", "ref-x", ""})
+			r.cards = append(r.cards, cardRow{"card_x", "ord_a", alice, "CLOSED", "ref-x", "", 2500})
 			r.issuer.Cards = append(r.issuer.Cards, issuerCard{"crd_3", "ref-x", "live", 2500, 0, ""})
 		}, []string{"I7", "I8", "I10"}},
 		"a stuck order": {func(r *records) {
@@ -116,8 +116,16 @@ func TestEveryCheckFires(t *testing.T) {
 		"a refund nobody follows":                 {func(r *records) { r.jobs = r.jobs[:len(r.jobs)-1] }, []string{"I4"}},
 		"a refunded top-up that was loaded": {func(r *records) {
 			r.orders[3].Kind = "card_topup"
-			r.cards[2] = cardRow{"card_d", "ord_d", dora, "FAILED", "ref-d", "crd_3"}
+			r.cards[2] = cardRow{"card_d", "ord_d", dora, "FAILED", "ref-d", "crd_3", 2500}
 			r.issuer.Movements = append(r.issuer.Movements, issuerMove{"mov_2", "ref-l", "crd_3", "in", 2450, "done"})
+		}, []string{"I10"}},
+		"a card opened without its fee, which is withdrawn all the same": {func(r *records) {
+			r.fees = []feeRow{{Job: "job_f", Kept: true}}
+			r.cards[0].LoadCents, r.issuer.Cards[0].LoadCents = 1500, 1500
+		}, []string{"I16"}},
+		"a fee that is owed, and posted as withdrawn": {func(r *records) {
+			r.fees = []feeRow{{Job: "job_f", Owed: true}}
+			r.jobs[5].Status, r.issuer.Movements[0].Status = "failed", "declined"
 		}, []string{"I10"}},
 		"a load of another amount": {func(r *records) { r.issuer.Cards[0].LoadCents = 5000 }, []string{"I10"}},
 		"a fee of another amount":  {func(r *records) { r.issuer.Movements[0].AmountCents = 1500 }, []string{"I10"}},

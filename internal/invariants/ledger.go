@@ -44,7 +44,7 @@ func ledgerIsWhatHappened(r *records) []string {
 	}
 	for _, c := range r.cards {
 		if c.Status == "ACTIVE" || c.Status == "FROZEN" || c.Status == "CLOSED" {
-			load(c.Order, c.ID, issueCents)
+			load(c.Order, c.ID, c.LoadCents)
 		}
 	}
 	for _, o := range r.orders {
@@ -64,10 +64,10 @@ func ledgerIsWhatHappened(r *records) []string {
 			move(e.Cost, "supplier:float", "cost:esim")
 		}
 	}
+	fees := r.feesByJob()
 	for _, j := range r.jobs {
-		if j.Kind == feeJob && j.Status == "succeeded" {
-			move(feeCents*unitsPerCent, "card:"+j.UniqueKey, "issuer:float")
-			move(feeCents*unitsPerCent, "revenue:issue_fee", "holder:"+j.UniqueKey)
+		if j.Kind == feeJob {
+			fees[j.ID].moves(j, func(from, to string) { move(feeCents*unitsPerCent, from, to) })
 		}
 	}
 	strays := map[string]bool{}
@@ -92,6 +92,40 @@ func ledgerIsWhatHappened(r *records) []string {
 		}
 	}
 	return f
+}
+
+func (r *records) feesByJob() map[string]feeRow {
+	all := map[string]feeRow{}
+	for _, f := range r.fees {
+		all[f.Job] = f
+	}
+	return all
+}
+
+// moves is what became of an issue fee: earned once it is ours or owed to us.
+func (f feeRow) moves(j jobRow, fee func(from, to string)) {
+	done, debt := j.Status == "succeeded", "receivable:"+j.UniqueKey
+	if done && !f.Kept {
+		fee("card:"+j.UniqueKey, "issuer:float")
+	}
+	switch {
+	case f.Kept && done:
+		fee("revenue:issue_fee", "customer:"+j.Order)
+		return
+	case !f.Owed && done:
+		fee("revenue:issue_fee", "holder:"+j.UniqueKey)
+		return
+	case !f.Owed:
+		return
+	}
+	fee("revenue:issue_fee", debt)
+	if f.WrittenOff {
+		fee(debt, "cost:issue_fee")
+		debt = "cost:issue_fee"
+	}
+	if done {
+		fee(debt, "holder:"+j.UniqueKey)
+	}
 }
 
 func mapsUnion(a, b map[string]int64) map[string]int64 {

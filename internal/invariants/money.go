@@ -162,8 +162,8 @@ func theMoneyAddsUp(r *records) []string {
 	accounts := map[string]issuerCard{}
 	for _, a := range r.issuer.Cards {
 		accounts[a.ID] = a
-		if c, ok := cards[lower(a.Reference)]; ok && a.LoadCents != orders[c.Order].PriceCents {
-			f.add("order %s paid %d cents, the issuer loaded %d", c.Order, orders[c.Order].PriceCents, a.LoadCents)
+		if c, ok := cards[lower(a.Reference)]; ok && (a.LoadCents != c.LoadCents || a.LoadCents > orders[c.Order].PriceCents) {
+			f.add("order %s paid %d cents, its card is for %d, the issuer loaded %d", c.Order, orders[c.Order].PriceCents, c.LoadCents, a.LoadCents)
 		}
 	}
 	for _, m := range r.issuer.Movements {

@@ -7,11 +7,13 @@
 //	       issuer:float          what was taken from the issuer's float, negative: the treasury replaces it by hand
 //	       supplier:float        the same at the eSIM supplier
 //	       card:<card>           what should be on a card, before its holder spends
+//	       receivable:<card>     an issue fee that its holder spent before it could be withdrawn
 //	owes   customer:<order>      paid for and not delivered; zero once the order is delivered or refunded
 //	       holder:<card>         a holder's claim to what is on the card
 //	       unmatched             USDC that arrived for no order
 //	earned revenue:issue_fee     revenue:load_fee     revenue:esim     revenue:donation
 //	spent  cost:esim             what the supplier charged for the eSIMs it made
+//	       cost:issue_fee        issue fees that were written off
 //
 // A card for 25.00 and a top-up of 25.00, in dollars:
 //
@@ -21,6 +23,20 @@
 //	fee withdrawn              +10.00  -10.00             +10.00   -10.00
 //	                 ----------------------------------------------------
 //	                  +25.00   -15.00  +15.00      0      -15.00   -10.00
+//
+// Where the issuer limits spending, a card opens with what remains, and the fee never is on it:
+//
+//	settled           +25.00                     -25.00
+//	loaded                     -15.00  +15.00    +15.00   -15.00
+//	fee kept                                     +10.00            -10.00
+//
+// Where it does not, the holder may have spent the fee before it is withdrawn:
+//
+//	fee owed          +10.00 in receivable:<card>                  -10.00
+//	fee collected              +10.00  -10.00             +10.00 and -10.00 in receivable:<card>
+//	fee written off   +10.00 in cost:issue_fee, -10.00 in receivable:<card>
+//
+// A top-up:
 //
 //	settled           +25.00                     -25.00
 //	loaded                     -24.50  +24.50    +24.50   -24.50
@@ -61,6 +77,7 @@ const (
 	EsimCost        Account = "cost:esim"
 	Strays          Account = "unmatched"
 	Donations       Account = "revenue:donation"
+	IssueFeeCost    Account = "cost:issue_fee"
 )
 
 // Customer is what is owed to the payer of an order.
@@ -72,6 +89,9 @@ func Card(card string) Account { return Account("card:" + card) }
 // Holder is the claim of a card's holder to what is on it.
 func Holder(card string) Account { return Account("holder:" + card) }
 
+// Receivable is the issue fee of a card that its holder owes.
+func Receivable(card string) Account { return Account("receivable:" + card) }
+
 // Kind is what a posting records.
 type Kind string
 
@@ -81,6 +101,10 @@ const (
 	KindLoaded       Kind = "loaded"
 	KindLoadFee      Kind = "load_fee"
 	KindFeeWithdrawn Kind = "fee_withdrawn"
+	KindFeeKept      Kind = "fee_kept"
+	KindFeeOwed      Kind = "fee_owed"
+	KindFeeCollected Kind = "fee_collected"
+	KindFeeWritten   Kind = "fee_written_off"
 	KindSold         Kind = "sold"
 	KindSupplied     Kind = "supplied"
 	KindRefunded     Kind = "refunded"
@@ -91,7 +115,10 @@ const (
 
 // Kinds lists every kind.
 func Kinds() []Kind {
-	return []Kind{KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved}
+	return []Kind{
+		KindSettled, KindLoaded, KindLoadFee, KindFeeWithdrawn, KindFeeKept, KindFeeOwed, KindFeeCollected, KindFeeWritten,
+		KindSold, KindSupplied, KindRefunded, KindUnmatched, KindMatched, KindResolved,
+	}
 }
 
 // ID names a posting by what it records, so that the same thing cannot be posted twice.
@@ -148,6 +175,32 @@ func FeeWithdrawn(order, card string, fee money.Cents) Posting {
 	u := fee.USDC()
 	return posting(KindFeeWithdrawn, order, order,
 		Entry{Card(card), -u}, Entry{Float, u}, Entry{Holder(card), u}, Entry{IssueFeeRevenue, -u})
+}
+
+// FeeKept records the issue fee of an order whose card opened without it.
+func FeeKept(order string, fee money.Cents) Posting {
+	u := fee.USDC()
+	return posting(KindFeeKept, order, order, Entry{Customer(order), u}, Entry{IssueFeeRevenue, -u})
+}
+
+// FeeOwed records that the issue fee of an order could not be withdrawn, because the holder has spent it.
+func FeeOwed(order, card string, fee money.Cents) Posting {
+	u := fee.USDC()
+	return posting(KindFeeOwed, order, order, Entry{Receivable(card), u}, Entry{IssueFeeRevenue, -u})
+}
+
+// FeeCollected records that a fee that was owed was taken from the card after all. debt is where it stood:
+// the card's receivable, or IssueFeeCost once it was written off.
+func FeeCollected(order, card string, fee money.Cents, debt Account) Posting {
+	u := fee.USDC()
+	return posting(KindFeeCollected, order, order,
+		Entry{Card(card), -u}, Entry{Float, u}, Entry{Holder(card), u}, Entry{debt, -u})
+}
+
+// FeeWrittenOff records that an operator gave up a fee that was owed.
+func FeeWrittenOff(order, card string, fee money.Cents) Posting {
+	u := fee.USDC()
+	return posting(KindFeeWritten, order, order, Entry{IssueFeeCost, u}, Entry{Receivable(card), -u})
 }
 
 // Supplied records what the supplier charged for the eSIM of an order, whatever becomes of the order.

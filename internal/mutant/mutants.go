@@ -78,6 +78,10 @@ const (
 	OrderUnfenced = planted == "order_unfenced"
 	// PaidTooLate claims a payment for an order whose time is over.
 	PaidTooLate = planted == "paid_too_late"
+	// SupplierNotAsked tells the terms of an eSIM that its supplier could not make now.
+	SupplierNotAsked = planted == "supplier_not_asked"
+	// ClaimUnswitched claims by what was known of the kill switch a moment ago.
+	ClaimUnswitched = planted == "claim_unswitched"
 	// HoldsUnlimited promises the same float to everyone.
 	HoldsUnlimited = planted == "holds_unlimited"
 	// LanesOverlap leaves no room for what those in other lanes are taking of the same float.
@@ -98,6 +102,12 @@ const (
 	NewReference = planted == "new_reference"
 	// FeeVersionPerAttempt makes each attempt of a fee job another withdrawal.
 	FeeVersionPerAttempt = planted == "fee_version_per_attempt"
+	// FeeOnTheCard opens a card with the fee on it, although the issuer could keep it back.
+	FeeOnTheCard = planted == "fee_on_the_card"
+	// FeeForgiven forgets a fee that its holder has spent.
+	FeeForgiven = planted == "fee_forgiven"
+	// CardStateBelieved believes our own record of a card that its issuer has closed.
+	CardStateBelieved = planted == "card_state_believed"
 	// MarkerAfterCall stores that a call was begun when it is over.
 	MarkerAfterCall = planted == "marker_after_call"
 )

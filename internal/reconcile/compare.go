@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/roamcard/roamcard/internal/card"
-	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -204,13 +203,11 @@ func (c *comparison) expected() []ledger.Posting {
 	}
 	for _, k := range c.Cards {
 		if sold(k) {
-			all = append(all, ledger.Loaded(string(k.Order), k.ID.String(), c.orders[k.Order].Price))
+			all = append(all, ledger.Loaded(string(k.Order), k.ID.String(), k.Load))
 		}
 	}
 	for _, f := range c.Fees {
-		if f.Status == job.Succeeded {
-			all = append(all, ledger.FeeWithdrawn(f.Args.Order, f.Args.Card.String(), f.Args.Amount))
-		}
+		all = append(all, f.Args.Postings(f.Status)...)
 	}
 	return all
 }

@@ -33,9 +33,7 @@ type mutation struct {
 	card      uuid.UUID
 	account   string
 	direction card.Direction
-	// closed is set for a card that we know to be closed.
-	closed bool
-	seen   bool
+	seen      bool
 }
 
 // mutations are all of them, by our reference.
@@ -44,7 +42,7 @@ func (c *comparison) mutations() map[card.Ref]*mutation {
 	accounts := map[uuid.UUID]string{}
 	for _, k := range c.Cards {
 		accounts[k.ID] = k.Account
-		m := &mutation{order: k.Order, what: "card", amount: c.orders[k.Order].Price, card: k.ID, account: k.Account, closed: k.Status == card.Closed}
+		m := &mutation{order: k.Order, what: "card", amount: k.Load, card: k.ID, account: k.Account}
 		switch {
 		case sold(k):
 			m.standing = taken
@@ -72,6 +70,9 @@ func (c *comparison) mutations() map[card.Ref]*mutation {
 		}
 	}
 	for _, f := range c.Fees {
+		if f.Args.Kept {
+			continue // nothing is moved at the issuer
+		}
 		for a := f.Args; a.Version > 0; a.Version-- {
 			m := &mutation{
 				order: order.ID(a.Order), what: "fee withdrawal", amount: a.Amount, card: a.Card, account: a.Account, direction: card.Withdrawal,
@@ -128,8 +129,8 @@ func (c *comparison) issuer() {
 		if a.Loaded != m.amount || m.direction != "" {
 			c.add(ProviderDiffers, m.order, a.Ref.String(), "the issuer opened a card with %s, ours is a %s of %s", a.Loaded, m.what, m.amount)
 		}
-		closed := a.State == card.AccountClosed && !m.closed
-		c.happened(m, a.Ref, live || (a.State == card.AccountClosed && !closed), a.State == card.AccountRejected || closed)
+		// Also a card that we know to be closed: what was on it is its holder's, until an operator says otherwise.
+		c.happened(m, a.Ref, live, a.State == card.AccountRejected || a.State == card.AccountClosed)
 		if live {
 			c.balance(m, a, slack[m.card])
 		}

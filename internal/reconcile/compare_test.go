@@ -51,7 +51,7 @@ func good() (Records, Statement) {
 			// Seen in another transaction than the one recorded; the authorization is the same.
 			{Transaction: x402.Hash{0xb2}, LogIndex: 7, Block: 31, From: alice, Value: 50_000_000, Nonce: x402.Hash{2}},
 		},
-		Cards: []card.Card{{ID: cardID, Order: "ord_issue", Status: card.Active, Ref: cardRef, Account: "crd_1"}},
+		Cards: []card.Card{{ID: cardID, Order: "ord_issue", Status: card.Active, Ref: cardRef, Load: 2500, Account: "crd_1"}},
 		Esims: []Esim{{Order: "ord_esim", Cost: 4_000_000}},
 		Fees:  []Fee{{Status: job.Succeeded, Args: feeArgs}},
 	}
@@ -148,7 +148,8 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 		"a payment recorded at somebody's plain transfer": {func(r *Records, _ *Statement) { r.Arrivals[0].Nonce = x402.Hash{} }, nil},
 		"a price changed": {func(r *Records, _ *Statement) {
 			r.Orders[0].Price = 2400
-		}, []Code{OrderAmount, PostingDiffers, ProviderDiffers}},
+		}, []Code{OrderAmount}},
+		"a card's load changed": {func(r *Records, _ *Statement) { r.Cards[0].Load = 2400 }, []Code{PostingDiffers, ProviderDiffers}},
 		"a top-up split otherwise": {func(r *Records, s *Statement) {
 			r.Orders[1].Topup.Fee, r.Orders[1].Topup.Credit = 0, 5000
 		}, []Code{OrderAmount, PostingDiffers, PostingUnexpected, ProviderDiffers}},
@@ -212,7 +213,18 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 		"a card closed by both": {func(r *Records, s *Statement) {
 			s.Accounts[0].State = card.AccountClosed
 			r.Cards[0].Status = card.Closed
-		}, nil},
+		}, []Code{ProviderReversed}},
+		"a fee that was never on its card": {func(r *Records, s *Statement) { keepFee(r, s) }, nil},
+		"one that is posted as withdrawn": {func(r *Records, s *Statement) {
+			keepFee(r, s)
+			r.Postings[2] = ledger.FeeWithdrawn("ord_issue", cardID.String(), 1000)
+		}, []Code{PostingMissing, PostingUnexpected}},
+		"a fee that was spent":                   {func(r *Records, s *Statement) { oweFee(r, s) }, nil},
+		"one whose debt is not posted":           {func(r *Records, s *Statement) { oweFee(r, s); r.Postings = slices.Delete(r.Postings, 2, 3) }, []Code{PostingMissing}},
+		"one that was written off":               {func(r *Records, s *Statement) { writeOffFee(r, s) }, nil},
+		"one that nobody has given up":           {func(r *Records, s *Statement) { writeOffFee(r, s); r.Fees[0].Args.WrittenOff = false }, []Code{PostingUnexpected}},
+		"one that was collected after all":       {func(r *Records, s *Statement) { collectFee(r, s, ledger.Receivable(cardID.String())) }, nil},
+		"one collected from the wrong account":   {func(r *Records, s *Statement) { collectFee(r, s, ledger.IssueFeeCost) }, []Code{PostingDiffers}},
 		"a fee given back":                       {func(_ *Records, s *Statement) { s.Movements[1].State = card.MoveFailed; s.Accounts[0].Balance += 1400 }, []Code{ProviderReversed}},
 		"a load that nobody recorded":            {func(r *Records, s *Statement) { r.Orders[2].Status = order.OperatorReview; loadOpen(s) }, []Code{ProviderUnrecorded}},
 		"a load under way":                       {func(_ *Records, s *Statement) { loadOpen(s); s.Accounts[0].Balance = 6400 + 2450 }, nil},
@@ -253,6 +265,32 @@ func TestEachDifferenceHasItsCode(t *testing.T) {
 			t.Errorf("%s is never found", code)
 		}
 	}
+}
+
+// keepFee opens the card without the fee, as an issuer with limits does.
+func keepFee(r *Records, s *Statement) {
+	r.Cards[0].Load, r.Fees[0].Args.Kept = 1500, true
+	r.Postings[1], r.Postings[2] = ledger.Loaded("ord_issue", cardID.String(), 1500), ledger.FeeKept("ord_issue", 1000)
+	s.Accounts[0].Loaded, s.Movements = 1500, s.Movements[2:]
+}
+
+// oweFee lets the holder be quicker than the withdrawal.
+func oweFee(r *Records, s *Statement) {
+	r.Fees[0].Status, r.Fees[0].Args.Owed = job.Failed, true
+	r.Postings[2] = ledger.FeeOwed("ord_issue", cardID.String(), 1000)
+	s.Movements[1].State = card.MoveFailed
+}
+
+func writeOffFee(r *Records, s *Statement) {
+	oweFee(r, s)
+	r.Fees[0].Args.WrittenOff = true
+	r.Postings = append(r.Postings, ledger.FeeWrittenOff("ord_issue", cardID.String(), 1000))
+}
+
+func collectFee(r *Records, s *Statement, from ledger.Account) {
+	oweFee(r, s)
+	r.Fees[0].Status, s.Movements[1].State = job.Succeeded, card.MoveSucceeded
+	r.Postings = append(r.Postings, ledger.FeeCollected("ord_issue", cardID.String(), 1000, from))
 }
 
 func loadOpen(s *Statement) {

@@ -7,6 +7,7 @@ import (
 
 	"entgo.io/ent/dialect/sql"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/ent"
 	entcard "github.com/roamcard/roamcard/ent/card"
@@ -76,10 +77,15 @@ func (c Cards) Issued(ctx context.Context, orders ...order.ID) (map[order.ID]car
 }
 
 // Held implements card.Store.
-func (c Cards) Held(ctx context.Context, resource string, asOf time.Time) (held int64, err error) {
+func (c Cards) Held(ctx context.Context, resource string, asOf time.Time) (int64, error) {
+	return c.s.held(ctx, resource, asOf)
+}
+
+// held is what live orders hold of a resource.
+func (s *Store) held(ctx context.Context, resource string, asOf time.Time) (held int64, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	err = c.s.pool.QueryRow(ctx, "SELECT ("+heldSQL+")::bigint", resource, asOf).Scan(&held)
+	err = s.pool.QueryRow(ctx, "SELECT ("+heldSQL+")::bigint", resource, asOf).Scan(&held)
 	return held, mapError(err)
 }
 
@@ -99,7 +105,7 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 		}
 		got = n
 		return tx.Card.Create().SetID(n.ID).SetOrderID(string(n.Order)).SetOwner(n.Owner.Lower()).
-			SetStatus(entcard.Status(n.Status)).SetReference(uuid.UUID(n.Ref)).
+			SetStatus(entcard.Status(n.Status)).SetReference(uuid.UUID(n.Ref)).SetLoadUsdCents(int64(n.Load)).
 			SetCreatedAt(n.CreatedAt).SetUpdatedAt(n.UpdatedAt).Exec(ctx)
 	})
 	return got, err
@@ -126,9 +132,50 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, loaded mo
 // FeeTaken implements card.Store.
 func (c Cards) FeeTaken(ctx context.Context, f job.Fence, a card.FeeArgs) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		post(tx, c.s.stamp(), ledger.FeeWithdrawn(a.Order, a.Card.String(), a.Amount))
+		postFee(tx, c.s.stamp(), a, job.Succeeded)
 		return finishJob(ctx, tx, f, job.Done())
 	})
+}
+
+// Observe implements card.Store.
+func (c Cards) Observe(ctx context.Context, seen ...card.Seen) (changed []card.Card, err error) {
+	if len(seen) == 0 {
+		return nil, nil
+	}
+	refs, statuses := make([]uuid.UUID, len(seen)), make([]string, len(seen))
+	for i, one := range seen {
+		refs[i], statuses[i] = uuid.UUID(one.Ref), string(one.Status)
+	}
+	var from, to []string
+	for _, m := range card.Moves() {
+		from, to = append(from, string(m[0])), append(to, string(m[1]))
+	}
+	err = c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		rows, err := raw(tx).Query(ctx, observeSQL, refs, statuses, from, to, c.s.stamp())
+		if err != nil {
+			return err
+		}
+		if changed, err = pgx.CollectRows(rows, scanObserved); err != nil {
+			return err
+		}
+		return faultpoint.Fail("observe.before_commit")
+	})
+	return changed, err
+}
+
+// Rows are locked in one order, for two processes may observe the same cards.
+const observeSQL = `
+	WITH seen AS (
+		SELECT c.id, s.status FROM cards c
+		JOIN unnest($1::uuid[], $2::text[]) AS s (reference, status) ON c.reference = s.reference
+		JOIN unnest($3::text[], $4::text[]) AS m (from_status, to_status)
+			ON c.status = m.from_status AND s.status = m.to_status
+		ORDER BY c.id FOR UPDATE OF c)
+	UPDATE cards SET status = seen.status, updated_at = $5 FROM seen WHERE cards.id = seen.id
+	RETURNING cards.id, cards.order_id, cards.status`
+
+func scanObserved(row pgx.CollectableRow) (c card.Card, err error) {
+	return c, row.Scan(&c.ID, &c.Order, &c.Status)
 }
 
 // Fail implements card.Store.
@@ -157,6 +204,6 @@ func cardOf(row *ent.Card) (card.Card, error) {
 	}
 	return card.Card{
 		ID: row.ID, Order: order.ID(row.OrderID), Owner: owner, Status: card.Status(row.Status), Ref: card.Ref(row.Reference),
-		Account: row.Account, Last4: row.Last4, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
+		Load: money.Cents(row.LoadUsdCents), Account: row.Account, Last4: row.Last4, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}, nil
 }

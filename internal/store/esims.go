@@ -27,6 +27,11 @@ type Esims struct{ s *Store }
 
 var _ esim.Store = Esims{}
 
+// Held implements esim.Store.
+func (e Esims) Held(ctx context.Context, resource string, asOf time.Time) (int64, error) {
+	return e.s.held(ctx, resource, asOf)
+}
+
 // Esims is the part of the store that the eSIM product uses.
 func (s *Store) Esims() Esims { return Esims{s} }
 

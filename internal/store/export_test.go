@@ -39,6 +39,8 @@ func WakeOnCommit(tx *ent.Tx, topic, key string) { wakeOnCommit(tx, topic, key) 
 
 func QueueFence(tx *ent.Tx, f job.Fence) { fence(tx, f) }
 
+func Bucket(resource string) string { return bucket(resource) }
+
 func Later(tx *ent.Tx, sql string, args ...any) { later(tx, sql, args...) }
 
 func Post(ctx context.Context, s *Store, p ledger.Posting) error {

@@ -13,7 +13,6 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/ledger"
 )
 
 // FeeJobs keeps the platform fee's jobs for operators. It implements card.FeeJobs.
@@ -27,6 +26,7 @@ const (
 	actList      = "fee_jobs.list"
 	actReconcile = "fee_job.reconcile"
 	actRetry     = "fee_job.retry"
+	actWriteOff  = "fee_job.write_off"
 )
 
 // A queued job whose withdrawal has been sent is on its way to outsiders.
@@ -48,6 +48,8 @@ const (
 		UPDATE jobs SET status = 'queued', payload = $2, step = '', step_at = NULL, last_error = '', run_at = now(),
 			finished_at = NULL, forgiven = attempt, version = version + 1
 		WHERE id = $1`
+
+	writeOffJobSQL = `UPDATE jobs SET payload = $2, version = version + 1 WHERE id = $1`
 )
 
 // FeeJobs implements card.FeeJobs.
@@ -97,8 +99,12 @@ func (f FeeJobs) Conclude(ctx context.Context, row job.Row, status job.Status, r
 				return err
 			}
 			done = tag.RowsAffected() == 1
-			if done && status == job.Succeeded {
-				post(tx, f.s.stamp(), ledger.FeeWithdrawn(a.Order, a.Card.String(), a.Amount))
+			switch {
+			case !done:
+			case status == job.Succeeded:
+				postFee(tx, f.s.stamp(), a, status)
+			case status == job.Failed && reason == card.RefusedFunds:
+				owe(tx, f.s.stamp(), row.ID, a)
 			}
 		}
 		after := row.Status
@@ -118,19 +124,8 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 		return fmt.Errorf("encode the next version: %w", err)
 	}
 	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		// The job's lock, so that two retries cannot both find it failed.
-		now, err := scanJob(raw(tx).QueryRow(ctx, feeJobSQL+" FOR UPDATE", card.FeeJob, row.ID))
-		if err != nil {
-			return err
-		}
-		before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(actRetry),
-			audit.Subject(row.ID.String()), audit.IdempotencyKey(act.Key)).Only(ctx)
-		switch {
-		case err == nil && before.Reason != act.Reason:
-			return card.ErrKeyReused
-		case err == nil:
-			return nil
-		case !ent.IsNotFound(err):
+		now, repeated, err := decide(ctx, tx, row, act, actRetry)
+		if err != nil || repeated {
 			return err
 		}
 		if now.Status != job.Failed || now.Version != row.Version {
@@ -142,6 +137,52 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 		wakeOnCommit(tx, topicJobs, string(now.Class))
 		return f.s.record(ctx, tx, act, actRetry, row.ID.String(), feeState{now.Status, now.LastError}, feeState{job.Queued, ""})
 	})
+}
+
+// WriteOff implements card.FeeJobs.
+func (f FeeJobs) WriteOff(ctx context.Context, row job.Row, act card.Act) error {
+	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		now, repeated, err := decide(ctx, tx, row, act, actWriteOff)
+		if err != nil || repeated {
+			return err
+		}
+		a, err := job.Decode[card.FeeArgs](now)
+		if err != nil {
+			return fmt.Errorf("read the job: %w", err)
+		}
+		if now.Status != job.Failed || now.Version != row.Version || !a.Outstanding(now.Status) {
+			return card.ErrNotFailed
+		}
+		a.WrittenOff = true
+		payload, err := json.Marshal(a)
+		if err != nil {
+			return fmt.Errorf("encode the job: %w", err)
+		}
+		later(tx, writeOffJobSQL, row.ID, payload)
+		postFee(tx, f.s.stamp(), a, now.Status)
+		return f.s.record(ctx, tx, act, actWriteOff, row.ID.String(),
+			feeState{now.Status, now.LastError}, feeState{now.Status, "written off"})
+	})
+}
+
+// decide locks a job, so that two acts cannot both find it as it is, and says whether this act has been carried
+// out before.
+func decide(
+	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
+) (now job.Row, repeated bool, err error) {
+	now, err = scanJob(raw(tx).QueryRow(ctx, feeJobSQL+" FOR UPDATE", card.FeeJob, row.ID))
+	if err != nil {
+		return now, false, err
+	}
+	before, err := tx.Audit.Query().Where(audit.Actor(act.Operator), audit.Action(action),
+		audit.Subject(row.ID.String()), audit.IdempotencyKey(act.Key)).Only(ctx)
+	switch {
+	case err == nil && before.Reason != act.Reason:
+		return now, false, card.ErrKeyReused
+	case ent.IsNotFound(err):
+		return now, false, nil
+	}
+	return now, err == nil, err
 }
 
 // feeState is what an act changes of a job.

@@ -191,7 +191,10 @@ func TestADeadPaymentIsNeverPosted(t *testing.T) {
 // activated is a card whose fee job this test has claimed.
 func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) {
 	t.Helper()
-	p := placement(uuid.NewString(), func(p *checkout.Placement) { p.Order.Owner[5] = byte(time.Now().UnixNano()) })
+	p := placement(uuid.NewString(), func(p *checkout.Placement) {
+		any := nonce()
+		copy(p.Order.Owner[:], any[:])
+	})
 	fence := place(t, s, p).Job.Fence()
 	c, err := s.Cards().Reserve(t.Context(), fence, card.Card{
 		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),

@@ -149,6 +149,7 @@ func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Place
 func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (checkout.Placed, error) {
 	placed := checkout.Placed{Claim: checkout.Fresh, Order: p.Order}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		selling(tx, p.Order.Kind)
 		var err error
 		if placed.Order, err = o.claim(ctx, tx, p); err != nil {
 			return err

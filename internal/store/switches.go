@@ -82,6 +82,9 @@ func (d Desk) SetSwitch(ctx context.Context, product order.Kind, paused bool, ac
 		if repeated {
 			return nil
 		}
+		if err := closing(ctx, tx, product); err != nil {
+			return err
+		}
 		was := switched{now.Paused}
 		now = checkout.Switch{Product: product, Paused: paused, Reason: act.Reason, Operator: act.Operator, ChangedAt: d.s.stamp()}
 		later(tx, setSwitchSQL, product, paused, now.Reason, now.Operator, now.ChangedAt)

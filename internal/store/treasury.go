@@ -166,7 +166,7 @@ func (t Treasury) Records(ctx context.Context) (r reconcile.Records, err error) 
 			WHERE status NOT IN ('payment_required', 'expired') ORDER BY id`),
 		readAll(b, &r.Payments, scanPaid, `SELECT id, order_id, status, payer, value, nonce, coalesce(transaction, ''), coalesce(log_index, 0), coalesce(block, 0)
 			FROM payments WHERE asset = $1 AND pay_to = $2 ORDER BY id`, t.asset, t.payTo),
-		readAll(b, &r.Cards, scanCard, `SELECT id, order_id, status, reference, account FROM cards ORDER BY id`),
+		readAll(b, &r.Cards, scanCard, `SELECT id, order_id, status, reference, account, load_usd_cents FROM cards ORDER BY id`),
 		readAll(b, &r.Esims, scanEsim, `SELECT order_id, cost_micros FROM esim_profiles WHERE status = 'ready' ORDER BY id`),
 		readAll(b, &r.Fees, scanFee, `SELECT status, payload FROM jobs WHERE kind = $1 ORDER BY id`, card.FeeJob),
 		readAll(b, &r.Postings, scanPosting, `SELECT p.id, p.order_id, p.kind, p.at, array_agg(e.account ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL),
@@ -249,7 +249,7 @@ func scanPaid(row pgx.CollectableRow) (p reconcile.Payment, err error) {
 
 func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
 	var ref uuid.UUID
-	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account)
+	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load))
 	c.Ref = card.Ref(ref)
 	return c, err
 }

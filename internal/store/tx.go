@@ -87,6 +87,9 @@ func raw(tx *ent.Tx) pgxRunner { return asked{pgxOf(tx)} }
 // later queues a statement in tx whose result nobody waits for.
 func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(queued{sql: sql, args: args}) }
 
+// divisionByZero is how a queued statement makes the server undo its transaction.
+const divisionByZero = "22012"
+
 // touchOne queues a statement that locks or changes a row, and returns something of it. When there is no such
 // row it divides by zero: so the server itself undoes the transaction, which fails with otherwise, and nobody
 // waits for the answer before the commit.
@@ -94,7 +97,7 @@ func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
 	pgxOf(tx).later(queued{
 		sql: "WITH touched AS (" + sql + ") SELECT 1 / count(*) FROM touched", args: args,
 		refused: func(err *pgconn.PgError) error {
-			if err.Code != "22012" {
+			if err.Code != divisionByZero {
 				return err
 			}
 			return fmt.Errorf("%w: %w", otherwise, err)

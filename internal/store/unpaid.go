@@ -43,6 +43,7 @@ func (o Orders) Open(ctx context.Context, ord order.Order, b checkout.Bounds) (o
 		if err := o.roomForAnother(ctx, tx, ord, b.MostUnpaid); err != nil {
 			return err
 		}
+		selling(tx, ord.Kind)
 		if err := insertOrder(ctx, tx, ord); err != nil {
 			return err
 		}

@@ -212,7 +212,9 @@ type Levels struct {
 	FloatCents *int64
 	// BalanceUnits is what the payee holds of the asset, in its smallest unit; nil when the chain does not answer.
 	BalanceUnits *int64
-	Asset        string
+	// ReceivableCents is what owners owe of issue fees; nil when it cannot be read.
+	ReceivableCents *int64
+	Asset           string
 }
 
 // JobLevel is how many jobs of a kind are in a state, and how old the oldest is.
@@ -233,7 +235,7 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 	if m == nil {
 		return nil
 	}
-	var depth, float, balance metric.Int64ObservableGauge
+	var depth, float, balance, receivable metric.Int64ObservableGauge
 	var jobAge, orderAge metric.Float64ObservableGauge
 	var all []metric.Observable
 	for _, g := range []struct {
@@ -242,6 +244,7 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 	}{
 		{&depth, "job.queue.depth", "", "jobs that have not succeeded"},
 		{&float, "treasury.float.usd_cents", "", "what the card issuer can still load, in US cents"},
+		{&receivable, "treasury.receivable.usd_cents", "", "issue fees that holders spent before their withdrawal, in US cents"},
 		{&balance, "treasury.balance", "", "what the payee holds, in the asset's smallest unit"},
 	} {
 		made, err := m.meter.Int64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit(g.unit))
@@ -275,6 +278,9 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 		}
 		if now.FloatCents != nil {
 			o.ObserveInt64(float, *now.FloatCents)
+		}
+		if now.ReceivableCents != nil {
+			o.ObserveInt64(receivable, *now.ReceivableCents)
 		}
 		if now.BalanceUnits != nil {
 			o.ObserveInt64(balance, *now.BalanceUnits, metric.WithAttributes(attribute.String("asset", now.Asset)))

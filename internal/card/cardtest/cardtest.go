@@ -24,6 +24,7 @@ const (
 	Move      Op = "move"
 	Moved     Op = "moved"
 	Balance   Op = "balance"
+	Accounts  Op = "accounts"
 	Sensitive Op = "sensitive"
 	Stock     Op = "stock"
 )
@@ -56,6 +57,8 @@ type Harness struct {
 	Issuer card.Issuer
 	Vault  card.Vault
 	Stock  card.Stock
+	// Roll may be nil.
+	Roll   card.Roll
 	Traits card.Traits
 	// Settle makes everything pending complete. Until then it stays pending.
 	Settle func()
@@ -76,6 +79,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("WithdrawalBeyondTheBalanceIsRefused", h.withdrawalBeyondBalanceIsRefused)
 	t.Run("OpenBeyondTheFloatIsRefused", h.openBeyondFloatIsRefused)
 	t.Run("FloatPaysForCards", h.floatPaysForCards)
+	t.Run("EveryCardIsListed", h.everyCardIsListed)
 	t.Run("CredentialsAreWellFormedAndHidden", h.credentialsAreWellFormedAndHidden)
 	t.Run("UnknownOutcomesAreReadBack", h.unknownOutcomesAreReadBack)
 	t.Run("UnreadableAnswersAreNotRefusals", h.unreadableAnswersAreNotRefusals)

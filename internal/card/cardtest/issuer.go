@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,6 +50,7 @@ type Issuer struct {
 	bins     []card.BIN
 	accounts map[card.Ref]*account
 	byID     map[string]*account
+	roll     []*account // the oldest first
 	moved    map[card.Ref]*moved
 	order    []func() // what Settle completes, the oldest first
 	faults   map[Op][]Mode
@@ -60,6 +62,7 @@ type Issuer struct {
 type account struct {
 	card.Account
 	balance  money.Cents
+	limited  bool
 	scenario string
 	number   string
 }
@@ -73,6 +76,7 @@ var (
 	_ card.Issuer = (*Issuer)(nil)
 	_ card.Vault  = (*Issuer)(nil)
 	_ card.Stock  = (*Issuer)(nil)
+	_ card.Roll   = (*Issuer)(nil)
 )
 
 // NewIssuer makes an issuer without cards and with one open range.
@@ -108,7 +112,7 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 	}
 	known, repeated := i.accounts[o.Ref]
 	switch {
-	case repeated && (known.Loaded != o.Load || known.scenario != o.Scenario):
+	case repeated && (known.Loaded != o.Load || known.limited != o.Limit || known.scenario != o.Scenario):
 		return card.Account{}, fmt.Errorf("reference %s was used for another card", o.Ref)
 	case repeated:
 	case i.refused[o.Ref] != nil:
@@ -127,12 +131,13 @@ func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error)
 }
 
 func (i *Issuer) open(o card.Opening, mode Mode) *account {
-	a := &account{scenario: o.Scenario, number: i.number(len(i.accounts))}
+	a := &account{scenario: o.Scenario, limited: o.Limit, number: i.number(len(i.accounts))}
 	a.Account = card.Account{
 		ID: "acct-" + uuid.NewString(), Ref: o.Ref, State: card.AccountPending, Last4: a.number[12:], Loaded: o.Load,
 	}
 	i.float -= o.Load
 	i.accounts[o.Ref], i.byID[a.ID] = a, a
+	i.roll = append(i.roll, a)
 	i.executed[o.Ref]++
 	if mode == StaysPending || o.Scenario == "001" {
 		return a
@@ -169,6 +174,23 @@ func (i *Issuer) Account(ctx context.Context, ref card.Ref) (card.Account, error
 	return known.seen(mode), nil
 }
 
+// Accounts implements card.Roll, two at a time.
+func (i *Issuer) Accounts(ctx context.Context, after string) (page []card.Account, next string, err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if _, err := i.before(ctx, Accounts); err != nil {
+		return nil, "", err
+	}
+	from := 1 + slices.IndexFunc(i.roll, func(a *account) bool { return a.ID == after })
+	for _, a := range i.roll[from:min(from+2, len(i.roll))] {
+		page, next = append(page, a.Account), a.ID
+	}
+	if from+2 >= len(i.roll) {
+		next = ""
+	}
+	return page, next, nil
+}
+
 // Move implements card.Issuer.
 func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) {
 	i.mu.Lock()
@@ -188,6 +210,8 @@ func (i *Issuer) Move(ctx context.Context, m card.Movement) (card.Moved, error) 
 	case repeated:
 	case i.refused[m.Ref] != nil:
 		return card.Moved{}, i.refused[m.Ref]
+	case a.limited && m.Direction == card.Withdrawal:
+		return card.Moved{}, i.refuse(m.Ref, card.RefusedRequest, "there is no money on a card with a limit")
 	case a.State != card.AccountActive:
 		return card.Moved{}, i.refuse(m.Ref, card.RefusedState, "the card is "+string(a.State))
 	case m.Direction == card.Load && i.float < m.Amount:

@@ -9,8 +9,13 @@ import (
 func TestIssuerInMemoryKeepsToTheSuite(t *testing.T) {
 	i := NewIssuer(Config{})
 	Run(t, Harness{
-		Issuer: i, Vault: i, Stock: i, Traits: i.Traits(), Settle: i.Settle, Fault: i.Fault, Executed: i.Executed,
+		Issuer: i, Vault: i, Stock: i, Roll: i, Traits: i.Traits(), Settle: i.Settle, Fault: i.Fault, Executed: i.Executed,
 	})
+}
+
+func TestIssuerInMemoryKeepsLimits(t *testing.T) {
+	i := NewIssuer(Config{})
+	RunLimits(t, Harness{Issuer: i, Vault: i, Settle: i.Settle})
 }
 
 func TestIssuerRejectsLaterAndGivesTheFloatBack(t *testing.T) {

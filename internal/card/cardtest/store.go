@@ -22,6 +22,7 @@ type Store struct {
 	mu    sync.Mutex
 	cards []card.Card
 	held  int64
+	owed  money.Cents
 }
 
 var _ card.Store = (*Store)(nil)
@@ -100,6 +101,37 @@ func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ money.
 // FeeTaken implements card.Store.
 func (s *Store) FeeTaken(ctx context.Context, f job.Fence, _ card.FeeArgs) error {
 	return s.queue.Finish(ctx, f, job.Done())
+}
+
+// FeeOwed implements card.Store.
+func (s *Store) FeeOwed(ctx context.Context, f job.Fence, a card.FeeArgs) error {
+	s.mu.Lock()
+	s.owed += a.Amount
+	s.mu.Unlock()
+	return s.queue.Finish(ctx, f, job.Fail(card.RefusedFunds))
+}
+
+// Owes implements card.Store, for one owner.
+func (s *Store) Owes(context.Context, x402.Address) (money.Cents, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owed, nil
+}
+
+// Observe implements card.Store.
+func (s *Store) Observe(_ context.Context, seen ...card.Seen) (changed []card.Card, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range seen {
+		i := slices.IndexFunc(s.cards, func(c card.Card) bool {
+			return c.Ref == one.Ref && slices.Contains(card.Moves(), [2]card.Status{c.Status, one.Status})
+		})
+		if i >= 0 {
+			s.cards[i].Status = one.Status
+			changed = append(changed, s.cards[i])
+		}
+	}
+	return changed, nil
 }
 
 // Fail implements card.Store.

@@ -23,6 +23,7 @@ type Store struct {
 	profiles map[order.ID]esim.Profile
 	tokens   map[order.ID]esim.TokenVersion
 	watchers map[order.ID]map[chan struct{}]bool
+	held     int64
 }
 
 var _ esim.Store = (*Store)(nil)
@@ -33,6 +34,20 @@ func NewStore() *Store {
 		orders: map[order.ID]order.Order{}, profiles: map[order.ID]esim.Profile{}, tokens: map[order.ID]esim.TokenVersion{},
 		watchers: map[order.ID]map[chan struct{}]bool{},
 	}
+}
+
+// Hold is what live orders hold from now on, of whatever resource.
+func (s *Store) Hold(units int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = units
+}
+
+// Held implements esim.Store.
+func (s *Store) Held(context.Context, string, time.Time) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held, nil
 }
 
 // Put keeps an order as it is, and wakes those who watch it.

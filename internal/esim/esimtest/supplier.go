@@ -115,6 +115,13 @@ func (s *Supplier) Calls(op Op) int {
 	return s.calls[op]
 }
 
+// SetFloat sets the money we have left.
+func (s *Supplier) SetFloat(float money.USDC) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.float = float
+}
+
 // SetCost changes what a plan costs.
 func (s *Supplier) SetCost(code string, cost money.USDC) {
 	s.change(code, func(l *esim.Listing) { l.Cost = cost })

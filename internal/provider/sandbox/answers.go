@@ -38,7 +38,7 @@ func refusals(code string) (neutral string, definite bool) {
 		return card.RefusedFunds, true
 	case codeCardNotUsable:
 		return card.RefusedState, true
-	case codeInvalidRequest, codeNotFound:
+	case codeInvalidRequest, codeNotFound, codeNothingToTake:
 		return card.RefusedRequest, true
 	case codeDeclined:
 		return card.RefusedUnstated, true

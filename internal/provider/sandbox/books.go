@@ -47,8 +47,10 @@ type cardRow struct {
 	BIN       string      `json:"bin"`
 	Load      money.Cents `json:"loadCents"`
 	Balance   money.Cents `json:"balanceCents"`
-	Scenario  string      `json:"scenario,omitempty"`
-	CreatedAt time.Time   `json:"createdAt"`
+	// Limited says that the amounts are what may be spent: nothing can be withdrawn.
+	Limited   bool      `json:"limited,omitempty"`
+	Scenario  string    `json:"scenario,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
 	// DueAt is when the next change is due; zero when none is.
 	DueAt time.Time `json:"dueAt,omitzero"`
 	// HiddenUntil keeps a card out of look-ups: an effect that appears late.
@@ -108,6 +110,7 @@ type books struct {
 	moveOf    map[string]string // by reference
 	waiting   map[string]bool   // ids of what has a change due
 	executed  map[string]int    // by reference: how often it made a row
+	roll      []string          // the ids of the cards, by seq
 }
 
 // openBooks restores the books at path, or starts new ones with the float and ranges given. An empty
@@ -164,6 +167,7 @@ func (b *books) apply(e entry) error {
 	for _, c := range e.Cards {
 		if _, known := b.cards[c.ID]; !known {
 			b.executed[c.Reference]++
+			b.roll = append(b.roll, c.ID) // entries, and cards in an entry, are in the order of their seq
 		}
 		b.cards[c.ID], b.cardOf[c.Reference] = c, c.ID
 		b.await(c.ID, c.Seq, c.DueAt)

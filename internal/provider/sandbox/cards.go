@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
@@ -11,7 +12,9 @@ import (
 type opening struct {
 	Reference string
 	Load      money.Cents
-	Scenario  string
+	// Limited makes the load a limit to what is spent.
+	Limited  bool
+	Scenario string
 }
 
 // openCard puts a card into the books once per reference. A request that is refused leaves a
@@ -25,7 +28,7 @@ func (b *books) openCard(o opening, hide time.Duration) (cardRow, error) {
 	}
 	if id, ok := b.cardOf[o.Reference]; ok {
 		known := b.cards[id]
-		if known.Load != o.Load || known.Scenario != o.Scenario {
+		if known.Load != o.Load || known.Limited != o.Limited || known.Scenario != o.Scenario {
 			return cardRow{}, errConflict
 		}
 		return known, nil
@@ -33,7 +36,7 @@ func (b *books) openCard(o opening, hide time.Duration) (cardRow, error) {
 	ch := b.begin(now)
 	row := cardRow{
 		ID: newID("crd"), Seq: ch.next(), Reference: o.Reference, Status: cardPreparing,
-		Load: o.Load, Scenario: o.Scenario, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
+		Load: o.Load, Limited: o.Limited, Scenario: o.Scenario, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
 	}
 	bin, online := b.onlineBIN()
 	row.BIN = bin
@@ -73,6 +76,26 @@ func (b *books) findCards(reference string) ([]cardRow, error) {
 		return nil, nil
 	}
 	return []cardRow{row}, nil
+}
+
+// listCards is a page of the cards behind a seq, oldest first, and whether there are more.
+func (b *books) listCards(after, most int) (page []cardRow, more bool, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.clock()
+	if err := b.advance(now); err != nil {
+		return nil, false, err
+	}
+	from, _ := slices.BinarySearchFunc(b.roll, after+1, func(id string, seq int) int { return b.cards[id].Seq - seq })
+	for _, id := range b.roll[from:] {
+		if row := b.cards[id]; !now.Before(row.HiddenUntil) {
+			if len(page) == most {
+				return page, true, nil
+			}
+			page = append(page, row)
+		}
+	}
+	return page, false, nil
 }
 
 func (b *books) card(id string) (cardRow, error) {

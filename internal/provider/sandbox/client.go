@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,6 +31,8 @@ type ClientConfig struct {
 	Timeout time.Duration
 	// Horizon is how long after a send its reference may still appear; 30 s if zero.
 	Horizon time.Duration
+	// SpendLimits says that the server opens cards with limits.
+	SpendLimits bool
 	// Now is time.Now if nil.
 	Now func() time.Time
 	// Tracer is the process's own if nil.
@@ -43,12 +46,14 @@ type ClientConfig struct {
 type Issuer struct {
 	wire
 	horizon time.Duration
+	limits  bool
 }
 
 var (
 	_ card.Issuer = (*Issuer)(nil)
 	_ card.Vault  = (*Issuer)(nil)
 	_ card.Stock  = (*Issuer)(nil)
+	_ card.Roll   = (*Issuer)(nil)
 )
 
 // Dial makes an Issuer. It sends nothing yet.
@@ -57,19 +62,26 @@ func Dial(cfg ClientConfig) (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the sandbox issuer: %w", err)
 	}
-	return &Issuer{wire: w, horizon: cmp.Or(cfg.Horizon, defaultHorizon)}, nil
+	return &Issuer{wire: w, horizon: cmp.Or(cfg.Horizon, defaultHorizon), limits: cfg.SpendLimits}, nil
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
 func (i *Issuer) Traits() card.Traits { return card.Traits{Deduplicates: true, Horizon: i.horizon} }
 
+// Capabilities are those of the server that is dialled.
+func (i *Issuer) Capabilities() card.Capabilities { return card.Capabilities{SpendLimit: i.limits} }
+
 // Open implements card.Issuer.
 func (i *Issuer) Open(ctx context.Context, o card.Opening) (card.Account, error) {
+	amount := "loadCents"
+	if o.Limit {
+		amount = "limitCents"
+	}
 	var got cardAnswer
 	err := i.call(ctx, request{
 		op: "open", method: http.MethodPost, path: []string{"cards"}, route: "/v1/cards",
 		body: map[string]any{
-			"reference": o.Ref.String(), "loadCents": int64(o.Load), "currency": currencyUSD, "scenario": o.Scenario,
+			"reference": o.Ref.String(), amount: int64(o.Load), "currency": currencyUSD, "scenario": o.Scenario,
 		},
 	}, &got)
 	if err != nil {
@@ -99,6 +111,37 @@ func (i *Issuer) Account(ctx context.Context, ref card.Ref) (card.Account, error
 		return card.Account{}, fmt.Errorf("read a card: %w", err)
 	}
 	return account, nil
+}
+
+// Accounts implements card.Roll.
+func (i *Issuer) Accounts(ctx context.Context, after string) ([]card.Account, string, error) {
+	rq := request{op: "accounts", method: http.MethodGet, path: []string{"cards"}, route: "/v1/cards"}
+	if after != "" {
+		rq.query = url.Values{"after": {after}}
+	}
+	var got struct {
+		listAnswer[cardAnswer]
+		Next string `json:"next"`
+	}
+	if err := i.call(ctx, rq, &got); err != nil {
+		return nil, "", fmt.Errorf("list cards: %w", err)
+	}
+	if got.Items == nil || (got.Next != "" && (got.Next == after || len(*got.Items) == 0)) {
+		return nil, "", fmt.Errorf("list cards: %w", unclear("the list in the answer does not match the documentation"))
+	}
+	page := make([]card.Account, 0, len(*got.Items))
+	for _, one := range *got.Items {
+		ref, err := uuid.Parse(one.Reference)
+		if err != nil {
+			return nil, "", fmt.Errorf("list cards: %w", unclear("a reference in the answer is none"))
+		}
+		account, err := one.account(card.Ref(ref))
+		if err != nil {
+			return nil, "", fmt.Errorf("list cards: %w", err)
+		}
+		page = append(page, account)
+	}
+	return page, got.Next, nil
 }
 
 // Move implements card.Issuer.

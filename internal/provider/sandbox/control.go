@@ -165,11 +165,13 @@ func (s *Server) settle(call) (any, error) {
 	return map[string]int{"settled": steps}, err
 }
 
-// setCard changes a card as the issuer's staff or its owner would: its state, or money spent with it.
+// setCard changes a card as the issuer's staff or its owner would: its state, money spent with it, or given
+// back by a merchant.
 func (s *Server) setCard(c call) (any, error) {
 	var asked struct {
-		State cardStatus  `json:"state"`
-		Spend money.Cents `json:"spendCents"`
+		State  cardStatus  `json:"state"`
+		Spend  money.Cents `json:"spendCents"`
+		Refund money.Cents `json:"refundCents"`
 	}
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
@@ -183,7 +185,10 @@ func (s *Server) setCard(c call) (any, error) {
 		if asked.Spend < 0 || asked.Spend > row.Balance {
 			return invalid("spendCents is at most the balance")
 		}
-		row.Balance -= asked.Spend
+		if asked.Refund < 0 || asked.Refund > maxAmount {
+			return invalid("refundCents is an amount")
+		}
+		row.Balance += asked.Refund - asked.Spend
 		ch.cards[id] = row
 		switch asked.State {
 		case "":

@@ -52,6 +52,8 @@ type Config struct {
 	ReverseAfter time.Duration
 	// Retention is what a withdrawal must leave on a card.
 	Retention money.Cents
+	// SpendLimits opens cards with a limit to what is spent on them, and takes no money for them.
+	SpendLimits bool
 	// Latency holds every answer of the vendor's face back.
 	Latency time.Duration
 	// AllocateAfter is how long the supplier takes for an eSIM; 300 ms if zero.
@@ -64,7 +66,9 @@ type Config struct {
 // /control/. Close it when nothing calls it any more.
 type Server struct {
 	*front
-	books    *books
+	books *books
+	// limits says that cards are opened with a limit instead of money.
+	limits   bool
 	supplier *supplier
 	mux      *http.ServeMux
 	close    sync.Once
@@ -102,7 +106,7 @@ func NewServer(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("open the sandbox issuer: %w", err)
 	}
 	closing := make(chan struct{})
-	s := &Server{front: newFront(cfg, cfg.Latency, closing), books: b, mux: http.NewServeMux()}
+	s := &Server{front: newFront(cfg, cfg.Latency, closing), books: b, limits: cfg.SpendLimits, mux: http.NewServeMux()}
 	if s.supplier, err = newSupplier(cfg, newFront(cfg, 0, closing), now); err != nil {
 		return nil, errors.Join(fmt.Errorf("open the sandbox supplier: %w", err), b.close())
 	}
@@ -140,6 +144,8 @@ const (
 	codeRetentionQuota   = "retention_quota"
 	codeCardNotUsable    = "card_not_usable"
 	codeDeclined         = "declined"
+	// codeNothingToTake: a card with a limit has no money on it that could be withdrawn.
+	codeNothingToTake = "nothing_to_withdraw"
 )
 
 // problem is an error answer.

@@ -44,6 +44,8 @@ func (b *books) move(m moving, hide time.Duration) (moveRow, error) {
 	switch {
 	case card.Status != cardLive:
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeCardNotUsable, true
+	case card.Limited && m.Direction == outOfCard:
+		row.Status, row.Reason, row.AtOnce = moveDeclined, codeNothingToTake, true
 	case m.Direction == intoCard && ch.float < m.Amount:
 		row.Status, row.Reason, row.AtOnce = moveDeclined, codeMasterBalanceLow, true
 	default:

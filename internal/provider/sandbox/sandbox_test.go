@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -204,10 +205,56 @@ func (b *bench) wantFloat(want money.Cents) {
 	}
 }
 
+// TestSandboxKeepsLimits: its variant with spending limits opens cards by nothing else, and the other without.
+func TestSandboxKeepsLimits(t *testing.T) {
+	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour, SpendLimits: true})
+	cardtest.RunLimits(t, cardtest.Harness{
+		Issuer: b, Vault: b, Settle: func() { b.control(http.MethodPost, "settle", nil, nil) },
+	})
+	for limits, b := range map[bool]*bench{true: b, false: start(t, sandbox.Config{})} {
+		_, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 1500, Limit: !limits})
+		if no, refused := errors.AsType[*card.Refusal](err); !refused || no.Code != card.RefusedRequest {
+			t.Errorf("with limits %t, the other way to open: %v", limits, err)
+		}
+	}
+}
+
+// TestSandboxListsEveryCardOnce, also over several pages and while cards are opened.
+func TestSandboxListsEveryCardOnce(t *testing.T) {
+	b := start(t, sandbox.Config{})
+	const many = 1203
+	for range many {
+		if _, err := b.Open(t.Context(), card.Opening{Ref: cardtest.NewRef(), Load: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen, pages := map[card.Ref]bool{}, 0
+	for after := ""; ; {
+		page, next, err := b.Accounts(t.Context(), after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages++
+		for _, a := range page {
+			if seen[a.Ref] {
+				t.Errorf("%s is listed twice", a.Ref)
+			}
+			seen[a.Ref] = true
+		}
+		if next == "" {
+			break
+		}
+		after = next
+	}
+	if len(seen) != many || pages != 3 {
+		t.Errorf("%d cards on %d pages", len(seen), pages)
+	}
+}
+
 func TestSandboxKeepsToTheSuite(t *testing.T) {
 	b := start(t, sandbox.Config{Dir: t.TempDir(), SettleAfter: time.Hour})
 	cardtest.Run(t, cardtest.Harness{
-		Issuer: b, Vault: b, Stock: b, Traits: b.Traits(),
+		Issuer: b, Vault: b, Stock: b, Roll: b, Traits: b.Traits(),
 		Settle: func() { b.control(http.MethodPost, "settle", nil, nil) },
 		Fault: func(op cardtest.Op, mode cardtest.Mode) bool {
 			b.fault(string(op), string(mode), time.Millisecond)

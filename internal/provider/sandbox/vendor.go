@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -97,16 +99,24 @@ func (s *Server) postCard(c call) (any, error) {
 	var asked struct {
 		Reference string      `json:"reference"`
 		Load      money.Cents `json:"loadCents"`
+		Limit     money.Cents `json:"limitCents"`
 		Currency  string      `json:"currency"`
 		Scenario  string      `json:"scenario"`
 	}
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
 	}
-	if err := validate(asked.Reference, asked.Load, asked.Currency, asked.Scenario); err != nil {
+	amount := asked.Load
+	if s.limits {
+		amount = asked.Limit
+	}
+	if asked.Load+asked.Limit != amount {
+		return nil, invalid("a card opens with loadCents, or with limitCents where there are spending limits")
+	}
+	if err := validate(asked.Reference, amount, asked.Currency, asked.Scenario); err != nil {
 		return nil, err
 	}
-	row, err := s.books.openCard(opening{asked.Reference, asked.Load, asked.Scenario}, c.hide)
+	row, err := s.books.openCard(opening{asked.Reference, amount, s.limits, asked.Scenario}, c.hide)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +126,39 @@ func (s *Server) postCard(c call) (any, error) {
 	return s.cardBody(row), nil
 }
 
+// cardPage is how many cards one answer lists.
+const cardPage = 500
+
+type cardListBody struct {
+	Items []cardBody `json:"items"`
+	// Next is where the page after this one begins; absent behind the last.
+	Next string `json:"next,omitempty"`
+}
+
+// listCards shows a page of all cards, oldest first.
+func (s *Server) listCards(c call) (any, error) {
+	after, err := strconv.Atoi(cmp.Or(c.request.URL.Query().Get("after"), "0"))
+	if err != nil || after < 0 {
+		return nil, invalid("after is the next of a page")
+	}
+	rows, more, err := s.books.listCards(after, cardPage)
+	if err != nil {
+		return nil, err
+	}
+	list := cardListBody{Items: []cardBody{}}
+	for _, row := range rows {
+		list.Items = append(list.Items, s.cardBody(row))
+	}
+	if more {
+		list.Next = strconv.Itoa(rows[len(rows)-1].Seq)
+	}
+	return list, nil
+}
+
 func (s *Server) getCards(c call) (any, error) {
+	if !c.request.URL.Query().Has("reference") {
+		return s.listCards(c)
+	}
 	reference, err := reference(c.request)
 	if err != nil {
 		return nil, err

@@ -70,8 +70,10 @@ type GetCardDiscoveryResponse struct {
 	Ownership       *CardOwnership       `protobuf:"bytes,3,opt,name=ownership,proto3" json:"ownership,omitempty"`
 	Issuance        *CardIssuanceTerms   `protobuf:"bytes,4,opt,name=issuance,proto3" json:"issuance,omitempty"`
 	Credentials     *CardCredentialTerms `protobuf:"bytes,5,opt,name=credentials,proto3" json:"credentials,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503.
+	Paused        bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetCardDiscoveryResponse) Reset() {
@@ -137,6 +139,13 @@ func (x *GetCardDiscoveryResponse) GetCredentials() *CardCredentialTerms {
 		return x.Credentials
 	}
 	return nil
+}
+
+func (x *GetCardDiscoveryResponse) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 // What is paid, and how.
@@ -741,8 +750,10 @@ type GetTopupDiscoveryResponse struct {
 	Ownership       *TopupOwnership   `protobuf:"bytes,3,opt,name=ownership,proto3" json:"ownership,omitempty"`
 	Limits          *TopupLimits      `protobuf:"bytes,4,opt,name=limits,proto3" json:"limits,omitempty"`
 	Funding         *TopupFunding     `protobuf:"bytes,5,opt,name=funding,proto3" json:"funding,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503.
+	Paused        bool `protobuf:"varint,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetTopupDiscoveryResponse) Reset() {
@@ -808,6 +819,13 @@ func (x *GetTopupDiscoveryResponse) GetFunding() *TopupFunding {
 		return x.Funding
 	}
 	return nil
+}
+
+func (x *GetTopupDiscoveryResponse) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 // Whose card is topped up.
@@ -1206,7 +1224,9 @@ type Card struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// A uuid.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// PENDING, ACTIVE, FROZEN, CLOSED or FAILED.
+	// PENDING until the issuer reports it active, then ACTIVE. FROZEN while the issuer has locked it: it can
+	// neither be used nor topped up, and may become ACTIVE again. CLOSED when the issuer has terminated it,
+	// FAILED when it never issued it: both are final, and the owner may buy another card.
 	Status string `protobuf:"bytes,2,opt,name=status,proto3" json:"status,omitempty"`
 	// The last four digits of the number, once known.
 	Last4         *string                `protobuf:"bytes,3,opt,name=last4,proto3,oneof" json:"last4,omitempty"`
@@ -1890,13 +1910,14 @@ var File_roamcard_v1_card_proto protoreflect.FileDescriptor
 const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\n" +
 	"\x16roamcard/v1/card.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\"\x19\n" +
-	"\x17GetCardDiscoveryRequest\"\xb8\x02\n" +
+	"\x17GetCardDiscoveryRequest\"\xd0\x02\n" +
 	"\x18GetCardDiscoveryResponse\x12)\n" +
 	"\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n" +
 	"\apayment\x18\x02 \x01(\v2\x1d.roamcard.v1.CardPaymentTermsR\apayment\x128\n" +
 	"\townership\x18\x03 \x01(\v2\x1a.roamcard.v1.CardOwnershipR\townership\x12:\n" +
 	"\bissuance\x18\x04 \x01(\v2\x1e.roamcard.v1.CardIssuanceTermsR\bissuance\x12B\n" +
-	"\vcredentials\x18\x05 \x01(\v2 .roamcard.v1.CardCredentialTermsR\vcredentials\"\xba\x03\n" +
+	"\vcredentials\x18\x05 \x01(\v2 .roamcard.v1.CardCredentialTermsR\vcredentials\x12\x16\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\"\xba\x03\n" +
 	"\x10CardPaymentTerms\x12\x1a\n" +
 	"\bprotocol\x18\x01 \x01(\tR\bprotocol\x12!\n" +
 	"\fx402_version\x18\x02 \x01(\rR\vx402Version\x12\x16\n" +
@@ -1941,13 +1962,14 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x16CreateCardOrderRequest\"C\n" +
 	"\x17CreateCardOrderResponse\x12(\n" +
 	"\x05order\x18\x01 \x01(\v2\x12.roamcard.v1.OrderR\x05order\"\x1a\n" +
-	"\x18GetTopupDiscoveryRequest\"\xa1\x02\n" +
+	"\x18GetTopupDiscoveryRequest\"\xb9\x02\n" +
 	"\x19GetTopupDiscoveryResponse\x12)\n" +
 	"\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n" +
 	"\apayment\x18\x02 \x01(\v2\x1d.roamcard.v1.CardPaymentTermsR\apayment\x129\n" +
 	"\townership\x18\x03 \x01(\v2\x1b.roamcard.v1.TopupOwnershipR\townership\x120\n" +
 	"\x06limits\x18\x04 \x01(\v2\x18.roamcard.v1.TopupLimitsR\x06limits\x123\n" +
-	"\afunding\x18\x05 \x01(\v2\x19.roamcard.v1.TopupFundingR\afunding\"\xc5\x01\n" +
+	"\afunding\x18\x05 \x01(\v2\x19.roamcard.v1.TopupFundingR\afunding\x12\x16\n" +
+	"\x06paused\x18\x06 \x01(\bR\x06paused\"\xc5\x01\n" +
 	"\x0eTopupOwnership\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x120\n" +
 	"\x14active_card_required\x18\x02 \x01(\bR\x12activeCardRequired\x125\n" +
@@ -2028,13 +2050,13 @@ const file_roamcard_v1_card_proto_rawDesc = "" +
 	"\x03enc\x18\x02 \x01(\tR\x03enc\x12\x1e\n" +
 	"\n" +
 	"ciphertext\x18\x03 \x01(\tR\n" +
-	"ciphertext2\xdf\x13\n" +
-	"\vCardService\x12\x85\x01\n" +
-	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\xd5\x03\n" +
+	"ciphertext2\x92\x14\n" +
+	"\vCardService\x12\x96\x01\n" +
+	"\x10GetCardDiscovery\x12$.roamcard.v1.GetCardDiscoveryRequest\x1a%.roamcard.v1.GetCardDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/card/discovery\x90\x02\x01\x12\xd5\x03\n" +
 	"\fPurchaseCard\x12 .roamcard.v1.PurchaseCardRequest\x1a!.roamcard.v1.PurchaseCardResponse\"\xff\x02\x8a\xb5\x18\xd6\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x13card_already_exists:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\fissue_paused:\x0fbin_unavailable:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_downB\x06\b\xc4\x13\x10\xc4\x13\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/card/purchase\x12\xb5\x02\n" +
-	"\x0fCreateCardOrder\x12#.roamcard.v1.CreateCardOrderRequest\x1a$.roamcard.v1.CreateCardOrderResponse\"\xd6\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x06orders \x01(\x010\x80 :\x0fsession_invalid:\x13card_already_exists:\x14card_bin_unavailable:\x16idempotency_key_reused:\fissue_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1fb\x05order\"\x16/api/card-issue/orders\x12\x8e\x01\n" +
-	"\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse\"*\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/card/topup/discovery\x90\x02\x01\x12\xe1\x03\n" +
-	"\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\"\x94\x03\x8a\xb5\x18\xee\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x13active_card_missing:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\ftopup_paused:\x0fbin_unavailable:\x15treasury_unreconciled:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_downB\a\b\xc4\x13\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1b:\x01*b\x05order\"\x0f/api/card/topup\x12\x81\x01\n" +
+	"\x0fCreateCardOrder\x12#.roamcard.v1.CreateCardOrderRequest\x1a$.roamcard.v1.CreateCardOrderResponse\"\xd6\x01\x8a\xb5\x18\xac\x01\b\x03\x12\x06orders \x01(\x010\x80 :\x0fsession_invalid:\x13card_already_exists:\x14card_bin_unavailable:\x16idempotency_key_reused:\fissue_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1fb\x05order\"\x16/api/card-issue/orders\x12\x9f\x01\n" +
+	"\x11GetTopupDiscovery\x12%.roamcard.v1.GetTopupDiscoveryRequest\x1a&.roamcard.v1.GetTopupDiscoveryResponse\";\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1b\x12\x19/api/card/topup/discovery\x90\x02\x01\x12\xf2\x03\n" +
+	"\tTopUpCard\x12\x1d.roamcard.v1.TopUpCardRequest\x1a\x1e.roamcard.v1.TopUpCardResponse\"\xa5\x03\x8a\xb5\x18\xff\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\x13active_card_missing:\x0ffee_outstanding:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\ftopup_paused:\x0fbin_unavailable:\x15treasury_unreconciled:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_downB\a\b\xc4\x13\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1b:\x01*b\x05order\"\x0f/api/card/topup\x12\x81\x01\n" +
 	"\tListCards\x12\x1d.roamcard.v1.ListCardsRequest\x1a\x1e.roamcard.v1.ListCardsResponse\"5\x8a\xb5\x18\x1c\b\x03\x12\x05cards(\x01:\x0fsession_invalid\x82\xd3\xe4\x93\x02\f\x12\n" +
 	"/api/cards\x90\x02\x01\x12\xaa\x01\n" +
 	"\n" +

@@ -69,8 +69,10 @@ type GetEsimDiscoveryResponse struct {
 	Ownership       *EsimOwnership        `protobuf:"bytes,4,opt,name=ownership,proto3" json:"ownership,omitempty"`
 	Fulfillment     *EsimFulfillmentTerms `protobuf:"bytes,5,opt,name=fulfillment,proto3" json:"fulfillment,omitempty"`
 	Credentials     *EsimCredentialTerms  `protobuf:"bytes,6,opt,name=credentials,proto3" json:"credentials,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503.
+	Paused        bool `protobuf:"varint,7,opt,name=paused,proto3" json:"paused,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetEsimDiscoveryResponse) Reset() {
@@ -143,6 +145,13 @@ func (x *GetEsimDiscoveryResponse) GetCredentials() *EsimCredentialTerms {
 		return x.Credentials
 	}
 	return nil
+}
+
+func (x *GetEsimDiscoveryResponse) GetPaused() bool {
+	if x != nil {
+		return x.Paused
+	}
+	return false
 }
 
 // What is sold.
@@ -681,7 +690,8 @@ func (x *GetEsimReadinessResponse) GetChecks() []*ReadinessCheck {
 
 type ListEsimPlansRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// An ISO 3166-1 country code of two letters, in either case. The pattern is every code that is assigned.
+	// An ISO 3166-1 country code of two letters, or one in use beside them such as XK, in either case. A code
+	// that nothing is sold for gives an empty list.
 	CountryCode *string `protobuf:"bytes,1,opt,name=country_code,json=countryCode,proto3,oneof" json:"country_code,omitempty"`
 	// country or region.
 	Type          *string `protobuf:"bytes,2,opt,name=type,proto3,oneof" json:"type,omitempty"`
@@ -1355,14 +1365,15 @@ var File_roamcard_v1_esim_proto protoreflect.FileDescriptor
 const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\n" +
 	"\x16roamcard/v1/esim.proto\x12\vroamcard.v1\x1a\x1bbuf/validate/validate.proto\x1a\x1cgoogle/api/annotations.proto\x1a\x17roamcard/v1/order.proto\x1a\x18roamcard/v1/policy.proto\x1a\x19roamcard/v1/service.proto\"\x19\n" +
-	"\x17GetEsimDiscoveryRequest\"\xfa\x02\n" +
+	"\x17GetEsimDiscoveryRequest\"\x92\x03\n" +
 	"\x18GetEsimDiscoveryResponse\x12)\n" +
 	"\x10contract_version\x18\x01 \x01(\rR\x0fcontractVersion\x127\n" +
 	"\acatalog\x18\x02 \x01(\v2\x1d.roamcard.v1.EsimCatalogTermsR\acatalog\x127\n" +
 	"\apayment\x18\x03 \x01(\v2\x1d.roamcard.v1.EsimPaymentTermsR\apayment\x128\n" +
 	"\townership\x18\x04 \x01(\v2\x1a.roamcard.v1.EsimOwnershipR\townership\x12C\n" +
 	"\vfulfillment\x18\x05 \x01(\v2!.roamcard.v1.EsimFulfillmentTermsR\vfulfillment\x12B\n" +
-	"\vcredentials\x18\x06 \x01(\v2 .roamcard.v1.EsimCredentialTermsR\vcredentials\"{\n" +
+	"\vcredentials\x18\x06 \x01(\v2 .roamcard.v1.EsimCredentialTermsR\vcredentials\x12\x16\n" +
+	"\x06paused\x18\a \x01(\bR\x06paused\"{\n" +
 	"\x10EsimCatalogTerms\x12\x14\n" +
 	"\x05plans\x18\x01 \x01(\tR\x05plans\x12\x18\n" +
 	"\afilters\x18\x02 \x03(\tR\afilters\x12\x14\n" +
@@ -1404,9 +1415,9 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x17GetEsimReadinessRequest\"g\n" +
 	"\x18GetEsimReadinessResponse\x12\x16\n" +
 	"\x06status\x18\x01 \x01(\tR\x06status\x123\n" +
-	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\"\xbb\x06\n" +
-	"\x14ListEsimPlansRequest\x12\xd7\x05\n" +
-	"\fcountry_code\x18\x01 \x01(\tB\xae\x05\xbaH\xaa\x05r\xa7\x052\xa4\x05^([Aa][DEFGILMOQRSTUWXZdefgilmoqrstuwxz]|[Bb][ABDEFGHIJLMNOQRSTVWYZabdefghijlmnoqrstvwyz]|[Cc][ACDFGHIKLMNORUVWXYZacdfghiklmnoruvwxyz]|[Dd][EJKMOZejkmoz]|[Ee][CEGHRSTceghrst]|[Ff][IJKMORijkmor]|[Gg][ABDEFGHILMNPQRSTUWYabdefghilmnpqrstuwy]|[Hh][KMNRTUkmnrtu]|[Ii][DELMNOQRSTdelmnoqrst]|[Jj][EMOPemop]|[Kk][EGHIMNPRWYZeghimnprwyz]|[Ll][ABCIKRSTUVYabcikrstuvy]|[Mm][ACDEFGHKLMNOPQRSTUVWXYZacdefghklmnopqrstuvwxyz]|[Nn][ACEFGILOPRUZacefgilopruz]|[Oo][Mm]|[Pp][AEFGHKLMNRSTWYaefghklmnrstwy]|[Qq][Aa]|[Rr][EOSUWeosuw]|[Ss][ABCDEGHIJKLMNORSTVXYZabcdeghijklmnorstvxyz]|[Tt][CDFGHJKLMNORTVWZcdfghjklmnortvwz]|[Uu][AGMSYZagmsyz]|[Vv][ACEGINUaceginu]|[Ww][FSfs]|[Yy][ETet]|[Zz][AMWamw])$H\x00R\vcountryCode\x88\x01\x01\x12/\n" +
+	"\x06checks\x18\x02 \x03(\v2\x1b.roamcard.v1.ReadinessCheckR\x06checks\"\x9f\x01\n" +
+	"\x14ListEsimPlansRequest\x12<\n" +
+	"\fcountry_code\x18\x01 \x01(\tB\x14\xbaH\x11r\x0f2\r^[A-Za-z]{2}$H\x00R\vcountryCode\x88\x01\x01\x12/\n" +
 	"\x04type\x18\x02 \x01(\tB\x16\xbaH\x13r\x11R\acountryR\x06regionH\x01R\x04type\x88\x01\x01B\x0f\n" +
 	"\r_country_codeB\a\n" +
 	"\x05_type\"D\n" +
@@ -1449,13 +1460,13 @@ const file_roamcard_v1_esim_proto_rawDesc = "" +
 	"\x16RotateEsimTokenRequest\x12$\n" +
 	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\"P\n" +
 	"\x17RotateEsimTokenResponse\x125\n" +
-	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\xf2\r\n" +
-	"\vEsimService\x12\x85\x01\n" +
-	"\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse\"$\x8a\xb5\x18\x02\b\x01\x82\xd3\xe4\x93\x02\x15\x12\x13/api/esim/discovery\x90\x02\x01\x12\x8e\x01\n" +
+	"\bdelivery\x18\x01 \x01(\v2\x19.roamcard.v1.EsimDeliveryR\bdelivery2\x97\x0e\n" +
+	"\vEsimService\x12\x96\x01\n" +
+	"\x10GetEsimDiscovery\x12$.roamcard.v1.GetEsimDiscoveryRequest\x1a%.roamcard.v1.GetEsimDiscoveryResponse\"5\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x15\x12\x13/api/esim/discovery\x90\x02\x01\x12\x8e\x01\n" +
 	"\x10GetEsimReadiness\x12$.roamcard.v1.GetEsimReadinessRequest\x1a%.roamcard.v1.GetEsimReadinessResponse\"-\x8a\xb5\x18\x0f\b\x01(\x01:\tnot_ready\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/ready\x90\x02\x01\x12\x89\x01\n" +
 	"\rListEsimPlans\x12!.roamcard.v1.ListEsimPlansRequest\x1a\".roamcard.v1.ListEsimPlansResponse\"1\x8a\xb5\x18\x13\b\x01:\x0fdependency_down\x82\xd3\xe4\x93\x02\x11\x12\x0f/api/esim/plans\x90\x02\x01\x12\xae\x03\n" +
-	"\fPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\"\xd8\x02\x8a\xb5\x18\xaf\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_downB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/esim/purchase\x12\x81\x02\n" +
-	"\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\"\xa2\x01\x8a\xb5\x18|\b\x03\x12\x06orders \x02(\x010\x80 :\x0fsession_invalid:\rterms_changed:\x16idempotency_key_reused:\vesim_paused:\x13workers_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1c:\x01*b\x05order\"\x10/api/esim/orders\x12\xb4\x01\n" +
+	"\fPurchaseEsim\x12 .roamcard.v1.PurchaseEsimRequest\x1a!.roamcard.v1.PurchaseEsimResponse\"\xd8\x02\x8a\xb5\x18\xaf\x02\b\x02\x18\x01(\x010\x80 :\x10payment_required:\x10payment_rejected:\x11payment_unclaimed:\x11payment_malformed:\rterms_changed:\x11order_not_payable:\x16idempotency_key_reused:\x1aauthorization_already_used:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0efloat_reserved:\x12payments_undecided:\x12settlement_unknown:\x0fdependency_downB\x06\b\x01\x10\xa8\xc3\x01\x82\xd3\xe4\x93\x02\x1e:\x01*b\x05order\"\x12/api/esim/purchase\x12\x95\x02\n" +
+	"\x0fCreateEsimOrder\x12#.roamcard.v1.CreateEsimOrderRequest\x1a$.roamcard.v1.CreateEsimOrderResponse\"\xb6\x01\x8a\xb5\x18\x8f\x01\b\x03\x12\x06orders \x02(\x010\x80 :\x0fsession_invalid:\rterms_changed:\x16idempotency_key_reused:\vesim_paused:\x13workers_unavailable:\x11float_unavailable:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1c:\x01*b\x05order\"\x10/api/esim/orders\x12\xb4\x01\n" +
 	"\fGetEsimOrder\x12 .roamcard.v1.GetEsimOrderRequest\x1a!.roamcard.v1.GetEsimOrderResponse\"_\x8a\xb5\x18.\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02$b\x05order\x12\x1b/api/esim/orders/{order_id}\x90\x02\x01\x12\xee\x01\n" +
 	"\x12GetEsimCredentials\x12&.roamcard.v1.GetEsimCredentialsRequest\x1a'.roamcard.v1.GetEsimCredentialsResponse\"\x86\x01\x8a\xb5\x18C\b\x05\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x026b\vcredentials\x12'/api/esim/orders/{order_id}/credentials\x90\x02\x01\x12\xe0\x01\n" +
 	"\x0fRotateEsimToken\x12#.roamcard.v1.RotateEsimTokenRequest\x1a$.roamcard.v1.RotateEsimTokenResponse\"\x81\x01\x8a\xb5\x18C\b\x03\x12\x06orders(\x01:\x0fsession_invalid:\x0forder_not_found:\x13order_not_fulfilled\x82\xd3\xe4\x93\x024b\bdelivery\"(/api/esim/orders/{order_id}/rotate-tokenB\xa5\x01\n" +

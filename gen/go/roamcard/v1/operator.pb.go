@@ -522,6 +522,103 @@ func (x *RetryFeeJobResponse) GetJob() *FeeJob {
 	return nil
 }
 
+type WriteOffFeeJobRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Id    string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteOffFeeJobRequest) Reset() {
+	*x = WriteOffFeeJobRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteOffFeeJobRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteOffFeeJobRequest) ProtoMessage() {}
+
+func (x *WriteOffFeeJobRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteOffFeeJobRequest.ProtoReflect.Descriptor instead.
+func (*WriteOffFeeJobRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *WriteOffFeeJobRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WriteOffFeeJobRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type WriteOffFeeJobResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *FeeJob                `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WriteOffFeeJobResponse) Reset() {
+	*x = WriteOffFeeJobResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WriteOffFeeJobResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WriteOffFeeJobResponse) ProtoMessage() {}
+
+func (x *WriteOffFeeJobResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WriteOffFeeJobResponse.ProtoReflect.Descriptor instead.
+func (*WriteOffFeeJobResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *WriteOffFeeJobResponse) GetJob() *FeeJob {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
 // The withdrawal of the platform fee from one card.
 type FeeJob struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -537,16 +634,21 @@ type FeeJob struct {
 	// The reference of this version at the issuer, a uuid.
 	Reference string `protobuf:"bytes,7,opt,name=reference,proto3" json:"reference,omitempty"`
 	// Why it failed or waits for an operator.
-	Reason        *string                `protobuf:"bytes,8,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
-	CreatedAt     *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
-	FinishedAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	Reason     *string                `protobuf:"bytes,8,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	CreatedAt  *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=created_at,json=createdAt,proto3" json:"created_at,omitempty"`
+	FinishedAt *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=finished_at,json=finishedAt,proto3" json:"finished_at,omitempty"`
+	// The issuer refused because too little was on the card: the fee is owed, and the owner's top-ups are
+	// closed until it is withdrawn or written off.
+	Outstanding bool `protobuf:"varint,11,opt,name=outstanding,proto3" json:"outstanding,omitempty"`
+	// An operator gave it up.
+	WrittenOff    bool `protobuf:"varint,12,opt,name=written_off,json=writtenOff,proto3" json:"written_off,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *FeeJob) Reset() {
 	*x = FeeJob{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -558,7 +660,7 @@ func (x *FeeJob) String() string {
 func (*FeeJob) ProtoMessage() {}
 
 func (x *FeeJob) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[10]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -571,7 +673,7 @@ func (x *FeeJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeeJob.ProtoReflect.Descriptor instead.
 func (*FeeJob) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{10}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FeeJob) GetId() string {
@@ -644,6 +746,20 @@ func (x *FeeJob) GetFinishedAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *FeeJob) GetOutstanding() bool {
+	if x != nil {
+		return x.Outstanding
+	}
+	return false
+}
+
+func (x *FeeJob) GetWrittenOff() bool {
+	if x != nil {
+		return x.WrittenOff
+	}
+	return false
+}
+
 type ReconcileRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -652,7 +768,7 @@ type ReconcileRequest struct {
 
 func (x *ReconcileRequest) Reset() {
 	*x = ReconcileRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -664,7 +780,7 @@ func (x *ReconcileRequest) String() string {
 func (*ReconcileRequest) ProtoMessage() {}
 
 func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[11]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -677,7 +793,7 @@ func (x *ReconcileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileRequest.ProtoReflect.Descriptor instead.
 func (*ReconcileRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
 }
 
 type ReconcileResponse struct {
@@ -689,7 +805,7 @@ type ReconcileResponse struct {
 
 func (x *ReconcileResponse) Reset() {
 	*x = ReconcileResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +817,7 @@ func (x *ReconcileResponse) String() string {
 func (*ReconcileResponse) ProtoMessage() {}
 
 func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[12]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +830,7 @@ func (x *ReconcileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconcileResponse.ProtoReflect.Descriptor instead.
 func (*ReconcileResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{12}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ReconcileResponse) GetReport() *Reconciliation {
@@ -732,7 +848,7 @@ type GetReconciliationRequest struct {
 
 func (x *GetReconciliationRequest) Reset() {
 	*x = GetReconciliationRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +860,7 @@ func (x *GetReconciliationRequest) String() string {
 func (*GetReconciliationRequest) ProtoMessage() {}
 
 func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[13]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +873,7 @@ func (x *GetReconciliationRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationRequest.ProtoReflect.Descriptor instead.
 func (*GetReconciliationRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{13}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
 }
 
 type GetReconciliationResponse struct {
@@ -769,7 +885,7 @@ type GetReconciliationResponse struct {
 
 func (x *GetReconciliationResponse) Reset() {
 	*x = GetReconciliationResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +897,7 @@ func (x *GetReconciliationResponse) String() string {
 func (*GetReconciliationResponse) ProtoMessage() {}
 
 func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[14]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +910,7 @@ func (x *GetReconciliationResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetReconciliationResponse.ProtoReflect.Descriptor instead.
 func (*GetReconciliationResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{14}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *GetReconciliationResponse) GetReport() *Reconciliation {
@@ -827,7 +943,7 @@ type Reconciliation struct {
 
 func (x *Reconciliation) Reset() {
 	*x = Reconciliation{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -839,7 +955,7 @@ func (x *Reconciliation) String() string {
 func (*Reconciliation) ProtoMessage() {}
 
 func (x *Reconciliation) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[15]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -852,7 +968,7 @@ func (x *Reconciliation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reconciliation.ProtoReflect.Descriptor instead.
 func (*Reconciliation) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{15}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Reconciliation) GetAt() *timestamppb.Timestamp {
@@ -930,7 +1046,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1058,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1071,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -1012,7 +1128,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1140,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1153,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -1072,7 +1188,7 @@ type Finding struct {
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1200,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1213,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Finding) GetCode() string {
@@ -1150,7 +1266,7 @@ type ResolvedTransfer struct {
 
 func (x *ResolvedTransfer) Reset() {
 	*x = ResolvedTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1162,7 +1278,7 @@ func (x *ResolvedTransfer) String() string {
 func (*ResolvedTransfer) ProtoMessage() {}
 
 func (x *ResolvedTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1175,7 +1291,7 @@ func (x *ResolvedTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedTransfer.ProtoReflect.Descriptor instead.
 func (*ResolvedTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ResolvedTransfer) GetSubject() string {
@@ -1213,7 +1329,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1341,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1354,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -1273,7 +1389,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1401,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1414,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -1332,7 +1448,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1460,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1473,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -1397,7 +1513,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1525,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1538,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -1458,7 +1574,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1586,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1599,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -1577,7 +1693,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1705,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1718,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -1637,7 +1753,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +1765,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +1778,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -1700,7 +1816,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1828,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1841,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -1793,7 +1909,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +1921,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +1934,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -1850,7 +1966,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +1978,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +1991,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -1950,7 +2066,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2078,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2091,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -2067,7 +2183,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2195,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2208,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -2193,7 +2309,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2321,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2334,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *JobRecord) GetId() string {
@@ -2299,7 +2415,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2427,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2440,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -2367,7 +2483,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2495,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2508,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -2455,7 +2571,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2583,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2596,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *Evidence) GetName() string {
@@ -2511,7 +2627,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2639,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2652,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -2569,7 +2685,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2697,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2710,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -2612,7 +2728,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +2740,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +2753,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 type ListSwitchesResponse struct {
@@ -2649,7 +2765,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +2777,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +2790,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -2698,7 +2814,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +2826,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +2839,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -2756,7 +2872,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +2884,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +2897,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -2808,7 +2924,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +2936,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +2949,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *Switch) GetProduct() string {
@@ -2910,7 +3026,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x02 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"<\n" +
 	"\x13RetryFeeJobResponse\x12%\n" +
-	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xe6\x02\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"U\n" +
+	"\x15WriteOffFeeJobRequest\x12\x18\n" +
+	"\x02id\x18\x01 \x01(\tB\b\xbaH\x05r\x03\xb0\x01\x01R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"?\n" +
+	"\x16WriteOffFeeJobResponse\x12%\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.roamcard.v1.FeeJobR\x03job\"\xa9\x03\n" +
 	"\x06FeeJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
 	"\border_id\x18\x02 \x01(\tR\aorderId\x12\x17\n" +
@@ -2924,7 +3046,10 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"created_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\tcreatedAt\x12;\n" +
 	"\vfinished_at\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
-	"finishedAtB\t\n" +
+	"finishedAt\x12 \n" +
+	"\voutstanding\x18\v \x01(\bR\voutstanding\x12\x1f\n" +
+	"\vwritten_off\x18\f \x01(\bR\n" +
+	"writtenOffB\t\n" +
 	"\a_reason\"\x12\n" +
 	"\x10ReconcileRequest\"H\n" +
 	"\x11ReconcileResponse\x123\n" +
@@ -3132,11 +3257,12 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xdf\x14\n" +
+	"\t_operator2\xe2\x16\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
-	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xa1\x01\n" +
+	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\x80\x02\n" +
+	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xa4\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
 	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x97\x01\n" +
 	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"?\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\x8b\x02\n" +
@@ -3162,7 +3288,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -3174,116 +3300,121 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*ReconcileFeeJobResponse)(nil),       // 7: roamcard.v1.ReconcileFeeJobResponse
 	(*RetryFeeJobRequest)(nil),            // 8: roamcard.v1.RetryFeeJobRequest
 	(*RetryFeeJobResponse)(nil),           // 9: roamcard.v1.RetryFeeJobResponse
-	(*FeeJob)(nil),                        // 10: roamcard.v1.FeeJob
-	(*ReconcileRequest)(nil),              // 11: roamcard.v1.ReconcileRequest
-	(*ReconcileResponse)(nil),             // 12: roamcard.v1.ReconcileResponse
-	(*GetReconciliationRequest)(nil),      // 13: roamcard.v1.GetReconciliationRequest
-	(*GetReconciliationResponse)(nil),     // 14: roamcard.v1.GetReconciliationResponse
-	(*Reconciliation)(nil),                // 15: roamcard.v1.Reconciliation
-	(*ReconciledBooks)(nil),               // 16: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                 // 17: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                       // 18: roamcard.v1.Finding
-	(*ResolvedTransfer)(nil),              // 19: roamcard.v1.ResolvedTransfer
-	(*ListTransfersRequest)(nil),          // 20: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 21: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 22: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 23: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 24: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 25: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 26: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 27: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 28: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 29: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),                 // 30: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 31: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 32: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 33: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 34: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 35: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 36: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 37: roamcard.v1.DecideOrderResponse
-	(*ListSwitchesRequest)(nil),           // 38: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 39: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 40: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 41: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 42: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 43: google.protobuf.Timestamp
-	(*Order)(nil),                         // 44: roamcard.v1.Order
+	(*WriteOffFeeJobRequest)(nil),         // 10: roamcard.v1.WriteOffFeeJobRequest
+	(*WriteOffFeeJobResponse)(nil),        // 11: roamcard.v1.WriteOffFeeJobResponse
+	(*FeeJob)(nil),                        // 12: roamcard.v1.FeeJob
+	(*ReconcileRequest)(nil),              // 13: roamcard.v1.ReconcileRequest
+	(*ReconcileResponse)(nil),             // 14: roamcard.v1.ReconcileResponse
+	(*GetReconciliationRequest)(nil),      // 15: roamcard.v1.GetReconciliationRequest
+	(*GetReconciliationResponse)(nil),     // 16: roamcard.v1.GetReconciliationResponse
+	(*Reconciliation)(nil),                // 17: roamcard.v1.Reconciliation
+	(*ReconciledBooks)(nil),               // 18: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                 // 19: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                       // 20: roamcard.v1.Finding
+	(*ResolvedTransfer)(nil),              // 21: roamcard.v1.ResolvedTransfer
+	(*ListTransfersRequest)(nil),          // 22: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 23: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 24: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 25: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 26: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 27: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 28: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 29: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 30: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 31: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),                 // 32: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 33: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 34: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 35: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 36: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 37: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 38: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 39: roamcard.v1.DecideOrderResponse
+	(*ListSwitchesRequest)(nil),           // 40: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 41: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 42: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 43: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 44: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 45: google.protobuf.Timestamp
+	(*Order)(nil),                         // 46: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
-	10, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
-	10, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	10, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	43, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	43, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
-	15, // 5: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
-	15, // 6: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	43, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	16, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	17, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	18, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	19, // 11: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedTransfer
-	24, // 12: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	24, // 13: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	43, // 14: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	43, // 15: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	27, // 16: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	43, // 17: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	43, // 18: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	44, // 19: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	30, // 20: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	31, // 21: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	32, // 22: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	33, // 23: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	34, // 24: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	43, // 25: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	43, // 26: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	43, // 27: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	43, // 28: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	43, // 29: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	43, // 30: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	43, // 31: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	43, // 32: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	43, // 33: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	43, // 34: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	35, // 35: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	27, // 36: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	42, // 37: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	42, // 38: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	43, // 39: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 40: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 41: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 42: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	11, // 43: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	13, // 44: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	20, // 45: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	22, // 46: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	25, // 47: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	28, // 48: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	36, // 49: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	38, // 50: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	40, // 51: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 52: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 53: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 54: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 55: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 56: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	12, // 57: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	14, // 58: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	21, // 59: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	23, // 60: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	26, // 61: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	29, // 62: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	37, // 63: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	39, // 64: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	41, // 65: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 66: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 67: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	54, // [54:68] is the sub-list for method output_type
-	40, // [40:54] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	12, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
+	12, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	12, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	12, // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
+	45, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	45, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	17, // 6: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
+	17, // 7: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
+	45, // 8: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	18, // 9: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	19, // 10: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	20, // 11: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	21, // 12: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedTransfer
+	26, // 13: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	26, // 14: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	45, // 15: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	45, // 16: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	29, // 17: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	45, // 18: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	45, // 19: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	46, // 20: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	32, // 21: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	33, // 22: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	34, // 23: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	35, // 24: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	36, // 25: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	45, // 26: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	45, // 27: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	45, // 28: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	45, // 29: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	45, // 30: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	45, // 31: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	45, // 32: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	45, // 33: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	45, // 34: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	45, // 35: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	37, // 36: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	29, // 37: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	44, // 38: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	44, // 39: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	45, // 40: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 41: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 42: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 43: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10, // 44: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13, // 45: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	15, // 46: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	22, // 47: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	24, // 48: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	27, // 49: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	30, // 50: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	38, // 51: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	40, // 52: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	42, // 53: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 54: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 55: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 56: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 57: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 58: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11, // 59: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14, // 60: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	16, // 61: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	23, // 62: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	25, // 63: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	28, // 64: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	31, // 65: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	39, // 66: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	41, // 67: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	43, // 68: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 69: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 70: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	56, // [56:71] is the sub-list for method output_type
+	41, // [41:56] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -3295,25 +3426,25 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_policy_proto_init()
 	file_roamcard_v1_operator_proto_msgTypes[4].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[5].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[20].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[24].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[31].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[27].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

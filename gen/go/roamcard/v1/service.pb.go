@@ -373,8 +373,9 @@ type GetConfigResponse struct {
 	// manual: an operator rebalances the treasury.
 	TreasuryMode string `protobuf:"bytes,5,opt,name=treasury_mode,json=treasuryMode,proto3" json:"treasury_mode,omitempty"`
 	// production or sandbox.
-	Environment   string `protobuf:"bytes,6,opt,name=environment,proto3" json:"environment,omitempty"`
-	Version       string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	Environment   string      `protobuf:"bytes,6,opt,name=environment,proto3" json:"environment,omitempty"`
+	Version       string      `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
+	Esim          *EsimConfig `protobuf:"bytes,8,opt,name=esim,proto3" json:"esim,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -456,6 +457,13 @@ func (x *GetConfigResponse) GetVersion() string {
 		return x.Version
 	}
 	return ""
+}
+
+func (x *GetConfigResponse) GetEsim() *EsimConfig {
+	if x != nil {
+		return x.Esim
+	}
+	return nil
 }
 
 // Where and in what payments are made.
@@ -596,7 +604,9 @@ type CardConfig struct {
 	MaxOrderUsdCents                    uint32                 `protobuf:"varint,6,opt,name=max_order_usd_cents,json=maxOrderUsdCents,proto3" json:"max_order_usd_cents,omitempty"`
 	LoadFeeBps                          uint32                 `protobuf:"varint,7,opt,name=load_fee_bps,json=loadFeeBps,proto3" json:"load_fee_bps,omitempty"`
 	// Whether the sale of cards is closed, by the configuration or by an operator.
-	IssuePaused   bool `protobuf:"varint,8,opt,name=issue_paused,json=issuePaused,proto3" json:"issue_paused,omitempty"`
+	IssuePaused bool `protobuf:"varint,8,opt,name=issue_paused,json=issuePaused,proto3" json:"issue_paused,omitempty"`
+	// Whether the sale of top-ups is closed, by the configuration or by an operator.
+	TopupPaused   bool `protobuf:"varint,9,opt,name=topup_paused,json=topupPaused,proto3" json:"topup_paused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -687,6 +697,75 @@ func (x *CardConfig) GetIssuePaused() bool {
 	return false
 }
 
+func (x *CardConfig) GetTopupPaused() bool {
+	if x != nil {
+		return x.TopupPaused
+	}
+	return false
+}
+
+// What eSIMs cost.
+type EsimConfig struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	MinPriceUsdCents uint32                 `protobuf:"varint,1,opt,name=min_price_usd_cents,json=minPriceUsdCents,proto3" json:"min_price_usd_cents,omitempty"`
+	MaxPriceUsdCents uint32                 `protobuf:"varint,2,opt,name=max_price_usd_cents,json=maxPriceUsdCents,proto3" json:"max_price_usd_cents,omitempty"`
+	// Whether the sale of eSIMs is closed, by the configuration or by an operator.
+	PurchasePaused bool `protobuf:"varint,3,opt,name=purchase_paused,json=purchasePaused,proto3" json:"purchase_paused,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *EsimConfig) Reset() {
+	*x = EsimConfig{}
+	mi := &file_roamcard_v1_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EsimConfig) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EsimConfig) ProtoMessage() {}
+
+func (x *EsimConfig) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EsimConfig.ProtoReflect.Descriptor instead.
+func (*EsimConfig) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *EsimConfig) GetMinPriceUsdCents() uint32 {
+	if x != nil {
+		return x.MinPriceUsdCents
+	}
+	return 0
+}
+
+func (x *EsimConfig) GetMaxPriceUsdCents() uint32 {
+	if x != nil {
+		return x.MaxPriceUsdCents
+	}
+	return 0
+}
+
+func (x *EsimConfig) GetPurchasePaused() bool {
+	if x != nil {
+		return x.PurchasePaused
+	}
+	return false
+}
+
 // What requests may be.
 type LimitConfig struct {
 	state                   protoimpl.MessageState `protogen:"open.v1"`
@@ -702,7 +781,7 @@ type LimitConfig struct {
 
 func (x *LimitConfig) Reset() {
 	*x = LimitConfig{}
-	mi := &file_roamcard_v1_service_proto_msgTypes[11]
+	mi := &file_roamcard_v1_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -714,7 +793,7 @@ func (x *LimitConfig) String() string {
 func (*LimitConfig) ProtoMessage() {}
 
 func (x *LimitConfig) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_service_proto_msgTypes[11]
+	mi := &file_roamcard_v1_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -727,7 +806,7 @@ func (x *LimitConfig) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LimitConfig.ProtoReflect.Descriptor instead.
 func (*LimitConfig) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{11}
+	return file_roamcard_v1_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *LimitConfig) GetIdempotencyKeyMaxLength() uint32 {
@@ -790,7 +869,7 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x0eReadinessCheck\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06status\x18\x02 \x01(\tR\x06status\"\x12\n" +
-	"\x10GetConfigRequest\"\xa4\x02\n" +
+	"\x10GetConfigRequest\"\xd1\x02\n" +
 	"\x11GetConfigResponse\x12\x19\n" +
 	"\bbase_url\x18\x01 \x01(\tR\abaseUrl\x124\n" +
 	"\anetwork\x18\x02 \x01(\v2\x1a.roamcard.v1.NetworkConfigR\anetwork\x12+\n" +
@@ -798,7 +877,8 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x06limits\x18\x04 \x01(\v2\x18.roamcard.v1.LimitConfigR\x06limits\x12#\n" +
 	"\rtreasury_mode\x18\x05 \x01(\tR\ftreasuryMode\x12 \n" +
 	"\venvironment\x18\x06 \x01(\tR\venvironment\x12\x18\n" +
-	"\aversion\x18\a \x01(\tR\aversion\"\xd6\x02\n" +
+	"\aversion\x18\a \x01(\tR\aversion\x12+\n" +
+	"\x04esim\x18\b \x01(\v2\x17.roamcard.v1.EsimConfigR\x04esim\"\xd6\x02\n" +
 	"\rNetworkConfig\x12\x18\n" +
 	"\anetwork\x18\x01 \x01(\tR\anetwork\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\rR\achainId\x12\x14\n" +
@@ -812,7 +892,7 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\bprotocol\x18\t \x01(\tR\bprotocol\x12!\n" +
 	"\fx402_version\x18\n" +
 	" \x01(\rR\vx402Version\x12\x16\n" +
-	"\x06scheme\x18\v \x01(\tR\x06scheme\"\xae\x03\n" +
+	"\x06scheme\x18\v \x01(\tR\x06scheme\"\xd1\x03\n" +
 	"\n" +
 	"CardConfig\x127\n" +
 	"\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n" +
@@ -823,7 +903,13 @@ const file_roamcard_v1_service_proto_rawDesc = "" +
 	"\x13max_order_usd_cents\x18\x06 \x01(\rR\x10maxOrderUsdCents\x12 \n" +
 	"\fload_fee_bps\x18\a \x01(\rR\n" +
 	"loadFeeBps\x12!\n" +
-	"\fissue_paused\x18\b \x01(\bR\vissuePaused\"\xd8\x02\n" +
+	"\fissue_paused\x18\b \x01(\bR\vissuePaused\x12!\n" +
+	"\ftopup_paused\x18\t \x01(\bR\vtopupPaused\"\x93\x01\n" +
+	"\n" +
+	"EsimConfig\x12-\n" +
+	"\x13min_price_usd_cents\x18\x01 \x01(\rR\x10minPriceUsdCents\x12-\n" +
+	"\x13max_price_usd_cents\x18\x02 \x01(\rR\x10maxPriceUsdCents\x12'\n" +
+	"\x0fpurchase_paused\x18\x03 \x01(\bR\x0epurchasePaused\"\xd8\x02\n" +
 	"\vLimitConfig\x12;\n" +
 	"\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n" +
 	"\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n" +
@@ -850,7 +936,7 @@ func file_roamcard_v1_service_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_service_proto_rawDescData
 }
 
-var file_roamcard_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_roamcard_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_roamcard_v1_service_proto_goTypes = []any{
 	(*GetHealthRequest)(nil),     // 0: roamcard.v1.GetHealthRequest
 	(*GetHealthResponse)(nil),    // 1: roamcard.v1.GetHealthResponse
@@ -863,26 +949,28 @@ var file_roamcard_v1_service_proto_goTypes = []any{
 	(*GetConfigResponse)(nil),    // 8: roamcard.v1.GetConfigResponse
 	(*NetworkConfig)(nil),        // 9: roamcard.v1.NetworkConfig
 	(*CardConfig)(nil),           // 10: roamcard.v1.CardConfig
-	(*LimitConfig)(nil),          // 11: roamcard.v1.LimitConfig
+	(*EsimConfig)(nil),           // 11: roamcard.v1.EsimConfig
+	(*LimitConfig)(nil),          // 12: roamcard.v1.LimitConfig
 }
 var file_roamcard_v1_service_proto_depIdxs = []int32{
 	6,  // 0: roamcard.v1.GetReadinessResponse.checks:type_name -> roamcard.v1.ReadinessCheck
 	9,  // 1: roamcard.v1.GetConfigResponse.network:type_name -> roamcard.v1.NetworkConfig
 	10, // 2: roamcard.v1.GetConfigResponse.card:type_name -> roamcard.v1.CardConfig
-	11, // 3: roamcard.v1.GetConfigResponse.limits:type_name -> roamcard.v1.LimitConfig
-	0,  // 4: roamcard.v1.RuntimeService.GetHealth:input_type -> roamcard.v1.GetHealthRequest
-	2,  // 5: roamcard.v1.RuntimeService.GetLiveness:input_type -> roamcard.v1.GetLivenessRequest
-	4,  // 6: roamcard.v1.RuntimeService.GetReadiness:input_type -> roamcard.v1.GetReadinessRequest
-	7,  // 7: roamcard.v1.RuntimeService.GetConfig:input_type -> roamcard.v1.GetConfigRequest
-	1,  // 8: roamcard.v1.RuntimeService.GetHealth:output_type -> roamcard.v1.GetHealthResponse
-	3,  // 9: roamcard.v1.RuntimeService.GetLiveness:output_type -> roamcard.v1.GetLivenessResponse
-	5,  // 10: roamcard.v1.RuntimeService.GetReadiness:output_type -> roamcard.v1.GetReadinessResponse
-	8,  // 11: roamcard.v1.RuntimeService.GetConfig:output_type -> roamcard.v1.GetConfigResponse
-	8,  // [8:12] is the sub-list for method output_type
-	4,  // [4:8] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	12, // 3: roamcard.v1.GetConfigResponse.limits:type_name -> roamcard.v1.LimitConfig
+	11, // 4: roamcard.v1.GetConfigResponse.esim:type_name -> roamcard.v1.EsimConfig
+	0,  // 5: roamcard.v1.RuntimeService.GetHealth:input_type -> roamcard.v1.GetHealthRequest
+	2,  // 6: roamcard.v1.RuntimeService.GetLiveness:input_type -> roamcard.v1.GetLivenessRequest
+	4,  // 7: roamcard.v1.RuntimeService.GetReadiness:input_type -> roamcard.v1.GetReadinessRequest
+	7,  // 8: roamcard.v1.RuntimeService.GetConfig:input_type -> roamcard.v1.GetConfigRequest
+	1,  // 9: roamcard.v1.RuntimeService.GetHealth:output_type -> roamcard.v1.GetHealthResponse
+	3,  // 10: roamcard.v1.RuntimeService.GetLiveness:output_type -> roamcard.v1.GetLivenessResponse
+	5,  // 11: roamcard.v1.RuntimeService.GetReadiness:output_type -> roamcard.v1.GetReadinessResponse
+	8,  // 12: roamcard.v1.RuntimeService.GetConfig:output_type -> roamcard.v1.GetConfigResponse
+	9,  // [9:13] is the sub-list for method output_type
+	5,  // [5:9] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_service_proto_init() }
@@ -897,7 +985,7 @@ func file_roamcard_v1_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_service_proto_rawDesc), len(file_roamcard_v1_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -80,12 +80,13 @@ type CardServiceClient interface {
 	// load fee of 200 basis points is taken from the payment, the rest is credited asynchronously.
 	// After an unclear answer repeat the same request with the same idempotencyKey.
 	TopUpCard(context.Context, *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error)
-	// Lists the cards of the signed-in wallet.
+	// Lists the cards of the signed-in wallet, as the issuer last reported them.
 	ListCards(context.Context, *v1.ListCardsRequest) (*v1.ListCardsResponse, error)
 	// Returns the signed-in wallet's card. It never issues one: a wallet without a card is told to
 	// buy it.
 	EnsureCard(context.Context, *v1.EnsureCardRequest) (*v1.EnsureCardResponse, error)
-	// Reads what is on a card, directly from its issuer.
+	// Reads what is on a card, directly from its issuer. A card that the issuer does not report as active
+	// answers 409.
 	GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)
@@ -295,12 +296,13 @@ type CardServiceHandler interface {
 	// load fee of 200 basis points is taken from the payment, the rest is credited asynchronously.
 	// After an unclear answer repeat the same request with the same idempotencyKey.
 	TopUpCard(context.Context, *v1.TopUpCardRequest) (*v1.TopUpCardResponse, error)
-	// Lists the cards of the signed-in wallet.
+	// Lists the cards of the signed-in wallet, as the issuer last reported them.
 	ListCards(context.Context, *v1.ListCardsRequest) (*v1.ListCardsResponse, error)
 	// Returns the signed-in wallet's card. It never issues one: a wallet without a card is told to
 	// buy it.
 	EnsureCard(context.Context, *v1.EnsureCardRequest) (*v1.EnsureCardResponse, error)
-	// Reads what is on a card, directly from its issuer.
+	// Reads what is on a card, directly from its issuer. A card that the issuer does not report as active
+	// answers 409.
 	GetCardBalance(context.Context, *v1.GetCardBalanceRequest) (*v1.GetCardBalanceResponse, error)
 	// Makes a single-use challenge; its signature by the owner reveals the card once.
 	CreateRevealChallenge(context.Context, *v1.CreateRevealChallengeRequest) (*v1.CreateRevealChallengeResponse, error)

@@ -63,7 +63,8 @@ const (
 type EsimServiceClient interface {
 	// Describes the catalogue, how an eSIM is paid for, who owns it and how it is delivered.
 	GetEsimDiscovery(context.Context, *v1.GetEsimDiscoveryRequest) (*v1.GetEsimDiscoveryResponse, error)
-	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise. Cards do not matter to it.
+	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or
+	// the supplier's float is empty. Cards do not matter to it.
 	GetEsimReadiness(context.Context, *v1.GetEsimReadinessRequest) (*v1.GetEsimReadinessResponse, error)
 	// Lists the plans that are sold, the cheapest first. A regional plan is found by every country it
 	// covers. Prices and plan ids change: list again before each purchase.
@@ -243,7 +244,8 @@ func (c *esimServiceClient) RotateEsimToken(ctx context.Context, req *v1.RotateE
 type EsimServiceHandler interface {
 	// Describes the catalogue, how an eSIM is paid for, who owns it and how it is delivered.
 	GetEsimDiscovery(context.Context, *v1.GetEsimDiscoveryRequest) (*v1.GetEsimDiscoveryResponse, error)
-	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise. Cards do not matter to it.
+	// Answers 200 while eSIMs can be sold and delivered, and 503 otherwise: also while the sale is paused or
+	// the supplier's float is empty. Cards do not matter to it.
 	GetEsimReadiness(context.Context, *v1.GetEsimReadinessRequest) (*v1.GetEsimReadinessResponse, error)
 	// Lists the plans that are sold, the cheapest first. A regional plan is found by every country it
 	// covers. Prices and plan ids change: list again before each purchase.

@@ -42,6 +42,9 @@ const (
 	// OperatorServiceRetryFeeJobProcedure is the fully-qualified name of the OperatorService's
 	// RetryFeeJob RPC.
 	OperatorServiceRetryFeeJobProcedure = "/roamcard.v1.OperatorService/RetryFeeJob"
+	// OperatorServiceWriteOffFeeJobProcedure is the fully-qualified name of the OperatorService's
+	// WriteOffFeeJob RPC.
+	OperatorServiceWriteOffFeeJobProcedure = "/roamcard.v1.OperatorService/WriteOffFeeJob"
 	// OperatorServiceReconcileProcedure is the fully-qualified name of the OperatorService's Reconcile
 	// RPC.
 	OperatorServiceReconcileProcedure = "/roamcard.v1.OperatorService/Reconcile"
@@ -87,6 +90,9 @@ type OperatorServiceClient interface {
 	// Queues the next version of a withdrawal whose failure the issuer confirmed. The same
 	// Idempotency-Key queues it once.
 	RetryFeeJob(context.Context, *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error)
+	// Gives up a fee that the issuer refused because too little was on the card: what is owed becomes a cost,
+	// and the owner can top up again. The same Idempotency-Key writes it off once.
+	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -144,6 +150,12 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			httpClient,
 			baseURL+OperatorServiceRetryFeeJobProcedure,
 			connect.WithSchema(operatorServiceMethods.ByName("RetryFeeJob")),
+			connect.WithClientOptions(opts...),
+		),
+		writeOffFeeJob: connect.NewClient[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse](
+			httpClient,
+			baseURL+OperatorServiceWriteOffFeeJobProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("WriteOffFeeJob")),
 			connect.WithClientOptions(opts...),
 		),
 		reconcile: connect.NewClient[v1.ReconcileRequest, v1.ReconcileResponse](
@@ -226,6 +238,7 @@ type operatorServiceClient struct {
 	listFeeJobs           *connect.Client[v1.ListFeeJobsRequest, v1.ListFeeJobsResponse]
 	reconcileFeeJob       *connect.Client[v1.ReconcileFeeJobRequest, v1.ReconcileFeeJobResponse]
 	retryFeeJob           *connect.Client[v1.RetryFeeJobRequest, v1.RetryFeeJobResponse]
+	writeOffFeeJob        *connect.Client[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse]
 	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
 	listTransfers         *connect.Client[v1.ListTransfersRequest, v1.ListTransfersResponse]
@@ -260,6 +273,15 @@ func (c *operatorServiceClient) ReconcileFeeJob(ctx context.Context, req *v1.Rec
 // RetryFeeJob calls roamcard.v1.OperatorService.RetryFeeJob.
 func (c *operatorServiceClient) RetryFeeJob(ctx context.Context, req *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error) {
 	response, err := c.retryFeeJob.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// WriteOffFeeJob calls roamcard.v1.OperatorService.WriteOffFeeJob.
+func (c *operatorServiceClient) WriteOffFeeJob(ctx context.Context, req *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
+	response, err := c.writeOffFeeJob.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -375,6 +397,9 @@ type OperatorServiceHandler interface {
 	// Queues the next version of a withdrawal whose failure the issuer confirmed. The same
 	// Idempotency-Key queues it once.
 	RetryFeeJob(context.Context, *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error)
+	// Gives up a fee that the issuer refused because too little was on the card: what is owed becomes a cost,
+	// and the owner can top up again. The same Idempotency-Key writes it off once.
+	WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error)
 	// Compares the books now: the chain's transfers, our records and ledger, and the issuer's own. Money that
 	// belongs to no order is posted to the ledger; nothing else is changed.
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
@@ -428,6 +453,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		OperatorServiceRetryFeeJobProcedure,
 		svc.RetryFeeJob,
 		connect.WithSchema(operatorServiceMethods.ByName("RetryFeeJob")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceWriteOffFeeJobHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceWriteOffFeeJobProcedure,
+		svc.WriteOffFeeJob,
+		connect.WithSchema(operatorServiceMethods.ByName("WriteOffFeeJob")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorServiceReconcileHandler := connect.NewUnaryHandlerSimple(
@@ -510,6 +541,8 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceReconcileFeeJobHandler.ServeHTTP(w, r)
 		case OperatorServiceRetryFeeJobProcedure:
 			operatorServiceRetryFeeJobHandler.ServeHTTP(w, r)
+		case OperatorServiceWriteOffFeeJobProcedure:
+			operatorServiceWriteOffFeeJobHandler.ServeHTTP(w, r)
 		case OperatorServiceReconcileProcedure:
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
@@ -551,6 +584,10 @@ func (UnimplementedOperatorServiceHandler) ReconcileFeeJob(context.Context, *v1.
 
 func (UnimplementedOperatorServiceHandler) RetryFeeJob(context.Context, *v1.RetryFeeJobRequest) (*v1.RetryFeeJobResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.RetryFeeJob is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) WriteOffFeeJob(context.Context, *v1.WriteOffFeeJobRequest) (*v1.WriteOffFeeJobResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.WriteOffFeeJob is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error) {

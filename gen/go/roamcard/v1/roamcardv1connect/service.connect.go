@@ -55,7 +55,7 @@ type RuntimeServiceClient interface {
 	GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error)
 	// Answers 200 while purchases can be taken and delivered, and 503 otherwise.
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
-	// The public settings: network, asset, payee, fees and limits.
+	// The public settings: network, asset, payee, fees and limits, and which sales are paused.
 	GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error)
 }
 
@@ -153,7 +153,7 @@ type RuntimeServiceHandler interface {
 	GetLiveness(context.Context, *v1.GetLivenessRequest) (*v1.GetLivenessResponse, error)
 	// Answers 200 while purchases can be taken and delivered, and 503 otherwise.
 	GetReadiness(context.Context, *v1.GetReadinessRequest) (*v1.GetReadinessResponse, error)
-	// The public settings: network, asset, payee, fees and limits.
+	// The public settings: network, asset, payee, fees and limits, and which sales are paused.
 	GetConfig(context.Context, *v1.GetConfigRequest) (*v1.GetConfigResponse, error)
 }
 

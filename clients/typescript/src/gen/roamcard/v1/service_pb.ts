@@ -10,7 +10,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/service.proto.
  */
 export const file_roamcard_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Chlyb2FtY2FyZC92MS9zZXJ2aWNlLnByb3RvEgtyb2FtY2FyZC52MSISChBHZXRIZWFsdGhSZXF1ZXN0IiMKEUdldEhlYWx0aFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCSIUChJHZXRMaXZlbmVzc1JlcXVlc3QiJQoTR2V0TGl2ZW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkiFQoTR2V0UmVhZGluZXNzUmVxdWVzdCJTChRHZXRSZWFkaW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSKwoGY2hlY2tzGAIgAygLMhsucm9hbWNhcmQudjEuUmVhZGluZXNzQ2hlY2siLgoOUmVhZGluZXNzQ2hlY2sSDAoEbmFtZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkiEgoQR2V0Q29uZmlnUmVxdWVzdCLgAQoRR2V0Q29uZmlnUmVzcG9uc2USEAoIYmFzZV91cmwYASABKAkSKwoHbmV0d29yaxgCIAEoCzIaLnJvYW1jYXJkLnYxLk5ldHdvcmtDb25maWcSJQoEY2FyZBgDIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRDb25maWcSKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuTGltaXRDb25maWcSFQoNdHJlYXN1cnlfbW9kZRgFIAEoCRITCgtlbnZpcm9ubWVudBgGIAEoCRIPCgd2ZXJzaW9uGAcgASgJIuIBCg1OZXR3b3JrQ29uZmlnEg8KB25ldHdvcmsYASABKAkSEAoIY2hhaW5faWQYAiABKA0SDQoFYXNzZXQYAyABKAkSFAoMYXNzZXRfc3ltYm9sGAQgASgJEhYKDmFzc2V0X2RlY2ltYWxzGAUgASgNEhIKCmFzc2V0X25hbWUYBiABKAkSFQoNYXNzZXRfdmVyc2lvbhgHIAEoCRIOCgZwYXlfdG8YCCABKAkSEAoIcHJvdG9jb2wYCSABKAkSFAoMeDQwMl92ZXJzaW9uGAogASgNEg4KBnNjaGVtZRgLIAEoCSKJAgoKQ2FyZENvbmZpZxIgChh3YWxsZXRfcGF5bWVudF91c2RfY2VudHMYASABKA0SIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAIgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYAyABKA0SGwoTbWluX29yZGVyX3VzZF9jZW50cxgEIAEoDRIfChdkZWZhdWx0X29yZGVyX3VzZF9jZW50cxgFIAEoDRIbChNtYXhfb3JkZXJfdXNkX2NlbnRzGAYgASgNEhQKDGxvYWRfZmVlX2JwcxgHIAEoDRIUCgxpc3N1ZV9wYXVzZWQYCCABKAgi0gEKC0xpbWl0Q29uZmlnEiIKGmlkZW1wb3RlbmN5X2tleV9tYXhfbGVuZ3RoGAEgASgNEh8KF3B1cmNoYXNlX2JvZHlfbWF4X2J5dGVzGAIgASgNEiAKGHBheW1lbnRfaGVhZGVyX21heF9ieXRlcxgDIAEoDRIXCg9zZXNzaW9uX3NlY29uZHMYBCABKA0SIQoZc2lnbl9pbl9jaGFsbGVuZ2Vfc2Vjb25kcxgFIAEoDRIgChhyZXZlYWxfY2hhbGxlbmdlX3NlY29uZHMYBiABKA0y4wIKDlJ1bnRpbWVTZXJ2aWNlEk8KCUdldEhlYWx0aBIdLnJvYW1jYXJkLnYxLkdldEhlYWx0aFJlcXVlc3QaHi5yb2FtY2FyZC52MS5HZXRIZWFsdGhSZXNwb25zZSIDkAIBElUKC0dldExpdmVuZXNzEh8ucm9hbWNhcmQudjEuR2V0TGl2ZW5lc3NSZXF1ZXN0GiAucm9hbWNhcmQudjEuR2V0TGl2ZW5lc3NSZXNwb25zZSIDkAIBElgKDEdldFJlYWRpbmVzcxIgLnJvYW1jYXJkLnYxLkdldFJlYWRpbmVzc1JlcXVlc3QaIS5yb2FtY2FyZC52MS5HZXRSZWFkaW5lc3NSZXNwb25zZSIDkAIBEk8KCUdldENvbmZpZxIdLnJvYW1jYXJkLnYxLkdldENvbmZpZ1JlcXVlc3QaHi5yb2FtY2FyZC52MS5HZXRDb25maWdSZXNwb25zZSIDkAIBQmwKD2NvbS5yb2FtY2FyZC52MUIMU2VydmljZVByb3RvUAGiAgNSWFiqAgtSb2FtY2FyZC5WMcoCC1JvYW1jYXJkXFYx4gIXUm9hbWNhcmRcVjFcR1BCTWV0YWRhdGHqAgxSb2FtY2FyZDo6VjFiBnByb3RvMw");
+  fileDesc("Chlyb2FtY2FyZC92MS9zZXJ2aWNlLnByb3RvEgtyb2FtY2FyZC52MSISChBHZXRIZWFsdGhSZXF1ZXN0IiMKEUdldEhlYWx0aFJlc3BvbnNlEg4KBnN0YXR1cxgBIAEoCSIUChJHZXRMaXZlbmVzc1JlcXVlc3QiJQoTR2V0TGl2ZW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkiFQoTR2V0UmVhZGluZXNzUmVxdWVzdCJTChRHZXRSZWFkaW5lc3NSZXNwb25zZRIOCgZzdGF0dXMYASABKAkSKwoGY2hlY2tzGAIgAygLMhsucm9hbWNhcmQudjEuUmVhZGluZXNzQ2hlY2siLgoOUmVhZGluZXNzQ2hlY2sSDAoEbmFtZRgBIAEoCRIOCgZzdGF0dXMYAiABKAkiEgoQR2V0Q29uZmlnUmVxdWVzdCKHAgoRR2V0Q29uZmlnUmVzcG9uc2USEAoIYmFzZV91cmwYASABKAkSKwoHbmV0d29yaxgCIAEoCzIaLnJvYW1jYXJkLnYxLk5ldHdvcmtDb25maWcSJQoEY2FyZBgDIAEoCzIXLnJvYW1jYXJkLnYxLkNhcmRDb25maWcSKAoGbGltaXRzGAQgASgLMhgucm9hbWNhcmQudjEuTGltaXRDb25maWcSFQoNdHJlYXN1cnlfbW9kZRgFIAEoCRITCgtlbnZpcm9ubWVudBgGIAEoCRIPCgd2ZXJzaW9uGAcgASgJEiUKBGVzaW0YCCABKAsyFy5yb2FtY2FyZC52MS5Fc2ltQ29uZmlnIuIBCg1OZXR3b3JrQ29uZmlnEg8KB25ldHdvcmsYASABKAkSEAoIY2hhaW5faWQYAiABKA0SDQoFYXNzZXQYAyABKAkSFAoMYXNzZXRfc3ltYm9sGAQgASgJEhYKDmFzc2V0X2RlY2ltYWxzGAUgASgNEhIKCmFzc2V0X25hbWUYBiABKAkSFQoNYXNzZXRfdmVyc2lvbhgHIAEoCRIOCgZwYXlfdG8YCCABKAkSEAoIcHJvdG9jb2wYCSABKAkSFAoMeDQwMl92ZXJzaW9uGAogASgNEg4KBnNjaGVtZRgLIAEoCSKfAgoKQ2FyZENvbmZpZxIgChh3YWxsZXRfcGF5bWVudF91c2RfY2VudHMYASABKA0SIAoYY2FyZF9pc3N1ZV9mZWVfdXNkX2NlbnRzGAIgASgNEjAKKGV4cGVjdGVkX2F2YWlsYWJsZV9hZnRlcl9pc3N1ZV91c2RfY2VudHMYAyABKA0SGwoTbWluX29yZGVyX3VzZF9jZW50cxgEIAEoDRIfChdkZWZhdWx0X29yZGVyX3VzZF9jZW50cxgFIAEoDRIbChNtYXhfb3JkZXJfdXNkX2NlbnRzGAYgASgNEhQKDGxvYWRfZmVlX2JwcxgHIAEoDRIUCgxpc3N1ZV9wYXVzZWQYCCABKAgSFAoMdG9wdXBfcGF1c2VkGAkgASgIIl8KCkVzaW1Db25maWcSGwoTbWluX3ByaWNlX3VzZF9jZW50cxgBIAEoDRIbChNtYXhfcHJpY2VfdXNkX2NlbnRzGAIgASgNEhcKD3B1cmNoYXNlX3BhdXNlZBgDIAEoCCLSAQoLTGltaXRDb25maWcSIgoaaWRlbXBvdGVuY3lfa2V5X21heF9sZW5ndGgYASABKA0SHwoXcHVyY2hhc2VfYm9keV9tYXhfYnl0ZXMYAiABKA0SIAoYcGF5bWVudF9oZWFkZXJfbWF4X2J5dGVzGAMgASgNEhcKD3Nlc3Npb25fc2Vjb25kcxgEIAEoDRIhChlzaWduX2luX2NoYWxsZW5nZV9zZWNvbmRzGAUgASgNEiAKGHJldmVhbF9jaGFsbGVuZ2Vfc2Vjb25kcxgGIAEoDTLjAgoOUnVudGltZVNlcnZpY2USTwoJR2V0SGVhbHRoEh0ucm9hbWNhcmQudjEuR2V0SGVhbHRoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkdldEhlYWx0aFJlc3BvbnNlIgOQAgESVQoLR2V0TGl2ZW5lc3MSHy5yb2FtY2FyZC52MS5HZXRMaXZlbmVzc1JlcXVlc3QaIC5yb2FtY2FyZC52MS5HZXRMaXZlbmVzc1Jlc3BvbnNlIgOQAgESWAoMR2V0UmVhZGluZXNzEiAucm9hbWNhcmQudjEuR2V0UmVhZGluZXNzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkdldFJlYWRpbmVzc1Jlc3BvbnNlIgOQAgESTwoJR2V0Q29uZmlnEh0ucm9hbWNhcmQudjEuR2V0Q29uZmlnUmVxdWVzdBoeLnJvYW1jYXJkLnYxLkdldENvbmZpZ1Jlc3BvbnNlIgOQAgFCbAoPY29tLnJvYW1jYXJkLnYxQgxTZXJ2aWNlUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z");
 
 /**
  * @generated from message roamcard.v1.GetHealthRequest
@@ -196,6 +196,11 @@ export type GetConfigResponse = Message<"roamcard.v1.GetConfigResponse"> & {
    * @generated from field: string version = 7;
    */
   version: string;
+
+  /**
+   * @generated from field: roamcard.v1.EsimConfig esim = 8;
+   */
+  esim?: EsimConfig | undefined;
 };
 
 /**
@@ -325,6 +330,13 @@ export type CardConfig = Message<"roamcard.v1.CardConfig"> & {
    * @generated from field: bool issue_paused = 8;
    */
   issuePaused: boolean;
+
+  /**
+   * Whether the sale of top-ups is closed, by the configuration or by an operator.
+   *
+   * @generated from field: bool topup_paused = 9;
+   */
+  topupPaused: boolean;
 };
 
 /**
@@ -333,6 +345,37 @@ export type CardConfig = Message<"roamcard.v1.CardConfig"> & {
  */
 export const CardConfigSchema: GenMessage<CardConfig> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_service, 10);
+
+/**
+ * What eSIMs cost.
+ *
+ * @generated from message roamcard.v1.EsimConfig
+ */
+export type EsimConfig = Message<"roamcard.v1.EsimConfig"> & {
+  /**
+   * @generated from field: uint32 min_price_usd_cents = 1;
+   */
+  minPriceUsdCents: number;
+
+  /**
+   * @generated from field: uint32 max_price_usd_cents = 2;
+   */
+  maxPriceUsdCents: number;
+
+  /**
+   * Whether the sale of eSIMs is closed, by the configuration or by an operator.
+   *
+   * @generated from field: bool purchase_paused = 3;
+   */
+  purchasePaused: boolean;
+};
+
+/**
+ * Describes the message roamcard.v1.EsimConfig.
+ * Use `create(EsimConfigSchema)` to create a new message.
+ */
+export const EsimConfigSchema: GenMessage<EsimConfig> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_service, 11);
 
 /**
  * What requests may be.
@@ -376,7 +419,7 @@ export type LimitConfig = Message<"roamcard.v1.LimitConfig"> & {
  * Use `create(LimitConfigSchema)` to create a new message.
  */
 export const LimitConfigSchema: GenMessage<LimitConfig> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_service, 11);
+  messageDesc(file_roamcard_v1_service, 12);
 
 /**
  * RuntimeService tells whether the service runs, whether it can sell, and under which terms.
@@ -415,7 +458,7 @@ export const RuntimeService: GenService<{
     output: typeof GetReadinessResponseSchema;
   },
   /**
-   * The public settings: network, asset, payee, fees and limits.
+   * The public settings: network, asset, payee, fees and limits, and which sales are paused.
    *
    * @generated from rpc roamcard.v1.RuntimeService.GetConfig
    */

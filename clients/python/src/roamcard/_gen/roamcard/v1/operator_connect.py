@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse
+from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -33,6 +33,9 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def retry_fee_job(self, request: RetryFeeJobRequest, ctx: RequestContext[RetryFeeJobRequest, RetryFeeJobResponse]) -> RetryFeeJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def write_off_fee_job(self, request: WriteOffFeeJobRequest, ctx: RequestContext[WriteOffFeeJobRequest, WriteOffFeeJobResponse]) -> WriteOffFeeJobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
@@ -111,6 +114,16 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.retry_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/WriteOffFeeJob": Endpoint.unary(
+                    method=MethodInfo(
+                        name="WriteOffFeeJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=WriteOffFeeJobRequest,
+                        output=WriteOffFeeJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.write_off_fee_job,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": Endpoint.unary(
                     method=MethodInfo(
@@ -292,6 +305,26 @@ class OperatorServiceClient(ConnectClient):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryFeeJobRequest,
                 output=RetryFeeJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
+    async def write_off_fee_job(
+        self,
+        request: WriteOffFeeJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> WriteOffFeeJobResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="WriteOffFeeJob",
+                service_name="roamcard.v1.OperatorService",
+                input=WriteOffFeeJobRequest,
+                output=WriteOffFeeJobResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,
@@ -540,6 +573,9 @@ class OperatorServiceSync(Protocol):
     def retry_fee_job(self, request: RetryFeeJobRequest, ctx: RequestContext[RetryFeeJobRequest, RetryFeeJobResponse]) -> RetryFeeJobResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def write_off_fee_job(self, request: WriteOffFeeJobRequest, ctx: RequestContext[WriteOffFeeJobRequest, WriteOffFeeJobResponse]) -> WriteOffFeeJobResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def reconcile(self, request: ReconcileRequest, ctx: RequestContext[ReconcileRequest, ReconcileResponse]) -> ReconcileResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -614,6 +650,16 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.retry_fee_job,
+                ),
+                "/roamcard.v1.OperatorService/WriteOffFeeJob": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="WriteOffFeeJob",
+                        service_name="roamcard.v1.OperatorService",
+                        input=WriteOffFeeJobRequest,
+                        output=WriteOffFeeJobResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.write_off_fee_job,
                 ),
                 "/roamcard.v1.OperatorService/Reconcile": EndpointSync.unary(
                     method=MethodInfo(
@@ -793,6 +839,25 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=RetryFeeJobRequest,
                 output=RetryFeeJobResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def write_off_fee_job(
+        self,
+        request: WriteOffFeeJobRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> WriteOffFeeJobResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="WriteOffFeeJob",
+                service_name="roamcard.v1.OperatorService",
+                input=WriteOffFeeJobRequest,
+                output=WriteOffFeeJobResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

@@ -223,7 +223,7 @@ class GetConfigRequest(Message[_GetConfigRequestFields]):
         ) -> None:
             pass
 
-_GetConfigResponseFields: TypeAlias = Literal["base_url", "network", "card", "limits", "treasury_mode", "environment", "version"]
+_GetConfigResponseFields: TypeAlias = Literal["base_url", "network", "card", "limits", "treasury_mode", "environment", "version", "esim"]
 
 class GetConfigResponse(Message[_GetConfigResponseFields]):
     """
@@ -264,9 +264,13 @@ class GetConfigResponse(Message[_GetConfigResponseFields]):
             ```proto
             string version = 7;
             ```
+        esim:
+            ```proto
+            optional roamcard.v1.EsimConfig esim = 8;
+            ```
     """
 
-    __slots__ = ("base_url", "network", "card", "limits", "treasury_mode", "environment", "version")
+    __slots__ = ("base_url", "network", "card", "limits", "treasury_mode", "environment", "version", "esim")
 
     if TYPE_CHECKING:
 
@@ -280,6 +284,7 @@ class GetConfigResponse(Message[_GetConfigResponseFields]):
             treasury_mode: str = "",
             environment: str = "",
             version: str = "",
+            esim: EsimConfig | None = None,
         ) -> None:
             pass
 
@@ -290,6 +295,7 @@ class GetConfigResponse(Message[_GetConfigResponseFields]):
         treasury_mode: str
         environment: str
         version: str
+        esim: EsimConfig | None
 
 _NetworkConfigFields: TypeAlias = Literal["network", "chain_id", "asset", "asset_symbol", "asset_decimals", "asset_name", "asset_version", "pay_to", "protocol", "x402_version", "scheme"]
 
@@ -385,7 +391,7 @@ class NetworkConfig(Message[_NetworkConfigFields]):
         x402_version: int
         scheme: str
 
-_CardConfigFields: TypeAlias = Literal["wallet_payment_usd_cents", "card_issue_fee_usd_cents", "expected_available_after_issue_usd_cents", "min_order_usd_cents", "default_order_usd_cents", "max_order_usd_cents", "load_fee_bps", "issue_paused"]
+_CardConfigFields: TypeAlias = Literal["wallet_payment_usd_cents", "card_issue_fee_usd_cents", "expected_available_after_issue_usd_cents", "min_order_usd_cents", "default_order_usd_cents", "max_order_usd_cents", "load_fee_bps", "issue_paused", "topup_paused"]
 
 class CardConfig(Message[_CardConfigFields]):
     """
@@ -430,9 +436,15 @@ class CardConfig(Message[_CardConfigFields]):
             ```proto
             bool issue_paused = 8;
             ```
+        topup_paused:
+            Whether the sale of top-ups is closed, by the configuration or by an operator.
+
+            ```proto
+            bool topup_paused = 9;
+            ```
     """
 
-    __slots__ = ("wallet_payment_usd_cents", "card_issue_fee_usd_cents", "expected_available_after_issue_usd_cents", "min_order_usd_cents", "default_order_usd_cents", "max_order_usd_cents", "load_fee_bps", "issue_paused")
+    __slots__ = ("wallet_payment_usd_cents", "card_issue_fee_usd_cents", "expected_available_after_issue_usd_cents", "min_order_usd_cents", "default_order_usd_cents", "max_order_usd_cents", "load_fee_bps", "issue_paused", "topup_paused")
 
     if TYPE_CHECKING:
 
@@ -447,6 +459,7 @@ class CardConfig(Message[_CardConfigFields]):
             max_order_usd_cents: int = 0,
             load_fee_bps: int = 0,
             issue_paused: bool = False,
+            topup_paused: bool = False,
         ) -> None:
             pass
 
@@ -458,6 +471,51 @@ class CardConfig(Message[_CardConfigFields]):
         max_order_usd_cents: int
         load_fee_bps: int
         issue_paused: bool
+        topup_paused: bool
+
+_EsimConfigFields: TypeAlias = Literal["min_price_usd_cents", "max_price_usd_cents", "purchase_paused"]
+
+class EsimConfig(Message[_EsimConfigFields]):
+    """
+    What eSIMs cost.
+
+    ```proto
+    message roamcard.v1.EsimConfig
+    ```
+
+    Attributes:
+        min_price_usd_cents:
+            ```proto
+            uint32 min_price_usd_cents = 1;
+            ```
+        max_price_usd_cents:
+            ```proto
+            uint32 max_price_usd_cents = 2;
+            ```
+        purchase_paused:
+            Whether the sale of eSIMs is closed, by the configuration or by an operator.
+
+            ```proto
+            bool purchase_paused = 3;
+            ```
+    """
+
+    __slots__ = ("min_price_usd_cents", "max_price_usd_cents", "purchase_paused")
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            *,
+            min_price_usd_cents: int = 0,
+            max_price_usd_cents: int = 0,
+            purchase_paused: bool = False,
+        ) -> None:
+            pass
+
+        min_price_usd_cents: int
+        max_price_usd_cents: int
+        purchase_paused: bool
 
 _LimitConfigFields: TypeAlias = Literal["idempotency_key_max_length", "purchase_body_max_bytes", "payment_header_max_bytes", "session_seconds", "sign_in_challenge_seconds", "reveal_challenge_seconds"]
 
@@ -521,7 +579,7 @@ class LimitConfig(Message[_LimitConfigFields]):
 
 
 _DESC = file_desc(
-    b'\n\x19roamcard/v1/service.proto\x12\x0broamcard.v1"\x12\n\x10GetHealthRequest"+\n\x11GetHealthResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x14\n\x12GetLivenessRequest"-\n\x13GetLivenessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x15\n\x13GetReadinessRequest"c\n\x14GetReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"<\n\x0eReadinessCheck\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status"\x12\n\x10GetConfigRequest"\xa4\x02\n\x11GetConfigResponse\x12\x19\n\x08base_url\x18\x01 \x01(\tR\x07baseUrl\x124\n\x07network\x18\x02 \x01(\x0b2\x1a.roamcard.v1.NetworkConfigR\x07network\x12+\n\x04card\x18\x03 \x01(\x0b2\x17.roamcard.v1.CardConfigR\x04card\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.LimitConfigR\x06limits\x12#\n\rtreasury_mode\x18\x05 \x01(\tR\x0ctreasuryMode\x12 \n\x0benvironment\x18\x06 \x01(\tR\x0benvironment\x12\x18\n\x07version\x18\x07 \x01(\tR\x07version"\xd6\x02\n\rNetworkConfig\x12\x18\n\x07network\x18\x01 \x01(\tR\x07network\x12\x19\n\x08chain_id\x18\x02 \x01(\rR\x07chainId\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12!\n\x0casset_symbol\x18\x04 \x01(\tR\x0bassetSymbol\x12%\n\x0easset_decimals\x18\x05 \x01(\rR\rassetDecimals\x12\x1d\n\nasset_name\x18\x06 \x01(\tR\tassetName\x12#\n\rasset_version\x18\x07 \x01(\tR\x0cassetVersion\x12\x15\n\x06pay_to\x18\x08 \x01(\tR\x05payTo\x12\x1a\n\x08protocol\x18\t \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\n \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x0b \x01(\tR\x06scheme"\xae\x03\n\nCardConfig\x127\n\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n\x18card_issue_fee_usd_cents\x18\x02 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x03 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12-\n\x13min_order_usd_cents\x18\x04 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x05 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x06 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x07 \x01(\rR\nloadFeeBps\x12!\n\x0cissue_paused\x18\x08 \x01(\x08R\x0bissuePaused"\xd8\x02\n\x0bLimitConfig\x12;\n\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12\'\n\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xe3\x02\n\x0eRuntimeService\x12O\n\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse"\x03\x90\x02\x01\x12U\n\x0bGetLiveness\x12\x1f.roamcard.v1.GetLivenessRequest\x1a .roamcard.v1.GetLivenessResponse"\x03\x90\x02\x01\x12X\n\x0cGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse"\x03\x90\x02\x01\x12O\n\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse"\x03\x90\x02\x01Bl\n\x0fcom.roamcard.v1B\x0cServiceProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
+    b'\n\x19roamcard/v1/service.proto\x12\x0broamcard.v1"\x12\n\x10GetHealthRequest"+\n\x11GetHealthResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x14\n\x12GetLivenessRequest"-\n\x13GetLivenessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status"\x15\n\x13GetReadinessRequest"c\n\x14GetReadinessResponse\x12\x16\n\x06status\x18\x01 \x01(\tR\x06status\x123\n\x06checks\x18\x02 \x03(\x0b2\x1b.roamcard.v1.ReadinessCheckR\x06checks"<\n\x0eReadinessCheck\x12\x12\n\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n\x06status\x18\x02 \x01(\tR\x06status"\x12\n\x10GetConfigRequest"\xd1\x02\n\x11GetConfigResponse\x12\x19\n\x08base_url\x18\x01 \x01(\tR\x07baseUrl\x124\n\x07network\x18\x02 \x01(\x0b2\x1a.roamcard.v1.NetworkConfigR\x07network\x12+\n\x04card\x18\x03 \x01(\x0b2\x17.roamcard.v1.CardConfigR\x04card\x120\n\x06limits\x18\x04 \x01(\x0b2\x18.roamcard.v1.LimitConfigR\x06limits\x12#\n\rtreasury_mode\x18\x05 \x01(\tR\x0ctreasuryMode\x12 \n\x0benvironment\x18\x06 \x01(\tR\x0benvironment\x12\x18\n\x07version\x18\x07 \x01(\tR\x07version\x12+\n\x04esim\x18\x08 \x01(\x0b2\x17.roamcard.v1.EsimConfigR\x04esim"\xd6\x02\n\rNetworkConfig\x12\x18\n\x07network\x18\x01 \x01(\tR\x07network\x12\x19\n\x08chain_id\x18\x02 \x01(\rR\x07chainId\x12\x14\n\x05asset\x18\x03 \x01(\tR\x05asset\x12!\n\x0casset_symbol\x18\x04 \x01(\tR\x0bassetSymbol\x12%\n\x0easset_decimals\x18\x05 \x01(\rR\rassetDecimals\x12\x1d\n\nasset_name\x18\x06 \x01(\tR\tassetName\x12#\n\rasset_version\x18\x07 \x01(\tR\x0cassetVersion\x12\x15\n\x06pay_to\x18\x08 \x01(\tR\x05payTo\x12\x1a\n\x08protocol\x18\t \x01(\tR\x08protocol\x12!\n\x0cx402_version\x18\n \x01(\rR\x0bx402Version\x12\x16\n\x06scheme\x18\x0b \x01(\tR\x06scheme"\xd1\x03\n\nCardConfig\x127\n\x18wallet_payment_usd_cents\x18\x01 \x01(\rR\x15walletPaymentUsdCents\x126\n\x18card_issue_fee_usd_cents\x18\x02 \x01(\rR\x14cardIssueFeeUsdCents\x12U\n(expected_available_after_issue_usd_cents\x18\x03 \x01(\rR#expectedAvailableAfterIssueUsdCents\x12-\n\x13min_order_usd_cents\x18\x04 \x01(\rR\x10minOrderUsdCents\x125\n\x17default_order_usd_cents\x18\x05 \x01(\rR\x14defaultOrderUsdCents\x12-\n\x13max_order_usd_cents\x18\x06 \x01(\rR\x10maxOrderUsdCents\x12 \n\x0cload_fee_bps\x18\x07 \x01(\rR\nloadFeeBps\x12!\n\x0cissue_paused\x18\x08 \x01(\x08R\x0bissuePaused\x12!\n\x0ctopup_paused\x18\t \x01(\x08R\x0btopupPaused"\x93\x01\n\nEsimConfig\x12-\n\x13min_price_usd_cents\x18\x01 \x01(\rR\x10minPriceUsdCents\x12-\n\x13max_price_usd_cents\x18\x02 \x01(\rR\x10maxPriceUsdCents\x12\'\n\x0fpurchase_paused\x18\x03 \x01(\x08R\x0epurchasePaused"\xd8\x02\n\x0bLimitConfig\x12;\n\x1aidempotency_key_max_length\x18\x01 \x01(\rR\x17idempotencyKeyMaxLength\x125\n\x17purchase_body_max_bytes\x18\x02 \x01(\rR\x14purchaseBodyMaxBytes\x127\n\x18payment_header_max_bytes\x18\x03 \x01(\rR\x15paymentHeaderMaxBytes\x12\'\n\x0fsession_seconds\x18\x04 \x01(\rR\x0esessionSeconds\x129\n\x19sign_in_challenge_seconds\x18\x05 \x01(\rR\x16signInChallengeSeconds\x128\n\x18reveal_challenge_seconds\x18\x06 \x01(\rR\x16revealChallengeSeconds2\xe3\x02\n\x0eRuntimeService\x12O\n\tGetHealth\x12\x1d.roamcard.v1.GetHealthRequest\x1a\x1e.roamcard.v1.GetHealthResponse"\x03\x90\x02\x01\x12U\n\x0bGetLiveness\x12\x1f.roamcard.v1.GetLivenessRequest\x1a .roamcard.v1.GetLivenessResponse"\x03\x90\x02\x01\x12X\n\x0cGetReadiness\x12 .roamcard.v1.GetReadinessRequest\x1a!.roamcard.v1.GetReadinessResponse"\x03\x90\x02\x01\x12O\n\tGetConfig\x12\x1d.roamcard.v1.GetConfigRequest\x1a\x1e.roamcard.v1.GetConfigResponse"\x03\x90\x02\x01Bl\n\x0fcom.roamcard.v1B\x0cServiceProtoP\x01\xa2\x02\x03RXX\xaa\x02\x0bRoamcard.V1\xca\x02\x0bRoamcard\\V1\xe2\x02\x17Roamcard\\V1\\GPBMetadata\xea\x02\x0cRoamcard::V1b\x06proto3',
     [],
     {
         "GetHealthRequest": GetHealthRequest,
@@ -535,6 +593,7 @@ _DESC = file_desc(
         "GetConfigResponse": GetConfigResponse,
         "NetworkConfig": NetworkConfig,
         "CardConfig": CardConfig,
+        "EsimConfig": EsimConfig,
         "LimitConfig": LimitConfig,
     },
 )

@@ -1,0 +1,107 @@
+package esim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
+)
+
+// probe remembers for a moment whether the supplier answers, and what it has left of our money, so that unpaid
+// requests ask neither the supplier nor the database each.
+type probe struct {
+	mu   sync.Mutex
+	at   time.Time
+	free money.USDC
+	err  error
+}
+
+const (
+	probeLife = 2 * time.Second
+	// probePlans is how many plans the supplier is asked about until it sells one.
+	probePlans = 3
+)
+
+// Answers fails while the supplier does not answer what a purchase would ask it.
+func (e *Esims) Answers(ctx context.Context) error {
+	_, err := e.free(ctx)
+	return err
+}
+
+// Affords fails while the supplier's float does not cover the cheapest plan. A supplier that does not answer is
+// what Answers tells.
+func (e *Esims) Affords(ctx context.Context) error {
+	on, err := e.catalogue(ctx)
+	if err != nil || len(on.plans) == 0 {
+		return err
+	}
+	if free, err := e.free(ctx); err == nil && free < on.plans[0].Cost {
+		return fault.New(fault.FloatUnavailable, noFloat)
+	}
+	return nil
+}
+
+// afford fails while the supplier does not answer, or has less left of our money, beyond what live orders hold,
+// than a plan costs.
+func (e *Esims) afford(ctx context.Context, cost money.USDC) error {
+	if mutant.SupplierNotAsked {
+		return nil
+	}
+	free, err := e.free(ctx)
+	if err != nil {
+		return fmt.Errorf("look at the supplier: %w", errors.Join(err, supplierDown()))
+	}
+	if free < cost {
+		return fault.New(fault.FloatUnavailable, noFloat)
+	}
+	return nil
+}
+
+// free is what is left with the supplier and promised to nobody, as it was a moment ago.
+func (e *Esims) free(ctx context.Context) (money.USDC, error) {
+	p := &e.probe
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := e.Now(); p.at.IsZero() || now.Sub(p.at) >= probeLife || now.Before(p.at) {
+		p.free, p.err = e.ask(ctx)
+		p.at = e.Now() // those who waited for a supplier that hangs do not ask it again, one after the other
+	}
+	return p.free, p.err
+}
+
+func (e *Esims) ask(ctx context.Context) (money.USDC, error) {
+	on, err := e.catalogue(ctx)
+	if err != nil {
+		return 0, err
+	}
+	// As of our clock before the call, as for a claim.
+	asOf := e.Now().Add(-clockSkew)
+	// A caller who leaves does not make the supplier look down for all.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Budget)
+	defer cancel()
+	for _, plan := range on.plans[:min(len(on.plans), probePlans)] {
+		stock, err := e.Supplier.Check(ctx, plan.Code)
+		if errors.Is(err, ErrNoPlan) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("ask the supplier: %w", err)
+		}
+		held, err := e.Store.Held(ctx, floatResource, asOf)
+		if err != nil {
+			return 0, fmt.Errorf("sum the held float: %w", err)
+		}
+		return stock.Float - money.USDC(held), nil
+	}
+	if len(on.plans) == 0 {
+		return 0, errors.New("no plan to ask the supplier about")
+	}
+	// It answers, and sells none of these any more; the claim asks about the plan itself.
+	return math.MaxInt64, nil
+}

@@ -1,0 +1,5 @@
+//go:build mutant_claim_unswitched
+
+package mutant
+
+const planted = "claim_unswitched"
