@@ -149,7 +149,9 @@ type Config struct {
 	Terms    payment.Terms
 	Chain    payment.Chain
 	// Final is the same chain, judged at a block that nothing can undo.
-	Final   payment.Chain
+	Final payment.Chain
+	// Evidence looks into a transaction at that block, too. Nil does not.
+	Evidence Evidence
 	Collect Collector
 	Refunds Refunds
 	// Settling reports what keeps a payment from settling now. It is asked before each claim, so it should

@@ -59,7 +59,7 @@ const (
 func passes(flow, settler, point string) int {
 	area, _, _ := strings.Cut(point, ".")
 	switch {
-	case area == "bury", area == "expire", area == "bump", area == "arrive", area == "open" && flow != later: // the first four have tests of their own
+	case area == "bury", area == "expire", area == "bump", area == "arrive", area == "prove", area == "open" && flow != later: // the first five have tests of their own
 		return 0
 	case area == "periodic", area == "attempts", point == "attempt.reverted": // none of an ordinary purchase
 		return 0
