@@ -56,7 +56,7 @@ type App struct {
 	esimChecks  checks
 	// watched is what every payment depends on.
 	watched []*recent
-	metrics     *telemetry.Metrics
+	metrics *telemetry.Metrics
 	// page is nil when metrics are not shown.
 	page  *metricsPage
 	close closers

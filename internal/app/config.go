@@ -40,9 +40,9 @@ type Config struct {
 	ReorgCalm  time.Duration
 	// ChainWatch is how often the chain is looked at while nobody asks; zero takes the default.
 	ChainWatch time.Duration
-	PayTo          x402.Address
-	Asset          x402.Address
-	AssetName      string
+	PayTo      x402.Address
+	Asset      x402.Address
+	AssetName  string
 	// Settlement names the settlers in the order in which they are tried; empty means the relayer.
 	Settlement []string
 	// SettlementTurn is how long a payment waits for its first settler; zero takes the standard.

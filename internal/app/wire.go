@@ -30,7 +30,7 @@ type parts struct {
 	// chain, token and settling remember whether a payment can be looked at, moved, and settled. settlement names who
 	// settles.
 	chain, token, settling *recent
-	settlement      string
+	settlement             string
 
 	cards    *card.Cards
 	esims    *esim.Esims

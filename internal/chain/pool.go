@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,7 +52,9 @@ type pool struct {
 }
 
 type endpoint struct {
-	host    string
+	host string
+	// name is the node's place among the configured ones, as metrics have it.
+	name    string
 	client  *rpc.Client
 	limiter *rate.Limiter
 	circuit circuit
@@ -63,7 +66,7 @@ func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout 
 	p := &pool{chainID: chainID, timeout: timeout, now: now,
 		tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain"), glances: new(atomic.Uint64), past: &past{}}
 	client := newHTTPClient()
-	for _, e := range endpoints {
+	for i, e := range endpoints {
 		u, err := url.Parse(e.URL)
 		if err != nil || u.Host == "" {
 			return nil, errors.New("an RPC endpoint is not a URL")
@@ -76,7 +79,8 @@ func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout 
 		if e.PerSecond == 0 {
 			limit = rate.Inf
 		}
-		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, client: c, limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond)))})
+		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, name: strconv.Itoa(i + 1), client: c,
+			limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond)))})
 	}
 	if len(p.endpoints) == 0 {
 		return nil, errors.New("there is no RPC endpoint")
@@ -211,11 +215,11 @@ func (p *pool) try(caller context.Context, e *endpoint, take taking, method stri
 	switch {
 	case err == nil, errors.Is(err, errNotFound), isAnswer(err):
 		e.circuit.succeeded()
-		p.metrics.NodeAnswered(ctx, e.host, nodeOK)
+		p.metrics.NodeAnswered(ctx, e.name, nodeOK)
 	case isPruned(err):
 		// It is passed over for this question only.
 		e.circuit.succeeded()
-		p.metrics.NodeAnswered(ctx, e.host, nodePruned)
+		p.metrics.NodeAnswered(ctx, e.name, nodePruned)
 		err = fmt.Errorf("%s at %s: %w", method, e.host, err)
 	default:
 		err = fmt.Errorf("%s at %s: %w", method, e.host, redact(err))
@@ -223,7 +227,7 @@ func (p *pool) try(caller context.Context, e *endpoint, take taking, method stri
 		// A caller who hangs up says nothing about the node.
 		if caller.Err() == nil {
 			e.circuit.failed(p.now())
-			p.metrics.NodeAnswered(ctx, e.host, nodeFault(err))
+			p.metrics.NodeAnswered(ctx, e.name, nodeFault(err))
 			// What comes back under the same address may be another node.
 			e.checked.Store(false)
 		}

@@ -85,7 +85,7 @@ func (c *Chain) setLaggingAside(ctx context.Context, heads []tip) tip {
 	for _, t := range heads {
 		if newest.head.time().Sub(t.head.time()) >= maxLag {
 			t.node.circuit.aside(c.config.Now())
-			c.pool.metrics.NodeAnswered(ctx, t.node.host, nodeLags)
+			c.pool.metrics.NodeAnswered(ctx, t.node.name, nodeLags)
 		}
 	}
 	return newest
@@ -151,7 +151,7 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 		}
 		for _, t := range those {
 			t.node.circuit.aside(now)
-			c.pool.metrics.NodeAnswered(ctx, t.node.host, nodeForked)
+			c.pool.metrics.NodeAnswered(ctx, t.node.name, nodeForked)
 		}
 	}
 	return most, nil

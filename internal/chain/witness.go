@@ -23,7 +23,7 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 	ask := func(ctx context.Context, one *Chain) (payment.Verdict, error) { return one.judge(ctx, a, since) }
 	if a.Value < c.config.WitnessFrom || mutant.OneNodeDelivers {
 		verdict, err := c.judge(ctx, a, since)
-		if err == nil && (verdict.State != payment.Gone || mutant.OneNodeBuries) {
+		if err == nil && verdict.State != payment.Gone {
 			return verdict, nil
 		}
 		return c.hear(ctx, ask)
@@ -132,6 +132,8 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 	switch {
 	case told == 0:
 		return payment.Verdict{}, errs
+	case mutant.OneNodeBuries && len(gone) > 0:
+		return payment.Verdict{State: payment.Gone, Reason: gone[0]}, nil
 	case len(gone) >= witnesses && len(slices.Compact(gone)) == 1 && len(count) == 1:
 		return payment.Verdict{State: payment.Gone, Reason: gone[0]}, nil
 	case count[payment.Unused] >= witnesses && len(gone) == 0:
@@ -144,7 +146,7 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 func (c *Chain) contradict(ctx context.Context, heard []testimony, decided payment.Verdict) {
 	for _, h := range heard {
 		if h.verdict.Receipt != nil && !sameTransfer(h.verdict.Receipt, decided.Receipt) {
-			c.pool.metrics.NodeAnswered(ctx, h.node.host, nodeContradicted)
+			c.pool.metrics.NodeAnswered(ctx, h.node.name, nodeContradicted)
 		}
 	}
 }

@@ -152,8 +152,8 @@ type Config struct {
 	Final payment.Chain
 	// Evidence looks into a transaction at that block, too. Nil does not.
 	Evidence Evidence
-	Collect Collector
-	Refunds Refunds
+	Collect  Collector
+	Refunds  Refunds
 	// Settling reports what keeps a payment from settling now. It is asked before each claim, so it should
 	// remember its answer for a moment. Nil never minds.
 	Settling func(context.Context) error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -41,6 +42,12 @@ func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	wantFault(t, err, fault.TransferUnproven)
 	if n := s.moved(t, id, order.Settled); n != 0 {
 		t.Fatal("a transaction that proves nothing settled the order")
+	}
+	if err := faultpoint.Arm("prove.before_commit:error"); err != nil { // once
+		t.Fatal(err)
+	}
+	if _, err = prove(id, right, act); err == nil || s.moved(t, id, order.Settled) != 0 {
+		t.Fatalf("%v, and the order is settled, though its transaction failed", err)
 	}
 	for range 2 { // the same key does it once
 		q, err := prove(id, right, act)

@@ -161,7 +161,7 @@ func (m *Metrics) Unaffordable(ctx context.Context, budget string) {
 }
 
 // NodeAnswered counts an answer of a node, or what was found of it: ok, failed, pruned, lagging, forked, other_chain
-// or contradicted. Node is its host; there are few.
+// or contradicted. Node is its place among the configured ones, from 1.
 func (m *Metrics) NodeAnswered(ctx context.Context, node, outcome string) {
 	if m != nil {
 		count(ctx, m.nodes, attribute.String("node", node), attribute.String("outcome", outcome))
