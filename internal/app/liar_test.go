@@ -21,7 +21,11 @@ func (w *world) forging(node *nodeProxy, p x402.Payment, tag string) {
 	a := p.Authorization
 	const authorizationState = "e94a0102"
 	event := func(at, index, data string, topics ...x402.Hash) string {
-		quoted, _ := json.Marshal(topics) // hashes always marshal
+		words := make([]string, len(topics))
+		for i, t := range topics {
+			words[i] = t.String()
+		}
+		quoted, _ := json.Marshal(words) // strings always marshal
 		return fmt.Sprintf(`"result":[{"address":%q,"topics":%s,"data":%q,%s,"transactionHash":"0x%s","logIndex":%q}]`,
 			usdc(), quoted, data, at, strings.Repeat("f0", 32), index)
 	}
