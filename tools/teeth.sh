@@ -26,6 +26,13 @@ receipt_trusted         chain     SpentElsewhere
 transfer_of_another     chain     OneTransfer
 expiry_at_head          chain     AnUnusedAuthorization
 one_node_buries         chain     NoSingleNode
+one_node_delivers       chain     OneNodesWord
+nonce_believed          chain     HugeAccountNonce
+reorg_ignored           chain     IsNoticed
+pause_ignored           chain     IssuerIsNamed
+hash_believed           checkout  BelievedOnly
+payer_not_told          checkout  IssuerDoesIsNot
+settle_failure_ignored  facilitator SettlesNothing
 sent_before_stored      chain     NotStored
 in_flight_is_failed     chain     InFlight
 refund_nonce_fresh      checkout  SignedAgainWithItsNonce

@@ -13,7 +13,7 @@ import (
 
 func (b *buyer) adminOrders() *cobra.Command {
 	cmd := &cobra.Command{Use: "orders", Args: noArgs, Short: "Orders that need an operator, and the whole life of one", RunE: help}
-	cmd.AddCommand(b.ordersQueue(), b.ordersInspect(), b.ordersDecide())
+	cmd.AddCommand(b.ordersQueue(), b.ordersInspect(), b.ordersDecide(), b.ordersProve())
 	return cmd
 }
 
@@ -64,6 +64,29 @@ func (b *buyer) ordersDecide() *cobra.Command {
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin.DecideOrder(ctx, &roamcardv1.DecideOrderRequest{OrderId: args[0], Action: args[1], Reason: reason})
+			if err != nil {
+				return err
+			}
+			return b.show(cmd, res.GetOrder(), func(w io.Writer) { queuedText(w, res.GetOrder()) })
+		}),
+	}
+	deedFlags(cmd, &reason, &key)
+	return cmd
+}
+
+func (b *buyer) ordersProve() *cobra.Command {
+	var reason, key string
+	cmd := &cobra.Command{
+		Use: "prove ORDER TRANSACTION", Short: "Name the transaction that made an order's payment; the chain must show it there",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return fmt.Errorf("%w: name an order and a transaction", errUsage)
+			}
+			return nil
+		},
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
+			res, err := client.Admin.ProvePayment(ctx, &roamcardv1.ProvePaymentRequest{OrderId: args[0], Transaction: args[1], Reason: reason})
 			if err != nil {
 				return err
 			}

@@ -10,9 +10,11 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // ListOrderQueue implements roamcardv1connect.OperatorServiceHandler.
@@ -74,6 +76,19 @@ func (s OperatorService) DecideOrder(ctx context.Context, req *roamcardv1.Decide
 		return nil, err
 	}
 	return &roamcardv1.DecideOrderResponse{Order: queuedMessage(q)}, nil
+}
+
+// ProvePayment implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.ProvePaymentRequest) (*roamcardv1.ProvePaymentResponse, error) {
+	transaction, err := x402.ParseHash(req.GetTransaction())
+	if err != nil {
+		return nil, fault.New(fault.SchemaInvalid, "transaction is no hash.")
+	}
+	q, err := s.Desk.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.ProvePaymentResponse{Order: queuedMessage(q)}, nil
 }
 
 // ListSwitches implements roamcardv1connect.OperatorServiceHandler.

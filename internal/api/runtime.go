@@ -48,7 +48,7 @@ func readiness(checks []Check) ([]*roamcardv1.ReadinessCheck, error) {
 	for i, c := range checks {
 		shown[i] = &roamcardv1.ReadinessCheck{Name: c.Name, Status: "ok"}
 		if c.Err != nil {
-			failing = append(failing, c.Name)
+			failing = append(failing, named(c))
 			errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
 		}
 	}
@@ -58,6 +58,20 @@ func readiness(checks []Check) ([]*roamcardv1.ReadinessCheck, error) {
 		return nil, fmt.Errorf("check readiness: %w", errors.Join(append([]error{not}, errs...)...))
 	}
 	return shown, nil
+}
+
+// named is a failing check, and whose fault it is where that is known: a provider's detail stays in the log.
+func named(c Check) string {
+	f, ok := fault.As(c.Err)
+	if !ok {
+		return c.Name
+	}
+	switch f.Code {
+	case fault.TokenPaused, fault.AccountBlocked, fault.FacilitatorDown, fault.ChainUnsettled:
+		return fmt.Sprintf("%s (%s)", c.Name, f.Code)
+	default:
+		return c.Name
+	}
 }
 
 // GetConfig implements roamcardv1connect.RuntimeServiceHandler.

@@ -54,7 +54,9 @@ type App struct {
 	server      *server.Server
 	checks      checks
 	esimChecks  checks
-	metrics     *telemetry.Metrics
+	// watched is what every payment depends on.
+	watched []*recent
+	metrics *telemetry.Metrics
 	// page is nil when metrics are not shown.
 	page  *metricsPage
 	close closers
@@ -119,14 +121,8 @@ func (a *App) openStore(ctx context.Context) (err error) {
 }
 
 func (a *App) dialChain(ctx context.Context) error {
-	cfg := chain.Config{
-		Domain:   a.config.domain(),
-		Finality: chain.Finality{Paid: a.config.PaidAt, Dead: a.config.DeadAt}, Delegates: a.config.Fairness.Delegates,
-		Now: time.Now,
-	}
-	for _, u := range a.config.RPCURLs {
-		cfg.Endpoints = append(cfg.Endpoints, chain.Endpoint{URL: u})
-	}
+	cfg := a.config.chainConfig()
+	cfg.Metrics = a.metrics
 	var err error
 	if a.chain, err = chain.New(ctx, cfg); err != nil {
 		return fmt.Errorf("dial the chain: %w", err)
@@ -167,6 +163,9 @@ func (a *App) run(ctx context.Context, started func(context.Context) error) erro
 	})
 	if a.page != nil {
 		group.Go(func() error { return a.page.serve(ctx) })
+	}
+	if a.server != nil {
+		group.Go(func() error { a.watch(ctx); return nil })
 	}
 	group.Go(func() error { return started(ctx) })
 	return group.Wait()

@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -31,9 +32,17 @@ type Config struct {
 	RPCURLs     []string
 	// PaidAt and DeadAt are the blocks at which a payment counts as made, and as never to come.
 	PaidAt, DeadAt string
-	PayTo          x402.Address
-	Asset          x402.Address
-	AssetName      string
+	// WitnessFrom is the amount from which a second node must show a payment; zero is every amount.
+	WitnessFrom money.Cents
+	// ReorgDepth is how many blocks may be replaced, and ReorgCalm how long nobody is asked to pay after more; zero takes
+	// the default.
+	ReorgDepth int
+	ReorgCalm  time.Duration
+	// ChainWatch is how often the chain is looked at while nobody asks; zero takes the default.
+	ChainWatch time.Duration
+	PayTo      x402.Address
+	Asset      x402.Address
+	AssetName  string
 	// Settlement names the settlers in the order in which they are tried; empty means the relayer.
 	Settlement []string
 	// SettlementTurn is how long a payment waits for its first settler; zero takes the standard.
@@ -123,6 +132,19 @@ func settings() []setting {
 		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas", set: func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
 		{key: "chain.paid_at", help: "the block tag a payment must reach: latest, safe or finalized", standard: "latest", set: oneOf(func(c *Config) *string { return &c.PaidAt }, "latest", "safe", "finalized")},
 		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", standard: "safe", set: oneOf(func(c *Config) *string { return &c.DeadAt }, "safe", "finalized")},
+		{key: "chain.witness_from", help: "the amount in US cents from which a second node must show a payment before anything is delivered, where there are several nodes", standard: "0", set: cents(func(c *Config) *money.Cents { return &c.WitnessFrom })},
+		{key: "chain.reorg_depth", help: "how many blocks may be replaced between two looks before nobody is asked to pay", standard: "3", set: number(func(c *Config) *int { return &c.ReorgDepth })},
+		{key: "chain.reorg_calm", help: "for how long nobody is asked to pay after that", standard: "30s", set: duration(func(c *Config) *time.Duration { return &c.ReorgCalm })},
+		{key: "chain.watch", help: "how often the chain's nodes, the token and the settlers are looked at while nobody asks, at most 10s", standard: watchEvery.String(), set: func(c *Config, s string) error {
+			if err := duration(func(c *Config) *time.Duration { return &c.ChainWatch })(c, s); err != nil {
+				return err
+			}
+			// What was seen is forgotten after knownTTL.
+			if c.ChainWatch > 10*time.Second {
+				return fmt.Errorf("%s is more than 10s", s)
+			}
+			return nil
+		}},
 		{key: "payment.pay_to", help: "the address that is paid", set: address(func(c *Config) *x402.Address { return &c.PayTo })},
 		{key: "payment.asset", help: "native USDC", standard: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", set: address(func(c *Config) *x402.Address { return &c.Asset })},
 		{key: "payment.asset_name", help: "the EIP-712 name of the asset", standard: "USD Coin", set: text(func(c *Config) *string { return &c.AssetName })},
@@ -332,6 +354,18 @@ func number(at func(*Config) *int) func(*Config, string) error {
 	}
 }
 
+// cents reads an amount, which may be zero.
+func cents(at func(*Config) *money.Cents) func(*Config, string) error {
+	return func(c *Config, s string) error {
+		n, err := strconv.ParseUint(s, 10, 32)
+		if err != nil {
+			return fmt.Errorf("%q is not an amount in US cents", s)
+		}
+		*at(c) = money.Cents(n)
+		return nil
+	}
+}
+
 func duration(at func(*Config) *time.Duration) func(*Config, string) error {
 	return func(c *Config, s string) error {
 		d, err := time.ParseDuration(s)
@@ -385,6 +419,9 @@ func urls(s string) ([]string, error) {
 		u, err := url.Parse(strings.TrimSpace(part))
 		if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 			return nil, errors.New("must be http or https URLs separated by commas")
+		}
+		if slices.Contains(all, u.String()) {
+			return nil, errors.New("name no URL twice: two answers of one node prove no more than one")
 		}
 		all = append(all, u.String())
 	}

@@ -122,16 +122,16 @@ func examineDatabase(ctx context.Context, cfg Config) []finding {
 }
 
 func examineChain(ctx context.Context, cfg Config) []finding {
-	c := chain.Config{Domain: cfg.domain(), Finality: chain.Finality{Paid: cfg.PaidAt, Dead: cfg.DeadAt}, Now: time.Now}
-	for _, u := range cfg.RPCURLs {
-		c.Endpoints = append(c.Endpoints, chain.Endpoint{URL: u})
-	}
+	c := cfg.chainConfig()
 	ch, err := chain.New(ctx, c)
 	if err != nil {
 		return []finding{judge("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
 	}
 	defer ch.Close()
-	out := []finding{judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, ""), examineClock(ctx, ch), examinePayee(ctx, cfg, ch)}
+	out := []finding{
+		judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, ""),
+		examineNodes(ctx, cfg, ch), examineToken(ctx, cfg, ch), examineClock(ctx, ch), examinePayee(ctx, cfg, ch),
+	}
 	if cfg.settlesBy(settlerRelayer) {
 		out = append(out, examineRelayer(ctx, cfg, ch))
 	}

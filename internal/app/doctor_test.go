@@ -64,7 +64,7 @@ func TestTheDoctorFindsWhatIsWrong(t *testing.T) {
 	t.Setenv("ROAMCARD_ISSUER__KEY", "another")
 	t.Setenv("ROAMCARD_PAYMENT__PAY_TO", usdc().String())
 	failed, err := examine()
-	if got := strings.Join(failed, ", "); !errors.Is(err, app.ErrNotReady) || got != "secret files, payee, issuer, esim supplier" {
+	if got := strings.Join(failed, ", "); !errors.Is(err, app.ErrNotReady) || got != "secret files, token, payee, issuer, esim supplier" {
 		t.Errorf("found %q, %v", got, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,6 +27,27 @@ func examineClock(ctx context.Context, on *chain.Chain) finding {
 		err = fmt.Errorf("the latest block is %s old", skew)
 	}
 	return judge("clock", fmt.Sprintf("%s after the latest block", skew), err, "set this machine's clock by NTP, or see whether the node is behind")
+}
+
+// examineNodes says whose word a payment is taken on.
+func examineNodes(ctx context.Context, cfg Config, on *chain.Chain) finding {
+	said := "two of " + strconv.Itoa(len(cfg.RPCURLs)) + " must show a payment"
+	switch {
+	case len(cfg.RPCURLs) == 1:
+		said = "one: whatever it says is believed, so a lying one can have goods delivered for nothing; name three"
+	case cfg.WitnessFrom > 0:
+		said += " from " + cfg.WitnessFrom.String() + " USD up"
+	}
+	return judge("nodes", said, on.Ready(ctx, maxHeadAge), "check each URL of chain.rpc_url")
+}
+
+// examineToken finds out whether its issuer lets it be moved to us.
+func examineToken(ctx context.Context, cfg Config, on *chain.Chain) finding {
+	ours, err := cfg.accounts()
+	if err == nil {
+		err = on.Usable(ctx, ours)
+	}
+	return judge("token", "not paused, and blocks none of our accounts", err, "ask the token's issuer")
 }
 
 // examinePayee shows who is paid, and finds a payee that cannot be one.

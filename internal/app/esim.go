@@ -145,8 +145,9 @@ func (a *App) queueReseal(ctx context.Context) error {
 func (a *App) esimsReady(p *parts) checks {
 	return checks{
 		{"database", a.store.Ping},
-		{"chain", p.chain.look},
-		{p.settlement, p.settling.look},
+		{"chain", p.chain.ask},
+		{"token", p.token.ask},
+		{p.settlement, p.settling.ask},
 		{"catalogue", p.esims.Fresh},
 		{"supplier", p.esims.Answers},
 		{"workers", p.esimWorkers.ready},

@@ -135,6 +135,7 @@ func (m *matrix) rows() map[string]row {
 		"Reconcile":             {good: 200},
 		"ListOrderQueue":        {good: 200},
 		"InspectOrder":          {ids: map[string]string{"orderId": m.sold.OrderID}, good: 200},
+		"ProvePayment":          {ids: map[string]string{"orderId": m.sold.OrderID}, body: `{"transaction":"0x` + strings.Repeat("ab", 32) + `","reason":"the matrix"}`, good: 409},
 		"DecideOrder":           {ids: map[string]string{"orderId": m.sold.OrderID}, body: `{"action":"refund","reason":"the matrix"}`, good: 409},
 		"ListSwitches":          {good: 200},
 		"SetSwitch":             {ids: map[string]string{"product": "esim"}, body: `{"paused":false,"reason":"the matrix"}`, good: 200},

@@ -39,6 +39,8 @@ type nodeFault struct {
 	lag   uint64
 	// before runs before the call is passed on.
 	before func()
+	// lie is a forger's answer, a member "result" or "error"; an empty one passes the call on.
+	lie func(c nodeCall) string
 }
 
 // nodeMode is a way to misbehave.
@@ -66,6 +68,7 @@ const (
 	denyUse     nodeMode = "the authorization is unused"
 	inventBlock nodeMode = "a receipt of a block that is none"
 	otherChain  nodeMode = "another chain"
+	forges      nodeMode = "made up"
 )
 
 // newNodeProxy makes a proxy before a node.
@@ -121,6 +124,12 @@ func (p *nodeProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	case behind:
 		_, _ = w.Write(p.lagging(c, f.lag))
+	case forges:
+		if member := f.lie(c); member != "" {
+			_, _ = w.Write(c.answer(member))
+			return
+		}
+		_, _ = w.Write(p.forward(c))
 	default:
 		_, _ = w.Write(p.spoiled(f.mode, c))
 	}

@@ -117,12 +117,12 @@ func TestAMissingLogBuriesNothing(t *testing.T) {
 	w.allDelivered()
 }
 
-// TestASecondNodeStandsInForTheFirst keeps selling while the first node is dead, lies about nothing but
-// silence, and comes back.
-func TestASecondNodeStandsInForTheFirst(t *testing.T) {
+// TestTwoNodesStandInForTheThird keeps selling while one node is dead, lies about nothing but silence, and comes
+// back: a payment needs two.
+func TestTwoNodesStandInForTheThird(t *testing.T) {
 	t.Parallel()
-	first, second := newNodeProxy(t, sharedChain(t).RPCURL), newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{first.url, second.url} }})
+	w, nodes := newNodeWorld(t, 3, nil)
+	first, second := nodes[0], nodes[1]
 	for _, mode := range []nodeMode{hangUp, status500, answerNull, answerJunk, answerSlow} {
 		first.spoil(nodeFault{method: "*", mode: mode, delay: 2500 * time.Millisecond})
 		if _, err := w.buyer().buyUntilSold("first "+string(mode), 60*time.Second); err != nil {

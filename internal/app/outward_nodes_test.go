@@ -75,15 +75,15 @@ var contradictions = map[string][]nodeFault{
 	"old nonces":              {{method: "eth_getTransactionCount", mode: answerOld}},
 }
 
-// TestNodesMayContradictEachOther lets one of two nodes tell something else than the other, for the whole
+// TestNodesMayContradictEachOther lets one of three nodes tell something else than the others, for the whole
 // of a purchase: the order settles with one transfer, and nobody is asked to pay twice.
 func TestNodesMayContradictEachOther(t *testing.T) {
 	t.Parallel()
 	for name, faults := range contradictions {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, nodes := newNodeWorld(t, 2, nil)
-			buyers := []*buyer{w.buyer(), w.buyer(), w.buyer()}
+			w, nodes := newNodeWorld(t, 3, nil)
+			buyers := w.buyers(4)
 			if _, err := buyers[0].buyUntilSold("before", 30*time.Second); err != nil { // whose answers are the old ones
 				t.Fatal(err)
 			}
@@ -108,10 +108,10 @@ func TestNodesMayContradictEachOther(t *testing.T) {
 }
 
 // TestNoSingleNodeBuriesAPayment: the first node says to the end that the authorization is unused. When its time is
-// over the other one shows the transfer; a 402 would make the buyer pay again.
+// over the others show the transfer; a 402 would make the buyer pay again.
 func TestNoSingleNodeBuriesAPayment(t *testing.T) {
 	t.Parallel()
-	w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.Wait = 2 * time.Second })
+	w, nodes := newNodeWorld(t, 3, func(c *app.Config) { c.Wait = 2 * time.Second })
 	b := w.buyer()
 	payment := header(t, b.payment(func(p *x402.Payment) { p.Authorization.ValidBefore = uint64(time.Now().Unix()) + 22 }))
 	const authorizationState = "e94a0102"
@@ -181,7 +181,7 @@ func TestANodeFailsWhileAPaymentIsInFlight(t *testing.T) {
 // TestANodeThatComesBackAsAnotherChainIsNotHeard: an address may lead elsewhere after an outage.
 func TestANodeThatComesBackAsAnotherChainIsNotHeard(t *testing.T) {
 	t.Parallel()
-	w, nodes := newNodeWorld(t, 2, nil)
+	w, nodes := newNodeWorld(t, 3, nil)
 	b := w.buyer()
 	nodes[0].spoil(nodeFault{method: "eth_getBlockByNumber", mode: hangUp, times: 1, before: func() {
 		nodes[0].spoil(nodeFault{method: "eth_chainId", mode: otherChain})

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -11,7 +12,9 @@ import (
 // recent remembers what a check said, for those who ask often and for those who must not ask at all.
 type recent struct {
 	check func(context.Context) error
-	now   func() time.Time
+	// ttl is how long an answer does for a claim; zero is recentTTL.
+	ttl time.Duration
+	now func() time.Time
 
 	asking sync.Mutex
 	said   atomic.Pointer[saying]
@@ -23,7 +26,7 @@ type saying struct {
 }
 
 const (
-	// recentTTL is how long an answer does for a claim.
+	// recentTTL is how long an answer does for a claim where nothing else is said.
 	recentTTL = time.Second
 	// knownTTL is how long a failure that nobody has looked at again turns unpaid requests away. It is more
 	// than the usual time between two looks at /ready.
@@ -44,7 +47,7 @@ func (r *recent) look(ctx context.Context) error {
 func (r *recent) ask(ctx context.Context) error {
 	r.asking.Lock()
 	defer r.asking.Unlock()
-	if s := r.said.Load(); s != nil && r.now().Sub(s.at) < recentTTL {
+	if s := r.said.Load(); s != nil && r.now().Sub(s.at) < cmp.Or(r.ttl, recentTTL) {
 		return s.err
 	}
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)

@@ -154,8 +154,9 @@ func (c checks) all(ctx context.Context) []api.Check {
 func (a *App) ready(p *parts) checks {
 	return checks{
 		{"database", a.store.Ping},
-		{"chain", p.chain.look},
-		{p.settlement, p.settling.look},
+		{"chain", p.chain.ask},
+		{"token", p.token.ask},
+		{p.settlement, p.settling.ask},
 		{"issuer", func(ctx context.Context) error { _, err := a.issuer.Stock(ctx); return err }},
 		{"workers", p.workers.ready},
 	}

@@ -28,9 +28,10 @@ type parts struct {
 	workers, esimWorkers *liveness
 	closed               *switches
 	limits               *limit.Limiter
-	// chain and settling remember whether a payment can be looked at, and settled. settlement names who does.
-	chain, settling *recent
-	settlement      string
+	// chain, token and settling remember whether a payment can be looked at, moved, and settled. settlement names who
+	// settles.
+	chain, token, settling *recent
+	settlement             string
 
 	cards    *card.Cards
 	esims    *esim.Esims
@@ -71,8 +72,15 @@ func (a *App) parts() (p *parts, err error) {
 		events:      c.activity(a.store),
 		signIns:     c.retention(a.store),
 	}
+	ours, err := a.config.accounts()
+	if err != nil {
+		return nil, err
+	}
+	p.token = &recent{check: func(ctx context.Context) error { return a.chain.Usable(ctx, ours) }, ttl: a.config.watchEvery(), now: time.Now}
+	a.watched = []*recent{p.chain, p.token}
 	name, settles := a.settlersReady()
 	p.settlement, p.settling = name, &recent{check: settles, now: time.Now}
+	a.watched = append(a.watched, p.settling)
 	p.cards = a.cards(p)
 	if p.esims, err = a.esims(p.esimWorkers, p.closed); err != nil {
 		return nil, err
@@ -131,11 +139,11 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		return nil, errors.New("decode the quote key: not hex")
 	}
 	return checkout.New(checkout.Config{
-		Store: a.store.Orders(), Products: p.products, Terms: c.terms(), Refunds: p.refunds, Chain: a.verifying(), Final: a.chain.Final(),
+		Store: a.store.Orders(), Products: p.products, Terms: c.terms(), Refunds: p.refunds, Chain: a.verifying(), Final: a.chain.Final(), Evidence: a.chain.Final(),
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Timeout: lookTimeout, Log: a.log,
 		}),
-		Settling: p.settling.ask, Down: func() error { return errors.Join(p.chain.known(), p.settling.known()) }, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
+		Settling: a.settles, Down: a.heldUp, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, Limits: p.limits, Metrics: a.metrics,
 	}), nil
@@ -172,7 +180,7 @@ func (a *App) services(p *parts, who *auth.Auth) api.Config {
 	return api.Config{
 		Checkout: p.sells, Cards: p.cards, Issued: a.store.Cards(), Esims: p.esims, Auth: who,
 		Fees:     card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
-		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products},
+		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products, Evidence: a.chain},
 		Treasury: p.treasury, Activity: p.events, Retention: p.signIns, Limits: p.limits, Metrics: a.metrics,
 		Terms: c.terms(), BaseURL: c.BaseURL, Environment: c.Environment, Version: Version,
 		Health: a.store.Ping, Ready: a.checks.all, EsimReady: append(a.esimsSold(p), a.esimChecks...).all,

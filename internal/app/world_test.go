@@ -112,6 +112,8 @@ func newWorld(t *testing.T, p plan) *world {
 			Poll: 50 * time.Millisecond, Patience: time.Hour, Waiters: 5000,
 		},
 		Slots: 8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
+		// Tests count what the node is asked, and look themselves.
+		ChainWatch: time.Hour, ReorgCalm: time.Second,
 	}
 	if p.change != nil {
 		p.change(&w.config)

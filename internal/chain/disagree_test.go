@@ -14,11 +14,11 @@ import (
 )
 
 // TestNoSingleNodeBuriesWhatAnotherShows: the preferred node denies every use of an authorization. Once its time is
-// over that would be its death, if the other node did not show the transfer.
+// over that would be its death, if the other nodes did not show the transfer.
 func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
 	b := newBench(t)
 	c, err := chain.New(t.Context(), chain.Config{
-		Endpoints: []chain.Endpoint{{URL: b.denying()}, {URL: b.url}}, Domain: domain,
+		Endpoints: []chain.Endpoint{{URL: b.denying()}, {URL: b.url}, {URL: b.url}}, Domain: domain,
 		Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now,
 	})
 	if err != nil {
@@ -37,7 +37,7 @@ func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
 	b.submit(moved)
 	b.settles(moved)
 	if v := judge(moved); v.State != payment.Unused {
-		t.Errorf("denied, in time: %+v, want unused", v)
+		t.Errorf("denied, in time: %+v, want unused at the first look", v)
 	}
 	b.pass(200)
 	b.mine(2)

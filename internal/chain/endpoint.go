@@ -35,11 +35,18 @@ func (c *circuit) open(now time.Time) bool {
 	return now.Before(c.until) || now.Before(c.behind)
 }
 
-// lags puts a node that shows an old head behind the others for a while.
-func (c *circuit) lags(now time.Time) {
+// aside puts a node that shows an old head, or another chain's, behind the others for a while.
+func (c *circuit) aside(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.behind = now.Add(maxPause)
+}
+
+// isAside reports that a node lags, or follows another chain.
+func (c *circuit) isAside(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.behind)
 }
 
 func (c *circuit) succeeded() {
@@ -63,12 +70,25 @@ var retryableCodes = []int{-32001, -32005, -32007, -32016, -32029, -32097, -3260
 
 // retryableTexts are geth's ways, all under code -32000, to say that a node lacks a block that
 // another one may have.
-var retryableTexts = []string{"header not found", "missing trie node", "unknown block", "block not found", "beyond current head"}
+var retryableTexts = []string{"header not found", "unknown block", "block not found", "beyond current head"}
+
+// codePruned is geth's "pruned history unavailable".
+const codePruned = 4444
+
+// prunedTexts are the nodes' ways to say that they have dropped the state or the history of an old block.
+var prunedTexts = []string{"missing trie node", "historical state", "state not available", "state is not available", "no state available",
+	"history unavailable", "pruned", "pruning"}
+
+// isPruned reports that a node is sound, and keeps too little of the past to answer this question.
+func isPruned(err error) bool {
+	answer, ok := errors.AsType[rpc.Error](err)
+	return ok && (answer.ErrorCode() == codePruned || containsAny(answer.Error(), prunedTexts))
+}
 
 // isAnswer reports an error that is the chain's own, the same on every node.
 func isAnswer(err error) bool {
 	answer, ok := errors.AsType[rpc.Error](err)
-	if !ok || slices.Contains(retryableCodes, answer.ErrorCode()) {
+	if !ok || slices.Contains(retryableCodes, answer.ErrorCode()) || isPruned(err) {
 		return false
 	}
 	return !containsAny(answer.Error(), retryableTexts)

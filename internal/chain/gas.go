@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -80,7 +81,8 @@ func (r *Relayer) Ready(ctx context.Context) error {
 		}
 		short = append(short, fmt.Sprintf("%s has %s wei", a.address, balance))
 	}
-	return fmt.Errorf("every relayer is short of gas: %s", strings.Join(short, ", "))
+	return fmt.Errorf("every relayer is short of gas: %s: %w", strings.Join(short, ", "),
+		fault.New(fault.DependencyDown, "This service is short of gas to settle payments with."))
 }
 
 // gasOf is what an account holds for gas, in wei, now or a moment ago.

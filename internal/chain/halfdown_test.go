@@ -10,13 +10,13 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// halfDown gives the bench a second node, preferred and dead, and short ranges of logs.
+// halfDown gives the bench three nodes, of which the preferred one is dead, and short ranges of logs.
 func (b *bench) halfDown() {
 	b.Helper()
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	c, err := chain.New(b.Context(), chain.Config{
-		Endpoints: []chain.Endpoint{{URL: dead.URL}, {URL: b.url}}, Domain: domain, LogRange: 4,
+		Endpoints: []chain.Endpoint{{URL: dead.URL}, {URL: b.url}, {URL: b.url}}, Domain: domain, LogRange: 4,
 		Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now,
 	})
 	if err != nil {

@@ -17,35 +17,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Judge implements payment.Chain. A transfer is proven by the node that shows it. A payment is given up
-// only when no node that answers has another word: the buyer would be asked for a second one.
+// Judge implements payment.Chain. With several nodes, what moved and what is void is the word of two of them.
 func (c *Chain) Judge(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
-	verdict, err := c.judge(ctx, a, since)
+	verdict, err := c.verdict(ctx, a, since)
 	if err != nil {
 		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
 	}
-	if verdict.State == payment.Gone && len(c.pool.endpoints) > 1 && !mutant.OneNodeBuries {
-		return c.undisputed(ctx, a, since, verdict), nil
-	}
 	return verdict, nil
-}
-
-// undisputed asks each node alone about a payment that is gone. One that shows the transfer proves it, any
-// other doubt leaves it undecided, and one that does not answer has no say.
-func (c *Chain) undisputed(ctx context.Context, a x402.Authorization, since time.Time, gone payment.Verdict) payment.Verdict {
-	for _, e := range c.pool.endpoints {
-		said, err := c.alone(e).judge(ctx, a, since)
-		switch {
-		case ctx.Err() != nil:
-			return payment.Verdict{} // the others could not be asked
-		case err != nil:
-		case said.State == payment.Moved:
-			return said
-		case said.State != payment.Gone:
-			gone = payment.Verdict{}
-		}
-	}
-	return gone
 }
 
 // judge reads all that it decides from at one block, named by hash: two reads of "latest" are two chains.
@@ -66,10 +44,11 @@ func (c *Chain) judge(ctx context.Context, a x402.Authorization, since time.Time
 }
 
 // Final is the same chain judged at the block that decides that nothing can come any more: what has moved
-// there stays moved.
-func (c *Chain) Final() payment.Chain {
+// there stays moved. One node's word is never enough for that.
+func (c *Chain) Final() *Chain {
 	final := *c
 	final.config.Finality.Paid = c.config.Finality.Dead
+	final.config.WitnessFrom = 0
 	return &final
 }
 
@@ -78,7 +57,7 @@ func (c *Chain) Final() payment.Chain {
 // follows from its number, so no other chain can bring it back. Our own clock must be past it, too: a
 // block from the future is none of this chain.
 func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
-	if head.Time < a.ValidBefore && uint64(c.config.Now().Unix()) < a.ValidBefore {
+	if c.inTime(a, head) {
 		return payment.Verdict{State: payment.Unused}, nil
 	}
 	final, err := c.finalHead(ctx, head)
@@ -96,6 +75,11 @@ func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head head
 		return payment.Verdict{}, err
 	}
 	return payment.Verdict{State: payment.Gone, Reason: payment.ReasonExpired}, nil
+}
+
+// inTime reports that neither a block nor our own clock is past an authorization's time.
+func (c *Chain) inTime(a x402.Authorization, head header) bool {
+	return head.Time < a.ValidBefore && uint64(c.config.Now().Unix()) < a.ValidBefore
 }
 
 // judgeUsed decides about a nonce that is taken at the head. The bit alone proves nothing: a
@@ -283,20 +267,4 @@ func (c *Chain) askLogs(ctx context.Context, filter map[string]any, take func(ou
 		return fmt.Errorf("read logs: %w", err)
 	}
 	return nil
-}
-
-// blockBefore is the number of a block at or before a time, found in growing steps back from the
-// head and never further back than the configured lookback.
-func (c *Chain) blockBefore(ctx context.Context, head header, at time.Time) (uint64, error) {
-	const firstStep, growth = 256, 4
-	for step := uint64(firstStep); step < c.config.Lookback && step < head.Number; step *= growth {
-		block, err := c.headerAt(ctx, head.Number-step)
-		if err != nil {
-			return 0, err
-		}
-		if !block.time().After(at) {
-			return block.Number, nil
-		}
-	}
-	return head.Number - min(head.Number, c.config.Lookback), nil
 }

@@ -25,9 +25,6 @@ func TestAnOldHeadIsComparedWithTheOthers(t *testing.T) {
 			t.Fatalf("head %d, %v, want 999", head.Number, err)
 		}
 	}
-	if err := chain.Ready(t.Context(), time.Minute); err != nil {
-		t.Errorf("ready: %v", err)
-	}
 	if n := standing.calls.Load(); n != 2 {
 		t.Errorf("the standing node was asked %d times, want twice at first and then not", n)
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,6 +20,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
+
+	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // Endpoint is one JSON-RPC node. Its URL may carry a key, so it is never logged; the host is.
@@ -41,10 +45,16 @@ type pool struct {
 	timeout   time.Duration
 	now       func() time.Time
 	tracer    trace.Tracer
+	metrics   *telemetry.Metrics
+	// glances counts the looks that ask one node only.
+	glances *atomic.Uint64
+	past    *past
 }
 
 type endpoint struct {
-	host    string
+	host string
+	// name is the node's place among the configured ones, as metrics have it.
+	name    string
 	client  *rpc.Client
 	limiter *rate.Limiter
 	circuit circuit
@@ -53,9 +63,10 @@ type endpoint struct {
 }
 
 func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout time.Duration, now func() time.Time) (*pool, error) {
-	p := &pool{chainID: chainID, timeout: timeout, now: now, tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain")}
+	p := &pool{chainID: chainID, timeout: timeout, now: now,
+		tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain"), glances: new(atomic.Uint64), past: &past{}}
 	client := newHTTPClient()
-	for _, e := range endpoints {
+	for i, e := range endpoints {
 		u, err := url.Parse(e.URL)
 		if err != nil || u.Host == "" {
 			return nil, errors.New("an RPC endpoint is not a URL")
@@ -68,7 +79,8 @@ func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout 
 		if e.PerSecond == 0 {
 			limit = rate.Inf
 		}
-		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, client: c, limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond)))})
+		p.endpoints = append(p.endpoints, &endpoint{host: u.Host, name: strconv.Itoa(i + 1), client: c,
+			limiter: rate.NewLimiter(limit, max(1, int(e.PerSecond)))})
 	}
 	if len(p.endpoints) == 0 {
 		return nil, errors.New("there is no RPC endpoint")
@@ -161,6 +173,20 @@ func (p *pool) alone(e *endpoint) *pool {
 	return &one
 }
 
+// glance is the pool for a look that one node may answer. Every so often another one is asked first, so that no
+// node hides for long what the others show.
+func (p *pool) glance() *pool {
+	const often = 4
+	n := p.glances.Add(1)
+	if n%often != 0 {
+		return p
+	}
+	at := int(n / often % uint64(len(p.endpoints)))
+	turned := *p
+	turned.endpoints = slices.Concat(p.endpoints[at:], p.endpoints[:at])
+	return &turned
+}
+
 // broadcast sends a signed transaction to every node. It fails when none has taken it, which decides
 // nothing: a node that did not answer may have passed it on.
 func (p *pool) broadcast(ctx context.Context, raw []byte) error {
@@ -189,17 +215,48 @@ func (p *pool) try(caller context.Context, e *endpoint, take taking, method stri
 	switch {
 	case err == nil, errors.Is(err, errNotFound), isAnswer(err):
 		e.circuit.succeeded()
+		p.metrics.NodeAnswered(ctx, e.name, nodeOK)
+	case isPruned(err):
+		// It is passed over for this question only.
+		e.circuit.succeeded()
+		p.metrics.NodeAnswered(ctx, e.name, nodePruned)
+		err = fmt.Errorf("%s at %s: %w", method, e.host, err)
 	default:
 		err = fmt.Errorf("%s at %s: %w", method, e.host, redact(err))
 		span.SetStatus(codes.Error, "no answer")
 		// A caller who hangs up says nothing about the node.
 		if caller.Err() == nil {
 			e.circuit.failed(p.now())
+			p.metrics.NodeAnswered(ctx, e.name, nodeFault(err))
 			// What comes back under the same address may be another node.
 			e.checked.Store(false)
 		}
 	}
 	return err
+}
+
+// What a node's answer is counted as.
+const (
+	nodeOK = "ok"
+	// nodePruned: it has dropped the past that was asked for.
+	nodePruned = "pruned"
+	// nodeFailed: it gave no answer, or none that can be read.
+	nodeFailed = "failed"
+	// nodeOtherChain: it names another chain id.
+	nodeOtherChain = "other_chain"
+	// nodeLags: its latest block is old.
+	nodeLags = "lagging"
+	// nodeForked: its chain is not that of most.
+	nodeForked = "forked"
+	// nodeContradicted: it alone shows, or denies, a transfer.
+	nodeContradicted = "contradicted"
+)
+
+func nodeFault(err error) string {
+	if _, wrong := errors.AsType[*wrongChainError](err); wrong {
+		return nodeOtherChain
+	}
+	return nodeFailed
 }
 
 func (p *pool) ask(ctx context.Context, e *endpoint, take taking, method string, args ...any) error {

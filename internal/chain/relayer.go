@@ -138,9 +138,7 @@ func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attem
 	if err := r.config.Chain.simulate(ctx, &sender{account.address, fee}, p.Authorization, p.Signature); err != nil {
 		return payment.Attempt{}, err
 	}
-	// The chain's count of included transactions is only a floor: those in flight are in the store,
-	// and a node's "pending" does not know them all.
-	floor, err := r.nonceAt(ctx, account.address, "latest")
+	floor, err := r.floor(ctx, account.address)
 	if err != nil {
 		return payment.Attempt{}, err
 	}
@@ -216,15 +214,6 @@ func (r *Relayer) inclusion(ctx context.Context, a payment.Attempt) (receipt, bo
 		}
 	}
 	return receipt{}, false, nil
-}
-
-// nonceAt counts an account's included transactions at a block: a tag, or atHash.
-func (r *Relayer) nonceAt(ctx context.Context, account x402.Address, block any) (uint64, error) {
-	var n hexutil.Uint64
-	if err := r.config.Chain.pool.call(ctx, &n, "eth_getTransactionCount", account.String(), block); err != nil {
-		return 0, fmt.Errorf("read account nonce: %w", err)
-	}
-	return uint64(n), nil
 }
 
 func attemptAttrs(a payment.Attempt) []any {

@@ -294,7 +294,7 @@ func TestSimulationGivesTheReason(t *testing.T) {
 		t.Errorf("valid since a moment on an idle chain: %q", got)
 	}
 	b.sendAs(devnet.WalletsOf(devnet.RoleAdmin)[0], token, common.FromHex("0x8456cb59"))
-	if got := simulate(nil, 0); got != x402.ReasonSimulation {
+	if got := simulate(nil, 0); got != payment.ReasonTokenPaused {
 		t.Errorf("paused token: %q", got)
 	}
 }

@@ -80,7 +80,7 @@ func (c *Chain) tryTransfer(ctx context.Context, as *sender, a x402.Authorizatio
 		err = try("pending")
 	}
 	if rejection := rejectionOf(err); rejection != nil {
-		return rejection
+		return c.blame(ctx, a, head, rejection)
 	}
 	return err
 }

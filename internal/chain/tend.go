@@ -47,13 +47,16 @@ func (r *Relayer) tendAccount(ctx context.Context, by account) error {
 		return err
 	}
 	l := lane{account: by, waitingFirst: true}
-	if l.latest, err = r.nonceAt(ctx, by.address, "latest"); err != nil {
+	next := attempts[len(attempts)-1].Nonce + 1
+	// Sending once more what is included does no harm.
+	if l.latest, err = r.used(ctx, by.address, "latest", next, attempts[0].Nonce); err != nil {
 		return err
 	}
 	if l.final, err = r.config.Chain.header(ctx, r.config.Chain.config.Finality.Dead); err != nil {
 		return err
 	}
-	if l.usedForEver, err = r.nonceAt(ctx, by.address, atHash(l.final.Hash)); err != nil {
+	// Nothing is given up in doubt.
+	if l.usedForEver, err = r.used(ctx, by.address, atHash(l.final.Hash), next, 0); err != nil {
 		return err
 	}
 	if err := r.fillGaps(ctx, l, attempts); err != nil {

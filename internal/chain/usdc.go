@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -32,12 +33,19 @@ type Config struct {
 	CallGas uint64
 	// LogRange is the widest range of blocks that the nodes take in one question for logs: 2,000.
 	LogRange uint64
-	// Lookback is the most blocks that a judgement searches: 50,000, more than a day of Base.
-	Lookback uint64
 	// Delegates are the contracts that payers may have delegated to by EIP-7702. Every other payer with code is
 	// refused: its code may say yes to a simulation and no to a transaction.
 	Delegates []x402.Address
-	Now       func() time.Time
+	// WitnessFrom is the amount from which a second node must show a transfer before it counts as made, where
+	// there are several: 0 is every amount. What is final, or void, is always the word of two.
+	WitnessFrom money.USDC
+	// ReorgDepth is how many blocks may be replaced between two looks before the chain counts as unsettled, and
+	// ReorgCalm for how long it does: 3 blocks, 30 s.
+	ReorgDepth uint64
+	ReorgCalm  time.Duration
+	Now        func() time.Time
+	// Metrics counts the answers of each node; nil counts nothing.
+	Metrics *telemetry.Metrics
 }
 
 // Finality is how deep a block must lie, as a block tag: latest, safe or finalized.
@@ -59,7 +67,8 @@ func New(ctx context.Context, config Config) (*Chain, error) {
 	config.CallTimeout = orDefault(config.CallTimeout, 2*time.Second)
 	config.CallGas = orDefault(config.CallGas, 200_000)
 	config.LogRange = orDefault(config.LogRange, 2_000)
-	config.Lookback = orDefault(config.Lookback, 50_000)
+	config.ReorgDepth = orDefault(config.ReorgDepth, 3)
+	config.ReorgCalm = orDefault(config.ReorgCalm, 30*time.Second)
 	config.Finality.Paid = orDefault(config.Finality.Paid, "latest")
 	config.Finality.Dead = orDefault(config.Finality.Dead, "safe")
 	pool, err := newPool(ctx, config.Endpoints, config.Domain.ChainID, config.CallTimeout, config.Now)
@@ -71,6 +80,7 @@ func New(ctx context.Context, config Config) (*Chain, error) {
 		pool.close()
 		return nil, err
 	}
+	pool.metrics = config.Metrics
 	return c, nil
 }
 
@@ -84,19 +94,6 @@ func orDefault[T comparable](v, fallback T) T {
 
 // Close drops the connections.
 func (c *Chain) Close() { c.pool.close() }
-
-// Ready reports what keeps the chain from being read: silent or wrong nodes, or a latest block older
-// than maxAge. A zero maxAge never minds.
-func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
-	head, err := c.header(ctx, "latest")
-	if err != nil {
-		return fmt.Errorf("chain not ready: %w", err)
-	}
-	if age := c.config.Now().Sub(head.time()); maxAge > 0 && age > maxAge {
-		return fmt.Errorf("chain not ready: the latest block is %s old", age.Round(time.Second))
-	}
-	return nil
-}
 
 // checkDomain finds a wrong name, version or address before the first payer signs over it.
 func (c *Chain) checkDomain(ctx context.Context) error {
@@ -131,8 +128,8 @@ var refusals = map[string]payment.Rejection{
 	"FiatTokenV2: invalid signature":                 {Reason: x402.ReasonSignature, Detail: "the token refuses the signature; accounts with code cannot pay here"},
 	"ECRecover: invalid signature":                   {Reason: x402.ReasonSignature, Detail: "the token refuses the signature"},
 	"ERC20: transfer amount exceeds balance":         {Reason: x402.ReasonBalance, Detail: "the payer's balance is too small"},
-	"Pausable: paused":                               {Reason: x402.ReasonSimulation, Detail: "the token is paused"},
-	"Blacklistable: account is blacklisted":          {Reason: x402.ReasonSimulation, Detail: "the token refuses the account"},
+	"Pausable: paused":                               {Reason: payment.ReasonTokenPaused, Detail: "the token's issuer has paused it"},
+	"Blacklistable: account is blacklisted":          {Reason: payment.ReasonAccountBlocked, Detail: "the token's issuer blocks an account of ours"},
 }
 
 // rejectionOf is what the token says against a transfer, or nil when err is not a token's word.
@@ -193,31 +190,6 @@ func (c *Chain) header(ctx context.Context, tag string) (header, error) {
 		return h, err
 	}
 	return c.newest(ctx, h), nil
-}
-
-// maxLag is how old a latest block makes us ask the other nodes for theirs.
-const maxLag = 10 * time.Second
-
-// newest is the newest of all nodes' latest blocks, at least the one known. Nodes far behind it are asked
-// last for a while: what they say is true, and of the past.
-func (c *Chain) newest(ctx context.Context, known header) header {
-	heads := map[*endpoint]header{}
-	for _, e := range c.pool.endpoints {
-		h, err := c.alone(e).readHeader(ctx, "eth_getBlockByNumber", "latest")
-		if err != nil {
-			continue // a silent node has its own circuit
-		}
-		heads[e] = h
-		if h.Number > known.Number {
-			known = h
-		}
-	}
-	for e, h := range heads {
-		if known.time().Sub(h.time()) >= maxLag {
-			e.circuit.lags(c.config.Now())
-		}
-	}
-	return known
 }
 
 // alone is the chain as one node shows it.

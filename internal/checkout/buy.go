@@ -87,14 +87,21 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 // verify reports whether a payment would move the price of an offer now. The error is a *payment.Rejection, or fit to show.
 func (c *Checkout) verify(ctx context.Context, pay payment.Signed, offer order.Offer) error {
 	err := c.Terms.Verify(ctx, c.Chain, pay, offer.Price.USDC(), c.Now())
-	if _, rejected := errors.AsType[*payment.Rejection](err); err == nil || rejected {
+	no, rejected := errors.AsType[*payment.Rejection](err)
+	if rejected {
+		if f := blamed(no); f != nil {
+			return f
+		}
+	}
+	if err == nil || rejected {
 		return err
 	}
 	return fmt.Errorf("verify the payment: %w", errors.Join(err, noChain()))
 }
 
 func noChain() *fault.Fault {
-	return fault.New(fault.DependencyDown, "The chain does not answer. Nothing was claimed; repeat the same request.")
+	return fault.New(fault.DependencyDown, "The chain does not answer. Nothing was claimed; repeat the same request.").
+		Then(fault.RetrySameRequest)
 }
 
 // place claims an order and waits until its payment is decided.
@@ -137,8 +144,7 @@ func (c *Checkout) canSettle(ctx context.Context) error {
 		return nil
 	}
 	if err := c.Settling(ctx); err != nil {
-		return fmt.Errorf("see whether payments settle: %w",
-			errors.Join(err, fault.New(fault.DependencyDown, "Payments cannot be settled now. Nothing was claimed; repeat the same request.")))
+		return fmt.Errorf("see whether payments settle: %w", errors.Join(heldUp(err), err))
 	}
 	return nil
 }
@@ -149,8 +155,7 @@ func (c *Checkout) canInvite() error {
 		return nil
 	}
 	if err := c.Down(); err != nil {
-		return fmt.Errorf("know whether payments settle: %w",
-			errors.Join(err, fault.New(fault.DependencyDown, "Payments cannot be settled now. Pay nothing yet; repeat the request later.")))
+		return fmt.Errorf("know whether payments settle: %w", errors.Join(uninvited(err), err))
 	}
 	return nil
 }

@@ -171,9 +171,11 @@ type Config struct {
 	Terms    payment.Terms
 	Chain    payment.Chain
 	// Final is the same chain, judged at a block that nothing can undo.
-	Final   payment.Chain
-	Collect Collector
-	Refunds Refunds
+	Final payment.Chain
+	// Evidence looks into a transaction at that block, too. Nil does not.
+	Evidence Evidence
+	Collect  Collector
+	Refunds  Refunds
 	// Settling reports what keeps a payment from settling now. It is asked before each claim, so it should
 	// remember its answer for a moment. Nil never minds.
 	Settling func(context.Context) error

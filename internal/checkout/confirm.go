@@ -47,6 +47,10 @@ func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, erro
 		return job.Outcome{}, fmt.Errorf("read the payment: %w", err)
 	}
 	final, err := c.Final.Judge(ctx, pay.Authorization, pay.Since())
+	if err == nil && final.State == payment.Unknown && pay.Receipt != nil && c.Evidence != nil {
+		// What no search finds may still stand where it was proven, by an operator's hint or before the logs were dropped.
+		final, err = c.Evidence.Prove(ctx, pay.Authorization, pay.Receipt.Transaction)
+	}
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("judge the payment: %w", err)
 	}

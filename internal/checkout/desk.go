@@ -10,6 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Desk is what operators do with orders, and with the sale of products.
@@ -19,6 +20,7 @@ type Desk struct {
 	Refunds  Refunds
 	// Products name what their providers know an order by.
 	Products []Product
+	Evidence Evidence
 }
 
 // Records keeps orders for operators. Every use is audited in its own transaction.
@@ -33,10 +35,17 @@ type Records interface {
 	// for each key. ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
 	// ErrKeyReused when the operator used the key for another decision.
 	Decide(ctx context.Context, id order.ID, to order.Status, act order.Act) error
+	// Unproven finds the payment of an order in settling; done says that the operator has proven it with this key.
+	// ErrNotFound when there is no such order, ErrNotSettling when it waits for no payment, ErrKeyReused as above.
+	Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool, err error)
+	// Prove records that a payment is proven by its receipt, moves its order to settled, queues its job again and the one
+	// that follows the payment; once for each key, with the errors of Unproven.
+	Prove(ctx context.Context, p payment.Payment, follow job.New, act order.Act) error
 }
 
 // The errors of Records.
 var (
+	ErrNotSettling = errors.New("the order waits for no payment")
 	ErrNotInReview = errors.New("the order does not wait for an operator")
 	ErrKeyReused   = errors.New("the key was used for another act")
 )
@@ -200,6 +209,8 @@ func known(err error, act string) error {
 		return fault.New(fault.OrderNotFound, "There is no order with this id.")
 	case errors.Is(err, ErrNotInReview):
 		return fault.New(fault.OrderNotInReview, "Only an order in operator_review can be decided.")
+	case errors.Is(err, ErrNotSettling):
+		return fault.New(fault.OrderNotPayable, "Only an order in settling waits for its payment.")
 	case errors.Is(err, ErrKeyReused):
 		return fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
 	}

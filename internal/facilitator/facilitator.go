@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -147,7 +148,15 @@ func (f *Facilitator) Supported(ctx context.Context) error {
 	return nil
 }
 
-// Ready is Supported, asked again only after a while: checks of readiness come from anyone.
+// Ready is Supported, asked again only after a while: checks of readiness come from anyone. A facilitator that lists
+// our kind and settles nothing is not ready either. The error holds a *fault.Fault that says whose fault it is.
 func (f *Facilitator) Ready(ctx context.Context) error {
-	return f.ready.check(f.config.Now, func() error { return f.Supported(ctx) })
+	err := f.ready.check(f.config.Now, func() error { return f.Supported(ctx) })
+	if failing := f.rests.failing(f.config.Now()); err == nil && failing != nil {
+		err = fmt.Errorf("facilitator not ready: %w", failing)
+	}
+	if err != nil {
+		err = errors.Join(fault.New(fault.FacilitatorDown, "The facilitator that settles payments fails."), err)
+	}
+	return err
 }

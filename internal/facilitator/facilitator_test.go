@@ -20,6 +20,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -346,6 +347,43 @@ func TestReadinessMeansThatOurKindIsSettled(t *testing.T) {
 	}
 	b.pass(5 * time.Second)
 	ready(false)
+}
+
+// TestAFacilitatorThatSettlesNothingIsNotReady: it lists our kind, and fails or refuses whatever it is asked to settle.
+func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
+	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail, "refuses": facilitatortest.Refuse} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, nil)
+			ready := func(want fault.Code) {
+				t.Helper()
+				if err := b.client.Ready(t.Context()); fault.Of(err) != want {
+					t.Errorf("ready: %v, want %q", err, want)
+				}
+			}
+			b.remote.Next(mode, mode)
+			for i := range byte(2) {
+				_ = b.client.Submit(t.Context(), b.claim(i))
+			}
+			ready("") // each may have been the payment's fault
+			b.remote.Always(mode)
+			_ = b.client.Submit(t.Context(), b.claim(3))
+			ready(fault.FacilitatorDown)
+			b.pass(31 * time.Second)
+			ready(fault.FacilitatorDown) // no success has been seen since
+			b.remote.Always(facilitatortest.Honest)
+			if err := b.client.Submit(t.Context(), b.claim(3)); err != nil {
+				t.Errorf("the payment that waits: %v", err)
+			}
+			ready("")
+			b.remote.Always(mode)
+			for i := range byte(3) {
+				_ = b.client.Submit(t.Context(), b.claim(10+i))
+			}
+			ready(fault.FacilitatorDown)
+			b.pass(61 * time.Second)
+			ready("") // nothing waits for it: the next payer finds out
+		})
+	}
 }
 
 func TestAWrongTokenIsNotReady(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
@@ -27,6 +28,10 @@ type rests struct {
 	// whole is the rest of the facilitator itself.
 	whole    rest
 	failures int
+	// refused are the payments that were refused since one was not; all of them would have moved the money.
+	refused map[uuid.UUID]bool
+	// bad is the last failure or refusal.
+	bad rest
 }
 
 // rest holds the last answer until a time.
@@ -62,6 +67,7 @@ func (r *rests) after(id uuid.UUID, now time.Time, pause time.Duration, err erro
 		r.payments = map[uuid.UUID]rest{}
 	}
 	r.payments[id] = rest{until: now.Add(pause), err: err}
+	r.count(id, now, err)
 	if !blames(err) {
 		r.failures, r.whole = 0, rest{}
 		return
@@ -75,6 +81,35 @@ func (r *rests) after(id uuid.UUID, now time.Time, pause time.Duration, err erro
 		length = max(length, busy.after)
 	}
 	r.whole = rest{until: now.Add(length), err: err}
+}
+
+// count keeps in mind what speaks against the facilitator as a whole.
+func (r *rests) count(id uuid.UUID, now time.Time, err error) {
+	if err == nil {
+		r.refused, r.bad = nil, rest{}
+		return
+	}
+	r.bad = rest{until: now.Add(doubt), err: err}
+	if _, no := errors.AsType[*Refusal](err); no && len(r.refused) < patience {
+		if r.refused == nil {
+			r.refused = map[uuid.UUID]bool{}
+		}
+		r.refused[id] = true
+	}
+}
+
+// doubt is how long a facilitator that settles nothing counts as failing after its last failure. It is longer than any
+// rest: while a payment waits, that is asked about again in time; after that the next payer finds out.
+const doubt = 2 * longestRest
+
+// failing says that the facilitator settles nothing: it fails again and again, or refuses one good payment after the other.
+func (r *rests) failing(now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Before(r.bad.until) && (r.failures >= patience || len(r.refused) >= patience) && !mutant.SettleFailureIgnored {
+		return r.bad.err
+	}
+	return nil
 }
 
 // readiness keeps the last answer to a check for a while.

@@ -42,6 +42,12 @@ const (
 	OrderNotInReview         Code = "order_not_in_review"
 	RefundUnavailable        Code = "refund_unavailable"
 	TransferResolved         Code = "transfer_resolved"
+	TransferUnproven         Code = "transfer_unproven"
+	PayerBlacklisted         Code = "payer_blacklisted"
+	TokenPaused              Code = "token_paused"
+	AccountBlocked           Code = "account_blocked"
+	FacilitatorDown          Code = "facilitator_down"
+	ChainUnsettled           Code = "chain_unsettled"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -102,6 +108,9 @@ var catalogue = index(
 	Kind{RefundUnavailable, http.StatusConflict, "Nothing can be refunded.", false, false, ContactSupport},
 	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
 
+	Kind{TransferUnproven, http.StatusConflict, "The chain does not show the payment's transfer in this transaction.", true, false, FixRequest},
+	Kind{PayerBlacklisted, http.StatusConflict, "The token's issuer blocks the payer's account.", false, false, FixRequest},
+
 	Kind{RateLimited, http.StatusTooManyRequests, "There are too many requests.", true, false, WaitAndRetry},
 	Kind{PaymentsUndecided, http.StatusTooManyRequests, "The wallet has as many undecided payments as it may have. This one was not taken.", true, false, RetrySameRequest},
 
@@ -115,6 +124,10 @@ var catalogue = index(
 	Kind{WorkersUnavailable, http.StatusServiceUnavailable, "No worker is there to deliver.", true, false, WaitAndRetry},
 	Kind{SettlementUnknown, http.StatusServiceUnavailable, "The payment's outcome is not known yet. Repeat the same request; do not sign another payment.", true, false, RetrySameRequest},
 	Kind{DependencyDown, http.StatusServiceUnavailable, "Something the service depends on does not answer.", true, false, WaitAndRetry},
+	Kind{TokenPaused, http.StatusServiceUnavailable, "The token's issuer has paused it. Repeat the same request later; the same signature will do.", true, false, RetrySameRequest},
+	Kind{AccountBlocked, http.StatusServiceUnavailable, "The token's issuer blocks an account of this service.", true, false, RetrySameRequest},
+	Kind{FacilitatorDown, http.StatusServiceUnavailable, "The facilitator that settles payments fails. Repeat the same request later; the same signature will do.", true, false, RetrySameRequest},
+	Kind{ChainUnsettled, http.StatusServiceUnavailable, "The chain is not settled. Repeat the same request later; the same signature will do.", true, false, RetrySameRequest},
 	Kind{NotReady, http.StatusServiceUnavailable, "The service is not ready.", true, false, WaitAndRetry},
 
 	Kind{Internal, http.StatusInternalServerError, "Something went wrong on our side.", true, false, RetrySameRequest},

@@ -104,6 +104,9 @@ func (f *Fault) Moved() *Fault {
 	return f
 }
 
+// Then says what to do this time, where that differs from what the code usually asks for.
+func (f *Fault) Then(a NextAction) *Fault { f.NextAction = a; return f }
+
 // With adds the wrong members of the request.
 func (f *Fault) With(fields ...Field) *Fault { f.Fields = append(f.Fields, fields...); return f }
 

@@ -46,10 +46,28 @@ const (
 	ArrivedSubmitted = planted == "arrived_submitted"
 	// ArrivedUnlocked lets an order claim money that an operator sends back at the same moment.
 	ArrivedUnlocked = planted == "arrived_unlocked"
+	// OneNodeDelivers takes a transfer for made on the word of one node.
+	OneNodeDelivers = planted == "one_node_delivers"
+	// NonceBelieved numbers a transaction by the largest count that any node claims.
+	NonceBelieved = planted == "nonce_believed"
+	// HashBelieved takes the transaction that an operator names for the payment without looking into it.
+	HashBelieved = planted == "hash_believed"
 	// SentBeforeStored sends a transaction that no crash would leave a trace of.
 	SentBeforeStored = planted == "sent_before_stored"
 	// InFlightIsFailed makes a second transaction while the first can still be included.
 	InFlightIsFailed = planted == "in_flight_is_failed"
+)
+
+// Inviting.
+const (
+	// PauseIgnored asks for payments while the token's issuer lets nobody move it.
+	PauseIgnored = planted == "pause_ignored"
+	// ReorgIgnored asks for payments while blocks are being replaced.
+	ReorgIgnored = planted == "reorg_ignored"
+	// SettleFailureIgnored takes a facilitator for ready that lists our kind and settles nothing.
+	SettleFailureIgnored = planted == "settle_failure_ignored"
+	// PayerNotTold tells a blocked payer to sign another payment.
+	PayerNotTold = planted == "payer_not_told"
 )
 
 // Refunding and deciding.

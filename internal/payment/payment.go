@@ -187,6 +187,9 @@ type Attempts interface {
 	// ByPayment finds the open attempt of a payment, whichever relayer made it. ok is false when there
 	// is none.
 	ByPayment(ctx context.Context, payment uuid.UUID) (a Attempt, ok bool, err error)
+	// Last is the largest account nonce stored for a relayer, whatever became of its attempt. ok is false when
+	// there is none.
+	Last(ctx context.Context, relayer x402.Address) (nonce uint64, ok bool, err error)
 	// Relayers lists the relayers that have open attempts, each once, by address.
 	Relayers(ctx context.Context) ([]x402.Address, error)
 	// Close ends an open attempt. spent is what its included transaction cost the relayer, in wei; zero when none

@@ -35,6 +35,16 @@ type Terms struct {
 // been sent. Reason is one of the reference reasons of package x402; Detail is fit to show.
 type Rejection struct{ Reason, Detail string }
 
+// The reasons of a Rejection that speak neither of the payment nor of its signature: the same one may do later.
+const (
+	// ReasonTokenPaused: the token's issuer lets nobody move it now.
+	ReasonTokenPaused = "token_paused"
+	// ReasonAccountBlocked: the token's issuer blocks an account of ours.
+	ReasonAccountBlocked = "account_blacklisted"
+	// ReasonPayerBlocked: the token's issuer blocks the payer.
+	ReasonPayerBlocked = "payer_blacklisted"
+)
+
 // Error implements error.
 func (r *Rejection) Error() string { return "payment rejected: " + r.Reason + ": " + r.Detail }
 

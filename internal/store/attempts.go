@@ -116,6 +116,18 @@ func (a Attempts) ByPayment(ctx context.Context, id uuid.UUID) (payment.Attempt,
 	return found, err == nil, err
 }
 
+// Last implements payment.Attempts.
+func (a Attempts) Last(ctx context.Context, relayer x402.Address) (uint64, bool, error) {
+	row, err := a.s.ent.Attempt.Query().Where(entattempt.Relayer(relayer.Lower())).Order(entattempt.ByNonce(sql.OrderDesc())).First(ctx)
+	if ent.IsNotFound(err) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, mapError(err)
+	}
+	return uint64(row.Nonce), true, nil
+}
+
 // Relayers implements payment.Attempts.
 func (a Attempts) Relayers(ctx context.Context) ([]x402.Address, error) {
 	rows, err := a.s.ent.Attempt.Query().Where(entattempt.StatusEQ(entattempt.StatusOpen)).

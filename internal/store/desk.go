@@ -36,6 +36,7 @@ const (
 	actQueue   = "orders.list"
 	actInspect = "order.inspect"
 	actDecide  = "order.decide"
+	actProve   = "order.prove_payment"
 )
 
 // Queue implements checkout.Records.

@@ -96,7 +96,7 @@ func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 		opened := placement("opened "+string(product), of)
 		until := time.Now().Add(time.Hour)
 		opened.Order.ExpiresAt = &until
-		stored, err := s.Orders().Open(t.Context(), opened.Order, false)
+		stored, err := s.Orders().Open(t.Context(), opened.Order, checkout.Bounds{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 		if _, err := s.Orders().Place(t.Context(), opened); !errors.Is(err, checkout.ErrPaused) {
 			t.Errorf("%s: the payment of an open order: %v", product, err)
 		}
-		if _, err := s.Orders().Open(t.Context(), placement("another", of).Order, false); !errors.Is(err, checkout.ErrPaused) {
+		if _, err := s.Orders().Open(t.Context(), placement("another", of).Order, checkout.Bounds{}); !errors.Is(err, checkout.ErrPaused) {
 			t.Errorf("%s: another open order: %v", product, err)
 		}
 		for _, other := range order.Kinds() {

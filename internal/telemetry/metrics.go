@@ -17,6 +17,7 @@ type Metrics struct {
 	challenges, replays, settlements, transitions metric.Int64Counter
 	attempts, signIns, reveals, events, refusals  metric.Int64Counter
 	sent, gas, unaffordable                       metric.Int64Counter
+	nodes                                         metric.Int64Counter
 
 	requests, procedures, calls, waits metric.Float64Histogram
 }
@@ -40,6 +41,7 @@ func NewMetrics(provider metric.MeterProvider) (*Metrics, error) {
 		{&m.signIns, "auth.challenges", "sign-in challenges made, proven and refused"},
 		{&m.reveals, "reveal.attempts", "attempts to see a card's number"},
 		{&m.events, "activity.events", "product events accepted and refused"},
+		{&m.nodes, "chain.node.answers", "answers of each node of the chain, and what was found of it"},
 		{&m.refusals, "http.server.rate_limited", "requests refused because there were too many"},
 		{&m.sent, "relayer.transactions", "transactions of the relayers that came to an end: closed, or reverted"},
 		{&m.gas, "relayer.spent.gwei", "what they cost"},
@@ -155,6 +157,14 @@ func (m *Metrics) Sent(ctx context.Context, outcome string, wei int64) {
 func (m *Metrics) Unaffordable(ctx context.Context, budget string) {
 	if m != nil {
 		count(ctx, m.unaffordable, attribute.String("budget", budget))
+	}
+}
+
+// NodeAnswered counts an answer of a node, or what was found of it: ok, failed, pruned, lagging, forked, other_chain
+// or contradicted. Node is its place among the configured ones, from 1.
+func (m *Metrics) NodeAnswered(ctx context.Context, node, outcome string) {
+	if m != nil {
+		count(ctx, m.nodes, attribute.String("node", node), attribute.String("outcome", outcome))
 	}
 }
 

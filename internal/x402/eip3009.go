@@ -27,6 +27,8 @@ var (
 	selectorState         = selector("authorizationState(address,bytes32)")
 	selectorBalance       = selector("balanceOf(address)")
 	selectorSeparator     = selector("DOMAIN_SEPARATOR()")
+	selectorPaused        = selector("paused()")
+	selectorBlacklisted   = selector("isBlacklisted(address)")
 )
 
 // ErrNotSigned says that a signature was not made by the authorization's payer over this domain.
@@ -148,6 +150,17 @@ func BalanceCall(account Address) []byte {
 
 // SeparatorCall is the call data of DOMAIN_SEPARATOR().
 func SeparatorCall() []byte { return selectorSeparator[:] }
+
+// PausedCall is the call data of paused().
+func PausedCall() []byte { return selectorPaused[:] }
+
+// BlacklistedCall is the call data of isBlacklisted(account).
+func BlacklistedCall(account Address) []byte {
+	b := make([]byte, 4+32)
+	copy(b, selectorBlacklisted[:])
+	copy(b[16:], account[:])
+	return b
+}
 
 // Word is the address as an ABI word, the form of an indexed event argument.
 func (a Address) Word() Hash { return Hash(common.BytesToHash(a[:])) }

@@ -61,7 +61,7 @@ func passes(flow, settler, point string) int {
 	switch {
 	case area == "owe", area == "observe": // nothing of an ordinary purchase
 		return 0
-	case area == "bury", area == "expire", area == "bump", area == "arrive", area == "open" && flow != later: // the first four have tests of their own
+	case area == "bury", area == "expire", area == "bump", area == "arrive", area == "prove", area == "open" && flow != later: // the first five have tests of their own
 		return 0
 	case area == "periodic", area == "attempts", point == "attempt.reverted": // none of an ordinary purchase
 		return 0

@@ -104,6 +104,18 @@ func (s *Attempts) ByPayment(_ context.Context, payment uuid.UUID) (attempt, boo
 	return attempt{}, false, nil
 }
 
+// Last implements payment.Attempts.
+func (s *Attempts) Last(_ context.Context, relayer x402.Address) (nonce uint64, ok bool, _ error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, a := range s.rows {
+		if a.Relayer == relayer {
+			nonce, ok = max(nonce, a.Nonce), true
+		}
+	}
+	return nonce, ok, nil
+}
+
 // Relayers implements payment.Attempts.
 func (s *Attempts) Relayers(context.Context) ([]x402.Address, error) {
 	s.mu.Lock()

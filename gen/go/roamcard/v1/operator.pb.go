@@ -2720,6 +2720,112 @@ func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
 	return nil
 }
 
+type ProvePaymentRequest struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	OrderId string                 `protobuf:"bytes,1,opt,name=order_id,json=orderId,proto3" json:"order_id,omitempty"`
+	// The transaction's hash.
+	Transaction string `protobuf:"bytes,2,opt,name=transaction,proto3" json:"transaction,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProvePaymentRequest) Reset() {
+	*x = ProvePaymentRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProvePaymentRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProvePaymentRequest) ProtoMessage() {}
+
+func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
+func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *ProvePaymentRequest) GetOrderId() string {
+	if x != nil {
+		return x.OrderId
+	}
+	return ""
+}
+
+func (x *ProvePaymentRequest) GetTransaction() string {
+	if x != nil {
+		return x.Transaction
+	}
+	return ""
+}
+
+func (x *ProvePaymentRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ProvePaymentResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         *QueuedOrder           `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProvePaymentResponse) Reset() {
+	*x = ProvePaymentResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProvePaymentResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProvePaymentResponse) ProtoMessage() {}
+
+func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
+func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type ListSwitchesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2728,7 +2834,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2740,7 +2846,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2753,7 +2859,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 type ListSwitchesResponse struct {
@@ -2765,7 +2871,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2777,7 +2883,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2790,7 +2896,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -2814,7 +2920,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2826,7 +2932,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2839,7 +2945,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -2872,7 +2978,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +2990,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,7 +3003,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -2924,7 +3030,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2936,7 +3042,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2949,7 +3055,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Switch) GetProduct() string {
@@ -3235,6 +3341,13 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06reason\x18\x03 \x01(\tB\n" +
 	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"E\n" +
 	"\x13DecideOrderResponse\x12.\n" +
+	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\x9d\x01\n" +
+	"\x13ProvePaymentRequest\x12$\n" +
+	"\border_id\x18\x01 \x01(\tB\t\xbaH\x06r\x04\x10\x01\x18@R\aorderId\x12<\n" +
+	"\vtransaction\x18\x02 \x01(\tB\x1a\xbaH\x17r\x152\x13^0x[0-9a-fA-F]{64}$R\vtransaction\x12\"\n" +
+	"\x06reason\x18\x03 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"F\n" +
+	"\x14ProvePaymentResponse\x12.\n" +
 	"\x05order\x18\x01 \x01(\v2\x18.roamcard.v1.QueuedOrderR\x05order\"\x15\n" +
 	"\x13ListSwitchesRequest\"G\n" +
 	"\x14ListSwitchesResponse\x12/\n" +
@@ -3257,7 +3370,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xe2\x16\n" +
+	"\t_operator2\xf3\x18\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
@@ -3269,7 +3382,8 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xac\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x97\x01\n" +
 	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xad\x01\n" +
 	"\fInspectOrder\x12 .roamcard.v1.InspectOrderRequest\x1a!.roamcard.v1.InspectOrderResponse\"X\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0forder_not_found\x82\xd3\xe4\x93\x02\x1e\x12\x1c/api/admin/orders/{order_id}\x90\x02\x01\x12\xfc\x01\n" +
-	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xa9\x01\x8a\xb5\x18p\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x93\x01\n" +
+	"\vDecideOrder\x12\x1f.roamcard.v1.DecideOrderRequest\x1a .roamcard.v1.DecideOrderResponse\"\xa9\x01\x8a\xb5\x18p\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x13order_not_in_review:\x12refund_unavailable:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02/:\x01*b\x05order\"#/api/admin/orders/{order_id}/decide\x12\x8e\x02\n" +
+	"\fProvePayment\x12 .roamcard.v1.ProvePaymentRequest\x1a!.roamcard.v1.ProvePaymentResponse\"\xb8\x01\x8a\xb5\x18~\b\x04 \x02(\x01:\x16operator_token_invalid:\x0forder_not_found:\x11order_not_payable:\x11transfer_unproven:\x16idempotency_key_reused:\x0fdependency_down\x82\xd3\xe4\x93\x020:\x01*b\x05order\"$/api/admin/orders/{order_id}/payment\x12\x93\x01\n" +
 	"\fListSwitches\x12 .roamcard.v1.ListSwitchesRequest\x1a!.roamcard.v1.ListSwitchesResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/switches\x90\x02\x01\x12\xb6\x01\n" +
 	"\tSetSwitch\x12\x1d.roamcard.v1.SetSwitchRequest\x1a\x1e.roamcard.v1.SetSwitchResponse\"j\x8a\xb5\x186\b\x04 \x02(\x01:\x16operator_token_invalid:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02*:\x01*b\x06switch\"\x1d/api/admin/switches/{product}\x12\xa7\x01\n" +
 	"\x15GetChallengeRetention\x12).roamcard.v1.GetChallengeRetentionRequest\x1a*.roamcard.v1.GetChallengeRetentionResponse\"7\x8a\xb5\x18\x04\b\x04(\x01\x82\xd3\xe4\x93\x02&\x12$/api/admin/auth-challenges/retention\x90\x02\x01\x12\x8e\x01\n" +
@@ -3288,7 +3402,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -3330,91 +3444,96 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*Evidence)(nil),                      // 37: roamcard.v1.Evidence
 	(*DecideOrderRequest)(nil),            // 38: roamcard.v1.DecideOrderRequest
 	(*DecideOrderResponse)(nil),           // 39: roamcard.v1.DecideOrderResponse
-	(*ListSwitchesRequest)(nil),           // 40: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 41: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 42: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 43: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 44: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 45: google.protobuf.Timestamp
-	(*Order)(nil),                         // 46: roamcard.v1.Order
+	(*ProvePaymentRequest)(nil),           // 40: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),          // 41: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),           // 42: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 43: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 44: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 45: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 46: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 47: google.protobuf.Timestamp
+	(*Order)(nil),                         // 48: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	45, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	45, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	47, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	47, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	17, // 6: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	17, // 7: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	45, // 8: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	47, // 8: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
 	18, // 9: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
 	19, // 10: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
 	20, // 11: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
 	21, // 12: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedTransfer
 	26, // 13: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
 	26, // 14: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	45, // 15: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	45, // 16: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	47, // 15: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	47, // 16: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
 	29, // 17: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	45, // 18: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	45, // 19: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	46, // 20: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	47, // 18: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	47, // 19: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	48, // 20: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
 	32, // 21: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
 	33, // 22: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
 	34, // 23: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
 	35, // 24: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
 	36, // 25: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	45, // 26: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	45, // 27: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	45, // 28: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	45, // 29: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	45, // 30: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	45, // 31: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	45, // 32: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	45, // 33: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	45, // 34: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	45, // 35: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	47, // 26: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	47, // 27: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	47, // 28: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	47, // 29: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	47, // 30: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	47, // 31: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	47, // 32: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	47, // 33: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	47, // 34: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	47, // 35: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
 	37, // 36: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
 	29, // 37: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	44, // 38: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	44, // 39: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	45, // 40: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 41: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 42: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 43: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10, // 44: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13, // 45: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	15, // 46: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	22, // 47: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	24, // 48: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	27, // 49: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	30, // 50: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	38, // 51: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	40, // 52: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	42, // 53: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 54: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 55: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 56: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 57: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 58: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11, // 59: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14, // 60: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	16, // 61: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	23, // 62: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	25, // 63: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	28, // 64: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	31, // 65: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	39, // 66: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	41, // 67: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	43, // 68: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 69: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 70: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	56, // [56:71] is the sub-list for method output_type
-	41, // [41:56] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	29, // 38: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	46, // 39: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	46, // 40: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	47, // 41: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 42: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 43: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 44: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10, // 45: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13, // 46: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	15, // 47: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	22, // 48: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	24, // 49: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	27, // 50: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	30, // 51: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	38, // 52: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	40, // 53: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	42, // 54: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	44, // 55: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 56: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 57: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 58: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 59: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 60: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11, // 61: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14, // 62: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	16, // 63: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	23, // 64: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	25, // 65: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	28, // 66: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	31, // 67: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	39, // 68: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	41, // 69: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	43, // 70: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	45, // 71: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 72: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 73: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	58, // [58:74] is the sub-list for method output_type
+	42, // [42:58] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -3436,15 +3555,15 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   45,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

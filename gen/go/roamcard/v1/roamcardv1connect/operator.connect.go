@@ -66,6 +66,9 @@ const (
 	// OperatorServiceDecideOrderProcedure is the fully-qualified name of the OperatorService's
 	// DecideOrder RPC.
 	OperatorServiceDecideOrderProcedure = "/roamcard.v1.OperatorService/DecideOrder"
+	// OperatorServiceProvePaymentProcedure is the fully-qualified name of the OperatorService's
+	// ProvePayment RPC.
+	OperatorServiceProvePaymentProcedure = "/roamcard.v1.OperatorService/ProvePayment"
 	// OperatorServiceListSwitchesProcedure is the fully-qualified name of the OperatorService's
 	// ListSwitches RPC.
 	OperatorServiceListSwitchesProcedure = "/roamcard.v1.OperatorService/ListSwitches"
@@ -110,6 +113,10 @@ type OperatorServiceClient interface {
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
+	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
+	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
+	// paid. The same Idempotency-Key does it once.
+	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
 	// Lists the kill switch of every product.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
 	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
@@ -204,6 +211,12 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			connect.WithSchema(operatorServiceMethods.ByName("DecideOrder")),
 			connect.WithClientOptions(opts...),
 		),
+		provePayment: connect.NewClient[v1.ProvePaymentRequest, v1.ProvePaymentResponse](
+			httpClient,
+			baseURL+OperatorServiceProvePaymentProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ProvePayment")),
+			connect.WithClientOptions(opts...),
+		),
 		listSwitches: connect.NewClient[v1.ListSwitchesRequest, v1.ListSwitchesResponse](
 			httpClient,
 			baseURL+OperatorServiceListSwitchesProcedure,
@@ -246,6 +259,7 @@ type operatorServiceClient struct {
 	listOrderQueue        *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
 	inspectOrder          *connect.Client[v1.InspectOrderRequest, v1.InspectOrderResponse]
 	decideOrder           *connect.Client[v1.DecideOrderRequest, v1.DecideOrderResponse]
+	provePayment          *connect.Client[v1.ProvePaymentRequest, v1.ProvePaymentResponse]
 	listSwitches          *connect.Client[v1.ListSwitchesRequest, v1.ListSwitchesResponse]
 	setSwitch             *connect.Client[v1.SetSwitchRequest, v1.SetSwitchResponse]
 	getChallengeRetention *connect.Client[v1.GetChallengeRetentionRequest, v1.GetChallengeRetentionResponse]
@@ -351,6 +365,15 @@ func (c *operatorServiceClient) DecideOrder(ctx context.Context, req *v1.DecideO
 	return nil, err
 }
 
+// ProvePayment calls roamcard.v1.OperatorService.ProvePayment.
+func (c *operatorServiceClient) ProvePayment(ctx context.Context, req *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error) {
+	response, err := c.provePayment.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ListSwitches calls roamcard.v1.OperatorService.ListSwitches.
 func (c *operatorServiceClient) ListSwitches(ctx context.Context, req *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error) {
 	response, err := c.listSwitches.CallUnary(ctx, connect.NewRequest(req))
@@ -417,6 +440,10 @@ type OperatorServiceHandler interface {
 	InspectOrder(context.Context, *v1.InspectOrderRequest) (*v1.InspectOrderResponse, error)
 	// Decides an order that waits in operator_review. The same Idempotency-Key decides it once.
 	DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error)
+	// Names the transaction that made the payment of an order in settling, where no node finds it. It is looked into, by
+	// two nodes where there are several, and counts only when it holds exactly the payment's transfer: then the order is
+	// paid. The same Idempotency-Key does it once.
+	ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error)
 	// Lists the kill switch of every product.
 	ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error)
 	// Closes or opens the sale of a product in all processes, within a second. Orders that are claimed go
@@ -507,6 +534,12 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		connect.WithSchema(operatorServiceMethods.ByName("DecideOrder")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorServiceProvePaymentHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceProvePaymentProcedure,
+		svc.ProvePayment,
+		connect.WithSchema(operatorServiceMethods.ByName("ProvePayment")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operatorServiceListSwitchesHandler := connect.NewUnaryHandlerSimple(
 		OperatorServiceListSwitchesProcedure,
 		svc.ListSwitches,
@@ -557,6 +590,8 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceInspectOrderHandler.ServeHTTP(w, r)
 		case OperatorServiceDecideOrderProcedure:
 			operatorServiceDecideOrderHandler.ServeHTTP(w, r)
+		case OperatorServiceProvePaymentProcedure:
+			operatorServiceProvePaymentHandler.ServeHTTP(w, r)
 		case OperatorServiceListSwitchesProcedure:
 			operatorServiceListSwitchesHandler.ServeHTTP(w, r)
 		case OperatorServiceSetSwitchProcedure:
@@ -616,6 +651,10 @@ func (UnimplementedOperatorServiceHandler) InspectOrder(context.Context, *v1.Ins
 
 func (UnimplementedOperatorServiceHandler) DecideOrder(context.Context, *v1.DecideOrderRequest) (*v1.DecideOrderResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.DecideOrder is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ProvePayment(context.Context, *v1.ProvePaymentRequest) (*v1.ProvePaymentResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ProvePayment is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) ListSwitches(context.Context, *v1.ListSwitchesRequest) (*v1.ListSwitchesResponse, error) {

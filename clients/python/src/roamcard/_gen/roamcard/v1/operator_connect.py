@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -57,6 +57,9 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def decide_order(self, request: DecideOrderRequest, ctx: RequestContext[DecideOrderRequest, DecideOrderResponse]) -> DecideOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def prove_payment(self, request: ProvePaymentRequest, ctx: RequestContext[ProvePaymentRequest, ProvePaymentResponse]) -> ProvePaymentResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_switches(self, request: ListSwitchesRequest, ctx: RequestContext[ListSwitchesRequest, ListSwitchesResponse]) -> ListSwitchesResponse:
@@ -194,6 +197,16 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=svc.decide_order,
+                ),
+                "/roamcard.v1.OperatorService/ProvePayment": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ProvePayment",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ProvePaymentRequest,
+                        output=ProvePaymentResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.prove_payment,
                 ),
                 "/roamcard.v1.OperatorService/ListSwitches": Endpoint.unary(
                     method=MethodInfo(
@@ -479,6 +492,26 @@ class OperatorServiceClient(ConnectClient):
             timeout_ms=timeout_ms,
         )
 
+    async def prove_payment(
+        self,
+        request: ProvePaymentRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ProvePaymentResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ProvePayment",
+                service_name="roamcard.v1.OperatorService",
+                input=ProvePaymentRequest,
+                output=ProvePaymentResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def list_switches(
         self,
         request: ListSwitchesRequest,
@@ -595,6 +628,9 @@ class OperatorServiceSync(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def decide_order(self, request: DecideOrderRequest, ctx: RequestContext[DecideOrderRequest, DecideOrderResponse]) -> DecideOrderResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def prove_payment(self, request: ProvePaymentRequest, ctx: RequestContext[ProvePaymentRequest, ProvePaymentResponse]) -> ProvePaymentResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     def list_switches(self, request: ListSwitchesRequest, ctx: RequestContext[ListSwitchesRequest, ListSwitchesResponse]) -> ListSwitchesResponse:
@@ -730,6 +766,16 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.UNKNOWN,
                     ),
                     function=service.decide_order,
+                ),
+                "/roamcard.v1.OperatorService/ProvePayment": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ProvePayment",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ProvePaymentRequest,
+                        output=ProvePaymentResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.prove_payment,
                 ),
                 "/roamcard.v1.OperatorService/ListSwitches": EndpointSync.unary(
                     method=MethodInfo(
@@ -999,6 +1045,25 @@ class OperatorServiceClientSync(ConnectClientSync):
                 service_name="roamcard.v1.OperatorService",
                 input=DecideOrderRequest,
                 output=DecideOrderResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+    def prove_payment(
+        self,
+        request: ProvePaymentRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ProvePaymentResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ProvePayment",
+                service_name="roamcard.v1.OperatorService",
+                input=ProvePaymentRequest,
+                output=ProvePaymentResponse,
                 idempotency_level=IdempotencyLevel.UNKNOWN,
             ),
             headers=headers,

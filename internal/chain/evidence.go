@@ -1,0 +1,61 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Prove looks for an authorization's transfer in a transaction that somebody names, which no search has to find. The
+// verdict is Moved when two nodes show it there, or the only one; else Unknown, which says nothing of other transactions.
+func (c *Chain) Prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error) {
+	verdict, err := c.hear(ctx, func(ctx context.Context, one *Chain) (payment.Verdict, error) { return one.prove(ctx, a, transaction) })
+	if err != nil {
+		return payment.Verdict{}, fmt.Errorf("look at transaction %s: %w", transaction, err)
+	}
+	return verdict, nil
+}
+
+func (c *Chain) prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error) {
+	head, err := c.header(ctx, c.config.Finality.Paid)
+	if err != nil {
+		return payment.Verdict{}, err
+	}
+	var found struct {
+		receipt
+		Logs []logEntry `json:"logs"`
+	}
+	err = c.pool.call(ctx, &found, "eth_getTransactionReceipt", transaction.String())
+	if errors.Is(err, errNotFound) {
+		return payment.Verdict{}, nil
+	}
+	if err != nil {
+		return payment.Verdict{}, fmt.Errorf("read receipt: %w", err)
+	}
+	if found.Status != 1 || uint64(found.BlockNumber) > head.Number {
+		return payment.Verdict{}, nil
+	}
+	// A receipt of a block that the chain does not have, or has no more, says nothing.
+	block, err := c.headerAt(ctx, uint64(found.BlockNumber))
+	if err != nil {
+		return payment.Verdict{}, err
+	}
+	logs := slices.DeleteFunc(found.Logs, func(l logEntry) bool {
+		return x402.Address(l.Address) != c.config.Domain.Contract || x402.Hash(l.TransactionHash) != transaction ||
+			x402.Hash(l.BlockHash) != block.Hash || l.Removed
+	})
+	for _, used := range logs {
+		if used.topic(0) != x402.TopicUsed || !used.takes(a) {
+			continue
+		}
+		at := slices.IndexFunc(logs, func(l logEntry) bool { return l.LogIndex == used.LogIndex+1 && l.moves(a) })
+		if at >= 0 {
+			return c.moved(ctx, a, logs[at])
+		}
+	}
+	return payment.Verdict{}, nil
+}

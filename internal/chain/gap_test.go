@@ -1,0 +1,56 @@
+package chain_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// TestAHugeAccountNonceLeavesNoGap: a node claims that the relayer has made 2^40 transactions. Believed once, the next
+// payment would wait behind a gap that nothing fills.
+func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	for name, second := range map[string]func(*bench) string{
+		"the other knows better": func(b *bench) string { return b.url },
+		"the other is silent":    func(*bench) string { return dead.URL },
+		"there is no other":      nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			before := b.claim(buyer(0))
+			b.submit(before)
+			b.settles(before)
+			lies := true
+			nodes := []string{b.lying(func(q question) string {
+				if lies && q.Method == "eth_getTransactionCount" {
+					return `"result":"0x10000000000"`
+				}
+				return ""
+			})}
+			if second != nil {
+				nodes = append(nodes, second(b))
+			}
+			honest := b.chain
+			b.chain = b.over(nodes...)
+			b.relayer = b.newRelayer(b.attempts)
+			p := b.claim(buyer(1))
+			if err := b.relayer.Submit(t.Context(), p); err != nil {
+				t.Log(err) // it may wait, as long as it leaves no gap
+			}
+			_ = b.relayer.Tend(t.Context())
+			for _, a := range b.attempts.All(p.ID) {
+				if a.Nonce != 1 {
+					t.Fatalf("the account nonce is %d, want 1", a.Nonce)
+				}
+			}
+			lies = false
+			b.submit(p)
+			b.chain = honest
+			b.settles(p)
+			b.wantAttempts(p, payment.AttemptOpen)
+		})
+	}
+}

@@ -1,0 +1,215 @@
+package chain_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// forked shows blocks of another chain under the bench's numbers.
+func (b *bench) forked() string {
+	return b.lying(func(q question) string {
+		if q.Method != "eth_getBlockByNumber" {
+			return ""
+		}
+		block := b.header(strings.Trim(string(q.Params[0]), `"`))
+		return fmt.Sprintf(`"result":{"number":%q,"hash":"0x%064x","timestamp":%q}`, block.Number, 0xbad00000+uint64(block.Number), block.Timestamp)
+	})
+}
+
+func (b *bench) wantReady(c *chain.Chain, want fault.Code, why string) {
+	b.Helper()
+	err := c.Ready(b.Context(), 0)
+	if fault.Of(err) != want || (err != nil && !strings.Contains(err.Error(), why)) {
+		b.Errorf("ready: %v, want %q, %q", err, want, why)
+	}
+}
+
+// TestANodeOfAnotherChainIsSetAside: its head does not fit the others'. Two that differ cannot be told apart.
+func TestANodeOfAnotherChainIsSetAside(t *testing.T) {
+	b := newBench(t)
+	b.mine(3)
+	b.wantReady(b.over(b.forked(), b.url), fault.ChainUnsettled, "different blocks")
+	b.wantReady(b.over(b.forked(), b.url, b.url), "", "")
+	b.wantReady(b.over(b.url, b.lying(func(q question) string {
+		if q.Method == "eth_getBlockByNumber" {
+			return `"error":{"code":-32603,"message":"internal error"}`
+		}
+		return ""
+	})), fault.DependencyDown, "1 of 2 nodes")
+	b.wantReady(b.over(b.url), "", "")
+}
+
+// TestAReorganisationIsNoticed: blocks that an earlier look saw are replaced. One is usual, more keep payers away for
+// a while.
+func TestAReorganisationIsNoticed(t *testing.T) {
+	b := newBench(t)
+	c := b.over(b.url)
+	look := func() { t.Helper(); b.wantReady(c, "", "") }
+	for range 10 {
+		b.mine(1)
+		look()
+	}
+	b.control("anvil_reorg", 1, []any{})
+	look()
+	b.control("anvil_reorg", 4, []any{})
+	b.wantReady(c, fault.ChainUnsettled, "replaced")
+	b.mine(2)
+	b.wantReady(c, fault.ChainUnsettled, "replaced")
+	b.ahead.Add(31)
+	look()
+	for range 5 {
+		b.mine(1)
+		look()
+	}
+	b.control("anvil_rollback", 4)
+	b.wantReady(c, fault.ChainUnsettled, "replaced")
+}
+
+// TestTheTokensIssuerIsNamed: it pauses the token, and blocks accounts of ours and of payers.
+func TestTheTokensIssuerIsNamed(t *testing.T) {
+	b := newBench(t)
+	admin := func(method string, account ...x402.Address) {
+		t.Helper()
+		data := crypto.Keccak256([]byte(method))[:4]
+		for _, a := range account {
+			word := a.Word()
+			data = append(data, word[:]...)
+		}
+		b.sendAs(devnet.WalletsOf(devnet.RoleAdmin)[0], token, data)
+	}
+	treasury := x402.Address(common.HexToAddress("0x7ea5"))
+	ours := []chain.Account{{Name: "payee", Address: b.payee}, {Name: "treasury", Address: treasury}}
+	usable := func(want fault.Code, why string) {
+		t.Helper()
+		if err := b.chain.Usable(t.Context(), ours); fault.Of(err) != want || err != nil && !strings.Contains(err.Error(), why) {
+			t.Errorf("usable: %v, want %q, %q", err, want, why)
+		}
+	}
+	p := b.claim(buyer(0))
+	simulate := func(want string) {
+		t.Helper()
+		if got := b.reasonOf(b.chain.Simulate(t.Context(), p.Authorization, p.Signature)); got != want {
+			t.Errorf("simulate: %q, want %q", got, want)
+		}
+	}
+	usable("", "")
+	admin("pause()")
+	usable(fault.TokenPaused, "paused")
+	simulate(payment.ReasonTokenPaused)
+	admin("unpause()")
+	for name, a := range map[string]x402.Address{"payee": b.payee, "treasury": treasury} {
+		admin("blacklist(address)", a)
+		usable(fault.AccountBlocked, name)
+		if a == b.payee {
+			simulate(payment.ReasonAccountBlocked)
+		}
+		admin("unBlacklist(address)", a)
+		usable("", "")
+	}
+	admin("blacklist(address)", p.Authorization.From)
+	usable("", "")
+	simulate(payment.ReasonPayerBlocked)
+}
+
+// TestANamedTransactionIsLookedInto: only the transaction that made the payment proves it, and two nodes must show it.
+func TestANamedTransactionIsLookedInto(t *testing.T) {
+	b := newBench(t)
+	p, other := b.claim(buyer(0)), b.claim(buyer(1))
+	b.submit(p)
+	b.submit(other)
+	right, wrong := b.settles(p).Transaction, b.settles(other).Transaction
+	b.mine(2)
+	blind := b.lying(func(q question) string {
+		if q.Method == "eth_getLogs" {
+			return `"result":[]`
+		}
+		return ""
+	})
+	never := b.claim(buyer(2))
+	forged := b.lying(b.forging(never, "safe"))
+	for name, tt := range map[string]struct {
+		nodes []string
+		p     payment.Payment
+		hash  x402.Hash
+		want  payment.State
+	}{
+		"right":                    {[]string{b.url}, p, right, payment.Moved},
+		"of another payment":       {[]string{b.url}, p, wrong, payment.Unknown},
+		"of no block":              {[]string{b.url}, p, x402.Hash{1}, payment.Unknown},
+		"the logs are gone":        {[]string{blind, blind}, p, right, payment.Moved},
+		"forged by one node":       {[]string{forged, b.url}, never, x402.Hash{31: 0xf0}, payment.Unknown},
+		"forged by the second one": {[]string{b.url, forged}, never, x402.Hash{31: 0xf0}, payment.Unknown},
+	} {
+		v, err := b.over(tt.nodes...).Prove(t.Context(), tt.p.Authorization, tt.hash)
+		if err != nil || v.State != tt.want {
+			t.Errorf("%s: %+v, %v, want state %d", name, v, err, tt.want)
+		}
+	}
+}
+
+// metricsOf is what Prometheus reads.
+func metricsOf(t *testing.T, counted *telemetry.Telemetry) string {
+	t.Helper()
+	page := httptest.NewRecorder()
+	counted.Page.ServeHTTP(page, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return page.Body.String()
+}
+
+// TestEachNodesAnswersAreCounted names the node that is pruned, forked, behind or contradicted.
+func TestEachNodesAnswersAreCounted(t *testing.T) {
+	b := newBench(t)
+	counted, err := telemetry.Start(t.Context(), "test", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = counted.Stop(t.Context()) })
+	b.mine(3)
+	p := b.claim(buyer(0))
+	liar := b.lying(b.forging(p, "safe"))
+	pruned, forked := b.lying(prunes), b.forked()
+	behind := b.lying(func(q question) string {
+		if q.Method != "eth_getBlockByNumber" {
+			return ""
+		}
+		block := b.header("earliest")
+		return fmt.Sprintf(`"result":{"number":"0x0","hash":%q,"timestamp":"0x1"}`, block.Hash)
+	})
+	config := chain.Config{Domain: domain, CallTimeout: 10 * time.Second, Now: b.now, Metrics: counted.Metrics}
+	want := []string{"contradicted", "pruned", "forked", "lagging", "ok"}
+	for _, u := range []string{liar, pruned, forked, behind, b.url} {
+		config.Endpoints = append(config.Endpoints, chain.Endpoint{URL: u})
+	}
+	c, err := chain.New(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	_ = c.Ready(t.Context(), 0)
+	for range 9 {
+		state(t, c, p)
+	}
+	page := metricsOf(t, counted)
+	for i, outcome := range want {
+		found := false
+		for l := range strings.SplitSeq(page, "\n") {
+			found = found || strings.Contains(l, fmt.Sprintf(`node="%d"`, i+1)) && strings.Contains(l, `outcome="`+outcome+`"`)
+		}
+		if !found {
+			t.Errorf("no %s of node %d in\n%s", outcome, i+1, page)
+		}
+	}
+}

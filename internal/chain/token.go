@@ -1,0 +1,67 @@
+package chain
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Account is an account of ours, and what it is for.
+type Account struct {
+	Name    string
+	Address x402.Address
+}
+
+// Usable reports whether the token can be moved to us and by us now: its issuer has not paused it, and blocks none of
+// the accounts. A *fault.Fault in the error says what to tell a payer.
+func (c *Chain) Usable(ctx context.Context, accounts []Account) error {
+	paused, err := c.flag(ctx, x402.PausedCall(), "latest")
+	if err != nil {
+		return fmt.Errorf("ask whether the token is paused: %w", err)
+	}
+	if paused && !mutant.PauseIgnored {
+		return fault.New(fault.TokenPaused, "The token's issuer has paused it.")
+	}
+	for _, a := range accounts {
+		blocked, err := c.flag(ctx, x402.BlacklistedCall(a.Address), "latest")
+		if err != nil {
+			return fmt.Errorf("ask whether the token blocks the %s: %w", a.Name, err)
+		}
+		if blocked {
+			return fmt.Errorf("the token blocks the %s %s: %w", a.Name, a.Address,
+				fault.New(fault.AccountBlocked, "The token's issuer blocks an account of this service."))
+		}
+	}
+	return nil
+}
+
+// blame finds out whose fault it is that the token refuses a transfer because of an account.
+func (c *Chain) blame(ctx context.Context, a x402.Authorization, head header, r *payment.Rejection) error {
+	if r.Reason != payment.ReasonAccountBlocked {
+		return r
+	}
+	payers, err := c.flag(ctx, x402.BlacklistedCall(a.From), atHash(head.Hash))
+	if err != nil {
+		return fmt.Errorf("ask whether the token blocks the payer: %w", err)
+	}
+	if payers {
+		return &payment.Rejection{Reason: payment.ReasonPayerBlocked, Detail: "the token's issuer blocks the payer's account"}
+	}
+	return r
+}
+
+// flag reads a yes or no of the token's.
+func (c *Chain) flag(ctx context.Context, call []byte, block any) (bool, error) {
+	answer, err := c.ethCall(ctx, call, block)
+	if err != nil {
+		return false, err
+	}
+	if len(answer) != 32 {
+		return false, fmt.Errorf("the token answered %d bytes, want a word", len(answer))
+	}
+	return x402.Hash(answer) != x402.Hash{}, nil
+}

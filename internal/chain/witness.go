@@ -1,0 +1,152 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// witnesses is how many nodes must say the same where there are several.
+const witnesses = 2
+
+// verdict decides by one node where there is one, or where the amount asks for no second; else by two.
+func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
+	if len(c.pool.endpoints) == 1 {
+		return c.judge(ctx, a, since)
+	}
+	ask := func(ctx context.Context, one *Chain) (payment.Verdict, error) { return one.judge(ctx, a, since) }
+	if a.Value < c.config.WitnessFrom || mutant.OneNodeDelivers {
+		verdict, err := c.judge(ctx, a, since)
+		if err == nil && verdict.State != payment.Gone {
+			return verdict, nil
+		}
+		return c.hear(ctx, ask)
+	}
+	// Most looks are at payments that nobody has included yet: for those, one node is enough to look again.
+	if free, err := c.stillFree(ctx, a); err == nil && free {
+		return payment.Verdict{State: payment.Unused}, nil
+	}
+	return c.hear(ctx, ask)
+}
+
+// stillFree reports that a node shows the authorization unused, and in time.
+func (c *Chain) stillFree(ctx context.Context, a x402.Authorization) (bool, error) {
+	look := *c
+	look.pool = c.pool.glance()
+	head, err := look.header(ctx, c.config.Finality.Paid)
+	if err != nil {
+		return false, err
+	}
+	used, err := look.stateAt(ctx, a, head)
+	return err == nil && !used && c.inTime(a, head), err
+}
+
+// testimony is what one node says when it is asked alone.
+type testimony struct {
+	node    *endpoint
+	verdict payment.Verdict
+	err     error
+}
+
+// hear asks each node alone, all at once, until two of them prove the transfer or all have spoken.
+func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (payment.Verdict, error)) (payment.Verdict, error) {
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	one, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan testimony, len(c.pool.endpoints))
+	for _, e := range c.pool.endpoints {
+		asking.Go(func() {
+			verdict, err := ask(one, c.alone(e))
+			answers <- testimony{e, verdict, err}
+		})
+	}
+	var heard []testimony
+	for range c.pool.endpoints {
+		heard = append(heard, <-answers)
+		if verdict, ok := proven(heard, min(witnesses, len(c.pool.endpoints))); ok {
+			c.contradict(ctx, heard, verdict)
+			return verdict, nil
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return payment.Verdict{}, err // the others could not be asked
+	}
+	verdict, err := weigh(heard, c.config.Now())
+	c.contradict(ctx, heard, verdict)
+	return verdict, err
+}
+
+// proven is the transfer that so many nodes show, if there is one.
+func proven(heard []testimony, enough int) (payment.Verdict, bool) {
+	for _, h := range heard {
+		same := 0
+		for _, other := range heard {
+			if sameTransfer(h.verdict.Receipt, other.verdict.Receipt) {
+				same++
+			}
+		}
+		if same >= enough {
+			return h.verdict, true
+		}
+	}
+	return payment.Verdict{}, false
+}
+
+// sameTransfer compares where two receipts say that the transfer stands. What it moved, each was held against
+// the authorization for.
+func sameTransfer(a, b *payment.Receipt) bool {
+	return a != nil && b != nil && a.Transaction == b.Transaction && a.BlockHash == b.BlockHash && a.Block == b.Block && a.LogIndex == b.LogIndex
+}
+
+// weigh decides what no two nodes have proven as paid. A transfer that one node shows is neither believed nor
+// forgotten: it keeps the payment from being given up. While two others show that the nonce is free, sending is safe and
+// goes on. A payment is void only when all that can tell say so, for the same reason, and two at least. A node that
+// does not answer, or lags, or follows another chain, is ignored, unless it shows the transfer.
+func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
+	var errs error
+	count := map[payment.State]int{}
+	var gone []string
+	told := 0
+	for _, h := range heard {
+		if h.err != nil {
+			errs = errors.Join(errs, h.err)
+			continue
+		}
+		told++
+		if h.node.circuit.isAside(now) && h.verdict.State != payment.Moved {
+			continue
+		}
+		count[h.verdict.State]++
+		if h.verdict.State == payment.Gone {
+			gone = append(gone, h.verdict.Reason)
+		}
+	}
+	slices.Sort(gone)
+	switch {
+	case told == 0:
+		return payment.Verdict{}, errs
+	case mutant.OneNodeBuries && len(gone) > 0:
+		return payment.Verdict{State: payment.Gone, Reason: gone[0]}, nil
+	case len(gone) >= witnesses && len(slices.Compact(gone)) == 1 && len(count) == 1:
+		return payment.Verdict{State: payment.Gone, Reason: gone[0]}, nil
+	case count[payment.Unused] >= witnesses && len(gone) == 0:
+		return payment.Verdict{State: payment.Unused}, nil
+	}
+	return payment.Verdict{}, nil
+}
+
+// contradict counts the nodes that show another transfer than the one proven, or one that nobody else shows.
+func (c *Chain) contradict(ctx context.Context, heard []testimony, decided payment.Verdict) {
+	for _, h := range heard {
+		if h.verdict.Receipt != nil && !sameTransfer(h.verdict.Receipt, decided.Receipt) {
+			c.pool.metrics.NodeAnswered(ctx, h.node.name, nodeContradicted)
+		}
+	}
+}

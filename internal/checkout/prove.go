@@ -1,0 +1,56 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Evidence looks into a transaction that somebody names.
+type Evidence interface {
+	// Prove is Moved when the transaction made exactly this payment, and Unknown when it did not or cannot be told.
+	Prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error)
+}
+
+// Prove settles an order by the transaction that an operator names. The operator is believed in nothing: the chain
+// shows the payment's transfer there, or the order stays as it is. A repeat with the same key shows what became of it.
+func (d Desk) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (Queued, error) {
+	pay, done, err := d.Records.Unproven(ctx, id, transaction, act)
+	if err != nil {
+		return Queued{}, known(err, "read the payment")
+	}
+	if !done {
+		if err := d.prove(ctx, pay, transaction, act); err != nil {
+			return Queued{}, err
+		}
+	}
+	q, err := d.Records.Queued(ctx, id)
+	if err != nil {
+		return Queued{}, known(err, "read the order")
+	}
+	return q, nil
+}
+
+func (d Desk) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
+	shown, err := d.Evidence.Prove(ctx, pay.Authorization, transaction)
+	if err != nil {
+		return fmt.Errorf("look into the transaction: %w", errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
+	}
+	if mutant.HashBelieved && shown.Receipt == nil {
+		shown = payment.Verdict{State: payment.Moved, Receipt: &payment.Receipt{Transaction: transaction}}
+	}
+	if shown.State != payment.Moved {
+		return fault.New(fault.TransferUnproven, "The chain does not show this payment's transfer in the transaction.").About(string(pay.Order))
+	}
+	pay.Status, pay.Receipt = payment.Paid, shown.Receipt
+	if err := d.Records.Prove(ctx, pay, confirmJob(pay), act); err != nil {
+		return known(err, "record the payment")
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build mutant_hash_believed
+
+package mutant
+
+const planted = "hash_believed"

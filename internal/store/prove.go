@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	entorder "github.com/roamcard/roamcard/ent/order"
+	entpayment "github.com/roamcard/roamcard/ent/payment"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// proved is what the audit trail keeps of a payment that an operator has proven.
+type proved struct {
+	Transaction string `json:"transaction"`
+}
+
+// Unproven implements checkout.Records.
+func (d Desk) Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool, err error) {
+	err = d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if done, err = d.s.repeats(ctx, tx, act, actProve, string(id), proved{transaction.String()}); err != nil || done {
+			return err
+		}
+		if _, err := tx.Order.Get(ctx, string(id)); ent.IsNotFound(err) {
+			return checkout.ErrNotFound
+		} else if err != nil {
+			return err
+		}
+		row, err := tx.Payment.Query().Where(entpayment.OrderID(string(id)), entpayment.StatusEQ(entpayment.StatusClaimed)).Only(ctx)
+		if ent.IsNotFound(err) {
+			return checkout.ErrNotSettling
+		}
+		if err != nil {
+			return err
+		}
+		p, err = paymentOf(row)
+		return err
+	})
+	return p, done, err
+}
+
+// Prove implements checkout.Records. As in Decide, the job's lock comes first, and a worker that is just settling the
+// order loses its lease: what it finds out is not recorded twice.
+func (d Desk) Prove(ctx context.Context, p payment.Payment, follow job.New, act order.Act) error {
+	m := order.Move{
+		Order: p.Order, From: order.Settling, To: order.Settled, Actor: "operator:" + act.Operator, Reason: act.Reason,
+		Evidence: map[string]string{"transaction": p.Receipt.Transaction.String()},
+	}
+	if err := m.Check(); err != nil {
+		return err
+	}
+	after := proved{p.Receipt.Transaction.String()}
+	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		err := raw(tx).QueryRow(ctx, lockJobSQL, checkout.Carrying, p.ID.String()).Scan()
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = fmt.Errorf("payment %s has no job", p.ID)
+		}
+		if err != nil {
+			return err
+		}
+		if repeated, err := d.s.repeats(ctx, tx, act, actProve, string(p.Order), after); err != nil || repeated {
+			return err
+		}
+		row, err := tx.Order.Get(ctx, string(p.Order))
+		if err != nil {
+			return err
+		}
+		if row.Status != entorder.StatusSettling {
+			return checkout.ErrNotSettling
+		}
+		later(tx, decideJobSQL, checkout.Carrying, p.ID.String())
+		wakeOnCommit(tx, topicJobs, "")
+		prove(tx, p, entpayment.StatusClaimed)
+		post(tx, d.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
+		if err := queueJob(ctx, tx, follow, nil); err != nil {
+			return err
+		}
+		if err := moveOrder(ctx, tx, m, d.s.stamp(), new(order.Order)); err != nil {
+			return err
+		}
+		if err := d.s.record(ctx, tx, act, actProve, string(p.Order), decided{order.Settling}, after); err != nil {
+			return err
+		}
+		return faultpoint.Fail("prove.before_commit")
+	})
+	if err == nil {
+		d.s.Notify(topicOrder, string(p.Order))
+	}
+	return err
+}
