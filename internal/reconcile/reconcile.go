@@ -10,7 +10,6 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,16 +40,9 @@ type Reconciler struct{ Config }
 // New makes a Reconciler.
 func New(c Config) *Reconciler { return &Reconciler{c} }
 
-const (
-	// scanStep is how many blocks are read before what was found is stored.
-	scanStep = 2_000
-	// overlap is how many blocks are read again: a node may have lagged behind the one that named the safe block, and shown nothing.
-	overlap = 300
-)
-
 // Run compares the books and keeps the report. An error means that a book could not be read, and the last report stays.
 func (r *Reconciler) Run(ctx context.Context) (Report, error) {
-	if err := r.scan(ctx); err != nil {
+	if err := NewScanner(ScannerConfig{Chain: r.Chain, Arrivals: r.Arrivals, PayTo: r.PayTo}).Scan(ctx); err != nil {
 		return Report{}, fmt.Errorf("read the chain: %w", err)
 	}
 	report, strays, err := r.look(ctx)
@@ -76,37 +68,6 @@ func (r *Reconciler) Run(ctx context.Context) (Report, error) {
 	return report, nil
 }
 
-// scan reads the transfers of the blocks that have become safe since the last time.
-func (r *Reconciler) scan(ctx context.Context) error {
-	safe, err := r.Chain.Safe(ctx)
-	if err != nil {
-		return fmt.Errorf("find the safe block: %w", down(err, "chain"))
-	}
-	at, err := r.Arrivals.Scanned(ctx)
-	if err != nil {
-		return fmt.Errorf("find the last block read: %w", err)
-	}
-	if !at.Begun {
-		// Money that arrived before the first purchase is nobody's concern here.
-		at.First = safe
-		if at.Oldest > 0 {
-			at.First = min(at.Oldest, safe)
-		}
-		at.Next = at.First
-	}
-	for from := max(at.First, at.Next-min(at.Next, overlap)); from <= safe; from += scanStep {
-		to := min(from+scanStep-1, safe)
-		found, err := r.Chain.Transfers(ctx, r.PayTo, from, to)
-		if err != nil {
-			return fmt.Errorf("read the transfers of blocks %d to %d: %w", from, to, down(err, "chain"))
-		}
-		if err := r.Arrivals.Arrive(ctx, at.First, to+1, found); err != nil {
-			return fmt.Errorf("store the transfers of blocks %d to %d: %w", from, to, err)
-		}
-	}
-	return nil
-}
-
 // look reads our books and then the issuer's, which must have whatever ours have, and compares them.
 func (r *Reconciler) look(ctx context.Context) (Report, []ledger.Posting, error) {
 	records, err := r.Books.Records(ctx)
@@ -128,11 +89,6 @@ func (r *Reconciler) look(ctx context.Context) (Report, []ledger.Posting, error)
 		Resolved: c.resolved,
 	}
 	return report, c.unposted, nil
-}
-
-// down is what an operator may be told of a book that cannot be read.
-func down(err error, who string) error {
-	return errors.Join(err, fault.Newf(fault.DependencyDown, "The %s does not answer.", who))
 }
 
 // balances sums the ledger by kind of account: the part before the colon where there is one for each order or card.
