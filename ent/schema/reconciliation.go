@@ -33,7 +33,11 @@ func (Arrival) Fields() []ent.Field {
 
 // Indexes of an arrival.
 func (Arrival) Indexes() []ent.Index {
-	return []ent.Index{index.Fields("transaction", "log_index").Unique().StorageKey("arrivals_transfer")}
+	return []ent.Index{
+		index.Fields("transaction", "log_index").Unique().StorageKey("arrivals_transfer"),
+		index.Fields("sender", "nonce").StorageKey("arrivals_authorization").
+			Annotations(entsql.IndexWhere("((nonce)::text <> ''::text)")),
+	}
 }
 
 // Annotations of an arrival.
@@ -56,5 +60,7 @@ func (Reconciliation) Fields() []ent.Field {
 		field.Time("at").Optional().Nillable(),
 		field.Bool("blocks").Default(false),
 		field.JSON("report", json.RawMessage{}).Optional(),
+		// How far the comparisons have come in each book.
+		field.JSON("progress", json.RawMessage{}).Optional(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -110,11 +111,11 @@ func (s *scan) some(ctx context.Context, from, last uint64) (read uint64, err er
 		if _, gone := s.Chain.Safe(ctx); gone != nil || ctx.Err() != nil {
 			return 0, errors.Join(err, gone)
 		}
-		if to > from {
+		if to > from && !mutant.RangesNotHalved {
 			s.step = (to - from + 1) / 2
 			continue
 		}
-		if s.Unread == nil || s.leftOut == maxLeftOut {
+		if to > from || s.Unread == nil || s.leftOut == maxLeftOut {
 			return 0, err
 		}
 		return 1, s.leave(ctx, from, err)

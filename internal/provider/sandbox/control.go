@@ -165,11 +165,13 @@ func (s *Server) settle(call) (any, error) {
 	return map[string]int{"settled": steps}, err
 }
 
-// setCard changes a card as the issuer's staff or its owner would: its state, or money spent with it.
+// setCard changes a card as the issuer's staff, its owner or a merchant would: its state, money spent with it, or given back.
 func (s *Server) setCard(c call) (any, error) {
 	var asked struct {
 		State cardStatus  `json:"state"`
 		Spend money.Cents `json:"spendCents"`
+		// Credit is what a merchant puts on the card.
+		Credit money.Cents `json:"creditCents"`
 	}
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
@@ -183,7 +185,10 @@ func (s *Server) setCard(c call) (any, error) {
 		if asked.Spend < 0 || asked.Spend > row.Balance {
 			return invalid("spendCents is at most the balance")
 		}
-		row.Balance -= asked.Spend
+		if asked.Credit < 0 || asked.Credit > maxCredit {
+			return invalid("creditCents is an amount")
+		}
+		row.Balance += asked.Credit - asked.Spend
 		ch.cards[id] = row
 		switch asked.State {
 		case "":
@@ -195,6 +200,9 @@ func (s *Server) setCard(c call) (any, error) {
 		}
 	})
 }
+
+// maxCredit bounds what one merchant gives at once.
+const maxCredit money.Cents = 1_000_000
 
 // edit makes a change from the control face.
 func (b *books) edit(do func(*change) error) error {

@@ -817,10 +817,15 @@ type Reconciliation struct {
 	Balances []*LedgerBalance `protobuf:"bytes,5,rep,name=balances,proto3" json:"balances,omitempty"`
 	// What card holders have spent, as far as the issuer's balances tell.
 	SpentUsdCents uint32 `protobuf:"varint,6,opt,name=spent_usd_cents,json=spentUsdCents,proto3" json:"spent_usd_cents,omitempty"`
-	// Empty when the books agree.
+	// What is open, at most 100: what blocks rather than what does not, and the newest. Empty when the books agree.
 	Findings []*Finding `protobuf:"bytes,7,rep,name=findings,proto3" json:"findings,omitempty"`
-	// Transfers that would be findings, had not operators resolved them.
-	Resolved      []*ResolvedTransfer `protobuf:"bytes,8,rep,name=resolved,proto3" json:"resolved,omitempty"`
+	// What would be a finding, had not operators resolved it, newest first, at most 100.
+	Resolved []*ResolvedDifference `protobuf:"bytes,8,rep,name=resolved,proto3" json:"resolved,omitempty"`
+	// How many findings are open, by code: also those that `findings` has no room for.
+	Sums []*FindingSum `protobuf:"bytes,9,rep,name=sums,proto3" json:"sums,omitempty"`
+	// What changes is compared at once, everything else by and by. All that there was at this time has been compared
+	// since; absent while that is not so.
+	CompleteAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=complete_at,json=completeAt,proto3" json:"complete_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -904,14 +909,90 @@ func (x *Reconciliation) GetFindings() []*Finding {
 	return nil
 }
 
-func (x *Reconciliation) GetResolved() []*ResolvedTransfer {
+func (x *Reconciliation) GetResolved() []*ResolvedDifference {
 	if x != nil {
 		return x.Resolved
 	}
 	return nil
 }
 
-// How much was compared.
+func (x *Reconciliation) GetSums() []*FindingSum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *Reconciliation) GetCompleteAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CompleteAt
+	}
+	return nil
+}
+
+// How many findings of one code are open.
+type FindingSum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Code  string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Open  uint32                 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
+	// How many of them keep top-ups from being sold.
+	Blocking      uint32 `protobuf:"varint,3,opt,name=blocking,proto3" json:"blocking,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindingSum) Reset() {
+	*x = FindingSum{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindingSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindingSum) ProtoMessage() {}
+
+func (x *FindingSum) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindingSum.ProtoReflect.Descriptor instead.
+func (*FindingSum) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *FindingSum) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *FindingSum) GetOpen() uint32 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *FindingSum) GetBlocking() uint32 {
+	if x != nil {
+		return x.Blocking
+	}
+	return 0
+}
+
+// How much was looked at by this comparison.
 type ReconciledBooks struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Orders   uint32                 `protobuf:"varint,1,opt,name=orders,proto3" json:"orders,omitempty"`
@@ -930,7 +1011,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -942,7 +1023,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[16]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -955,7 +1036,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{16}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -1012,7 +1093,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1105,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[17]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1118,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{17}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -1060,19 +1141,35 @@ type Finding struct {
 	// A stable name for the kind of difference.
 	Code    string  `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	OrderId *string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3,oneof" json:"order_id,omitempty"`
-	// The transfer, payment, posting, reference at the issuer or card that it is about.
+	// The transfer, payment, posting, reference at the issuer, card or block that it is about.
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	// A sentence for people.
 	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Whether no top-ups are sold while this is found.
-	Blocks        bool `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// Whether top-ups are not sold while this is open: to its owner, or to nobody when it has no owner.
+	Blocks bool `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// Names it to ResolveFinding.
+	Id string `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`
+	// The wallet that it concerns, in EIP-55 form, if there is one.
+	Owner *string `protobuf:"bytes,7,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// card_issue, card_topup or esim, when it concerns an order.
+	Product *string `protobuf:"bytes,8,opt,name=product,proto3,oneof" json:"product,omitempty"`
+	// When it was first and last seen. The last is renewed once an hour at most.
+	FirstSeenAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=first_seen_at,json=firstSeenAt,proto3" json:"first_seen_at,omitempty"`
+	LastSeenAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	// open or resolved.
+	Status string `protobuf:"bytes,11,opt,name=status,proto3" json:"status,omitempty"`
+	// What was said of it, why, by whom and when; absent while it is open.
+	Resolution    *string                `protobuf:"bytes,12,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
+	Reason        *string                `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Operator      *string                `protobuf:"bytes,14,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
+	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1084,7 +1181,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1097,7 +1194,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Finding) GetCode() string {
@@ -1135,34 +1232,106 @@ func (x *Finding) GetBlocks() bool {
 	return false
 }
 
-// A transfer without an order, and what an operator says has become of it.
-type ResolvedTransfer struct {
+func (x *Finding) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Finding) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *Finding) GetProduct() string {
+	if x != nil && x.Product != nil {
+		return *x.Product
+	}
+	return ""
+}
+
+func (x *Finding) GetFirstSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstSeenAt
+	}
+	return nil
+}
+
+func (x *Finding) GetLastSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeenAt
+	}
+	return nil
+}
+
+func (x *Finding) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Finding) GetResolution() string {
+	if x != nil && x.Resolution != nil {
+		return *x.Resolution
+	}
+	return ""
+}
+
+func (x *Finding) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *Finding) GetOperator() string {
+	if x != nil && x.Operator != nil {
+		return *x.Operator
+	}
+	return ""
+}
+
+func (x *Finding) GetResolvedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResolvedAt
+	}
+	return nil
+}
+
+// What differs, and what an operator says about it.
+type ResolvedDifference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its transaction and log index.
+	// A transfer's transaction and log index, or another finding's subject.
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// refunded_by_hand, donation or known.
+	// refunded_by_hand, donation or known for a transfer; explained for everything else.
 	Resolution string `protobuf:"bytes,2,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	// A sentence for people.
-	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The finding's code.
+	Code          string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ResolvedTransfer) Reset() {
-	*x = ResolvedTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+func (x *ResolvedDifference) Reset() {
+	*x = ResolvedDifference{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ResolvedTransfer) String() string {
+func (x *ResolvedDifference) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ResolvedTransfer) ProtoMessage() {}
+func (*ResolvedDifference) ProtoMessage() {}
 
-func (x *ResolvedTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1173,30 +1342,260 @@ func (x *ResolvedTransfer) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ResolvedTransfer.ProtoReflect.Descriptor instead.
-func (*ResolvedTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+// Deprecated: Use ResolvedDifference.ProtoReflect.Descriptor instead.
+func (*ResolvedDifference) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
-func (x *ResolvedTransfer) GetSubject() string {
+func (x *ResolvedDifference) GetSubject() string {
 	if x != nil {
 		return x.Subject
 	}
 	return ""
 }
 
-func (x *ResolvedTransfer) GetResolution() string {
+func (x *ResolvedDifference) GetResolution() string {
 	if x != nil {
 		return x.Resolution
 	}
 	return ""
 }
 
-func (x *ResolvedTransfer) GetDetail() string {
+func (x *ResolvedDifference) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *ResolvedDifference) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+type ListFindingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only findings in this status; open when absent.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// Only findings of this code.
+	Code *string `protobuf:"bytes,2,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	// How many findings a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFindingsRequest) Reset() {
+	*x = ListFindingsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFindingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFindingsRequest) ProtoMessage() {}
+
+func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
+func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *ListFindingsRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListFindingsRequest) GetCode() string {
+	if x != nil && x.Code != nil {
+		return *x.Code
+	}
+	return ""
+}
+
+func (x *ListFindingsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListFindingsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListFindingsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Findings []*Finding             `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFindingsResponse) Reset() {
+	*x = ListFindingsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFindingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFindingsResponse) ProtoMessage() {}
+
+func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
+func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *ListFindingsResponse) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ListFindingsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+type ResolveFindingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The finding's id. A transfer_unmatched is thereby resolved as known; ResolveTransfer can say more.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveFindingRequest) Reset() {
+	*x = ResolveFindingRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveFindingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveFindingRequest) ProtoMessage() {}
+
+func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
+func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ResolveFindingRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ResolveFindingRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ResolveFindingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Finding       *Finding               `protobuf:"bytes,1,opt,name=finding,proto3" json:"finding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveFindingResponse) Reset() {
+	*x = ResolveFindingResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveFindingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveFindingResponse) ProtoMessage() {}
+
+func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
+func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ResolveFindingResponse) GetFinding() *Finding {
+	if x != nil {
+		return x.Finding
+	}
+	return nil
 }
 
 type ListTransfersRequest struct {
@@ -1213,7 +1612,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1225,7 +1624,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1238,7 +1637,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -1273,7 +1672,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1684,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1697,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -1332,7 +1731,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1344,7 +1743,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1357,7 +1756,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -1397,7 +1796,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1409,7 +1808,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1422,7 +1821,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -1458,7 +1857,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1869,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1882,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -1577,7 +1976,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1988,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +2001,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -1637,7 +2036,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1649,7 +2048,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1662,7 +2061,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -1700,7 +2099,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +2111,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +2124,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -1793,7 +2192,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1805,7 +2204,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1818,7 +2217,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -1850,7 +2249,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1862,7 +2261,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1875,7 +2274,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -1950,7 +2349,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +2361,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +2374,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -2067,7 +2466,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2079,7 +2478,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2092,7 +2491,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -2193,7 +2592,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2205,7 +2604,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2218,7 +2617,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *JobRecord) GetId() string {
@@ -2299,7 +2698,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2311,7 +2710,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2324,7 +2723,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -2367,7 +2766,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2379,7 +2778,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2392,7 +2791,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -2455,7 +2854,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2467,7 +2866,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2480,7 +2879,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Evidence) GetName() string {
@@ -2511,7 +2910,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2523,7 +2922,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2536,7 +2935,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -2569,7 +2968,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2980,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2993,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -2612,7 +3011,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2624,7 +3023,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2637,7 +3036,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 type ListSwitchesResponse struct {
@@ -2649,7 +3048,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2661,7 +3060,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2674,7 +3073,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -2698,7 +3097,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2710,7 +3109,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2723,7 +3122,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -2756,7 +3155,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2768,7 +3167,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2781,7 +3180,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -2808,7 +3207,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2820,7 +3219,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2833,7 +3232,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *Switch) GetProduct() string {
@@ -2931,7 +3330,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x1a\n" +
 	"\x18GetReconciliationRequest\"P\n" +
 	"\x19GetReconciliationResponse\x123\n" +
-	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x81\x03\n" +
+	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\xed\x03\n" +
 	"\x0eReconciliation\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n" +
 	"\vfirst_block\x18\x02 \x01(\rR\n" +
@@ -2941,8 +3340,17 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\achecked\x18\x04 \x01(\v2\x1c.roamcard.v1.ReconciledBooksR\achecked\x126\n" +
 	"\bbalances\x18\x05 \x03(\v2\x1a.roamcard.v1.LedgerBalanceR\bbalances\x12&\n" +
 	"\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n" +
-	"\bfindings\x18\a \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x129\n" +
-	"\bresolved\x18\b \x03(\v2\x1d.roamcard.v1.ResolvedTransferR\bresolved\"\xb3\x01\n" +
+	"\bfindings\x18\a \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x12;\n" +
+	"\bresolved\x18\b \x03(\v2\x1f.roamcard.v1.ResolvedDifferenceR\bresolved\x12+\n" +
+	"\x04sums\x18\t \x03(\v2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n" +
+	"\vcomplete_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"completeAt\"P\n" +
+	"\n" +
+	"FindingSum\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n" +
+	"\bblocking\x18\x03 \x01(\rR\bblocking\"\xb3\x01\n" +
 	"\x0fReconciledBooks\x12\x16\n" +
 	"\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n" +
 	"\bpayments\x18\x02 \x01(\rR\bpayments\x12\x1c\n" +
@@ -2952,20 +3360,63 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\tmovements\x18\x06 \x01(\rR\tmovements\"?\n" +
 	"\rLedgerBalance\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\tR\x05units\"\x94\x01\n" +
+	"\x05units\x18\x02 \x01(\tR\x05units\"\xd1\x04\n" +
 	"\aFinding\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
 	"\border_id\x18\x02 \x01(\tH\x00R\aorderId\x88\x01\x01\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n" +
-	"\x06blocks\x18\x05 \x01(\bR\x06blocksB\v\n" +
-	"\t_order_id\"d\n" +
-	"\x10ResolvedTransfer\x12\x18\n" +
+	"\x06blocks\x18\x05 \x01(\bR\x06blocks\x12\x0e\n" +
+	"\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n" +
+	"\x05owner\x18\a \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n" +
+	"\aproduct\x18\b \x01(\tH\x02R\aproduct\x88\x01\x01\x12>\n" +
+	"\rfirst_seen_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vfirstSeenAt\x12<\n" +
+	"\flast_seen_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSeenAt\x12\x16\n" +
+	"\x06status\x18\v \x01(\tR\x06status\x12#\n" +
+	"\n" +
+	"resolution\x18\f \x01(\tH\x03R\n" +
+	"resolution\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n" +
+	"\boperator\x18\x0e \x01(\tH\x05R\boperator\x88\x01\x01\x12;\n" +
+	"\vresolved_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"resolvedAtB\v\n" +
+	"\t_order_idB\b\n" +
+	"\x06_ownerB\n" +
+	"\n" +
+	"\b_productB\r\n" +
+	"\v_resolutionB\t\n" +
+	"\a_reasonB\v\n" +
+	"\t_operator\"z\n" +
+	"\x12ResolvedDifference\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1e\n" +
 	"\n" +
 	"resolution\x18\x02 \x01(\tR\n" +
 	"resolution\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xde\x01\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\x96\x02\n" +
+	"\x13ListFindingsRequest\x122\n" +
+	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12.\n" +
+	"\x04code\x18\x02 \x01(\tB\x15\xbaH\x12r\x102\x0e^[a-z_]{1,64}$H\x01R\x04code\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12=\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x03R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\a\n" +
+	"\x05_codeB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x89\x01\n" +
+	"\x14ListFindingsResponse\x120\n" +
+	"\bfindings\x18\x01 \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"f\n" +
+	"\x15ResolveFindingRequest\x12)\n" +
+	"\x02id\x18\x01 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"H\n" +
+	"\x16ResolveFindingResponse\x12.\n" +
+	"\afinding\x18\x01 \x01(\v2\x14.roamcard.v1.FindingR\afinding\"\xde\x01\n" +
 	"\x14ListTransfersRequest\x122\n" +
 	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
@@ -3132,13 +3583,15 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xdf\x14\n" +
+	"\t_operator2\xe7\x17\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
 	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
-	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x97\x01\n" +
+	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x93\x01\n" +
+	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\xef\x01\n" +
+	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\x93\x01\x8a\xb5\x18[\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\x97\x01\n" +
 	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"?\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\x8b\x02\n" +
 	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xac\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x97\x01\n" +
 	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xad\x01\n" +
@@ -3162,7 +3615,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 48)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -3180,110 +3633,126 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetReconciliationRequest)(nil),      // 13: roamcard.v1.GetReconciliationRequest
 	(*GetReconciliationResponse)(nil),     // 14: roamcard.v1.GetReconciliationResponse
 	(*Reconciliation)(nil),                // 15: roamcard.v1.Reconciliation
-	(*ReconciledBooks)(nil),               // 16: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                 // 17: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                       // 18: roamcard.v1.Finding
-	(*ResolvedTransfer)(nil),              // 19: roamcard.v1.ResolvedTransfer
-	(*ListTransfersRequest)(nil),          // 20: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 21: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 22: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 23: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 24: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 25: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 26: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 27: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 28: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 29: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),                 // 30: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 31: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 32: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 33: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 34: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 35: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 36: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 37: roamcard.v1.DecideOrderResponse
-	(*ListSwitchesRequest)(nil),           // 38: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 39: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 40: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 41: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 42: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 43: google.protobuf.Timestamp
-	(*Order)(nil),                         // 44: roamcard.v1.Order
+	(*FindingSum)(nil),                    // 16: roamcard.v1.FindingSum
+	(*ReconciledBooks)(nil),               // 17: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                 // 18: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                       // 19: roamcard.v1.Finding
+	(*ResolvedDifference)(nil),            // 20: roamcard.v1.ResolvedDifference
+	(*ListFindingsRequest)(nil),           // 21: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),          // 22: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),         // 23: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),        // 24: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),          // 25: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 26: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 27: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 28: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 29: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 30: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 31: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 32: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 33: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 34: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),                 // 35: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 36: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 37: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 38: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 39: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 40: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 41: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 42: roamcard.v1.DecideOrderResponse
+	(*ListSwitchesRequest)(nil),           // 43: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 44: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 45: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 46: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 47: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 48: google.protobuf.Timestamp
+	(*Order)(nil),                         // 49: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	10, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	10, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	10, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	43, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	43, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	48, // 3: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	48, // 4: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	15, // 5: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	15, // 6: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	43, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	16, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	17, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	18, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	19, // 11: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedTransfer
-	24, // 12: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	24, // 13: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	43, // 14: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	43, // 15: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	27, // 16: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	43, // 17: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	43, // 18: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	44, // 19: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	30, // 20: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	31, // 21: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	32, // 22: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	33, // 23: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	34, // 24: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	43, // 25: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	43, // 26: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	43, // 27: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	43, // 28: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	43, // 29: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	43, // 30: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	43, // 31: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	43, // 32: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	43, // 33: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	43, // 34: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	35, // 35: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	27, // 36: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	42, // 37: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	42, // 38: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	43, // 39: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 40: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 41: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 42: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	11, // 43: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	13, // 44: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	20, // 45: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	22, // 46: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	25, // 47: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	28, // 48: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	36, // 49: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	38, // 50: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	40, // 51: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 52: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 53: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 54: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 55: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 56: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	12, // 57: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	14, // 58: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	21, // 59: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	23, // 60: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	26, // 61: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	29, // 62: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	37, // 63: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	39, // 64: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	41, // 65: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 66: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 67: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	54, // [54:68] is the sub-list for method output_type
-	40, // [40:54] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	48, // 7: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	17, // 8: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	18, // 9: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	19, // 10: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	20, // 11: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	16, // 12: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	48, // 13: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	48, // 14: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	48, // 15: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	48, // 16: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	19, // 17: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	19, // 18: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	29, // 19: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	29, // 20: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	48, // 21: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	48, // 22: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	32, // 23: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	48, // 24: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	48, // 25: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	49, // 26: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	35, // 27: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	36, // 28: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	37, // 29: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	38, // 30: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	39, // 31: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	48, // 32: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	48, // 33: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	48, // 34: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	48, // 35: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	48, // 36: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	48, // 37: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	48, // 38: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	48, // 39: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	48, // 40: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	48, // 41: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	40, // 42: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	32, // 43: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	47, // 44: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	47, // 45: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	48, // 46: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 47: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 48: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 49: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	11, // 50: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	13, // 51: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	21, // 52: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	23, // 53: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	25, // 54: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	27, // 55: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	30, // 56: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	33, // 57: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	41, // 58: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	43, // 59: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	45, // 60: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 61: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 62: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 63: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 64: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 65: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	12, // 66: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	14, // 67: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	22, // 68: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	24, // 69: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	26, // 70: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	28, // 71: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	31, // 72: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	34, // 73: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	42, // 74: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	44, // 75: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	46, // 76: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 77: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 78: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	63, // [63:79] is the sub-list for method output_type
+	47, // [47:63] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -3296,24 +3765,26 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[4].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[5].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[10].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[18].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[20].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[19].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[24].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[25].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[29].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[30].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[31].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[40].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[42].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[35].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[36].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[45].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[47].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   43,
+			NumMessages:   48,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

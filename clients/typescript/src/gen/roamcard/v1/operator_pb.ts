@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/operator.proto.
  */
 export const file_roamcard_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24isAIKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmcSLwoIcmVzb2x2ZWQYCCADKAsyHS5yb2FtY2FyZC52MS5SZXNvbHZlZFRyYW5zZmVyInoKD1JlY29uY2lsZWRCb29rcxIOCgZvcmRlcnMYASABKA0SEAoIcGF5bWVudHMYAiABKA0SEQoJdHJhbnNmZXJzGAMgASgNEhAKCHBvc3RpbmdzGAQgASgNEg0KBWNhcmRzGAUgASgNEhEKCW1vdmVtZW50cxgGIAEoDSIvCg1MZWRnZXJCYWxhbmNlEg8KB2FjY291bnQYASABKAkSDQoFdW5pdHMYAiABKAkibAoHRmluZGluZxIMCgRjb2RlGAEgASgJEhUKCG9yZGVyX2lkGAIgASgJSACIAQESDwoHc3ViamVjdBgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDgoGYmxvY2tzGAUgASgIQgsKCV9vcmRlcl9pZCJHChBSZXNvbHZlZFRyYW5zZmVyEg8KB3N1YmplY3QYASABKAkSEgoKcmVzb2x1dGlvbhgCIAEoCRIOCgZkZXRhaWwYAyABKAkihAEKFExpc3RUcmFuc2ZlcnNSZXF1ZXN0EhMKBnN0YXR1cxgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBAUIJCgdfc3RhdHVzQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4ieAoVTGlzdFRyYW5zZmVyc1Jlc3BvbnNlEi0KCXRyYW5zZmVycxgBIAMoCzIaLnJvYW1jYXJkLnYxLlN0cmF5VHJhbnNmZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiJkChZSZXNvbHZlVHJhbnNmZXJSZXF1ZXN0EhMKC3RyYW5zYWN0aW9uGAEgASgJEhEKCWxvZ19pbmRleBgCIAEoDRISCgpyZXNvbHV0aW9uGAMgASgJEg4KBnJlYXNvbhgEIAEoCSJHChdSZXNvbHZlVHJhbnNmZXJSZXNwb25zZRIsCgh0cmFuc2ZlchgBIAEoCzIaLnJvYW1jYXJkLnYxLlN0cmF5VHJhbnNmZXIivgIKDVN0cmF5VHJhbnNmZXISEwoLdHJhbnNhY3Rpb24YASABKAkSEQoJbG9nX2luZGV4GAIgASgNEg0KBWJsb2NrGAMgASgNEgwKBGZyb20YBCABKAkSDgoGYW1vdW50GAUgASgJEisKB3NlZW5fYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnN0YXR1cxgHIAEoCRIXCgpyZXNvbHV0aW9uGAggASgJSACIAQESEwoGcmVhc29uGAkgASgJSAGIAQESFQoIb3BlcmF0b3IYCiABKAlIAogBARIvCgtyZXNvbHZlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDQoLX3Jlc29sdXRpb25CCQoHX3JlYXNvbkILCglfb3BlcmF0b3IihQEKFUxpc3RPcmRlclF1ZXVlUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInQKFkxpc3RPcmRlclF1ZXVlUmVzcG9uc2USKAoGb3JkZXJzGAEgAygLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXISHAoPbmV4dF9wYWdlX3Rva2VuGAIgASgJSACIAQFCEgoQX25leHRfcGFnZV90b2tlbiLRAQoLUXVldWVkT3JkZXISEAoIb3JkZXJfaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDQoFb3duZXIYBCABKAkSGAoQYW1vdW50X3VzZF9jZW50cxgFIAEoDRIOCgZyZWFzb24YBiABKAkSKQoFc2luY2UYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIicKE0luc3BlY3RPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkipQIKFEluc3BlY3RPcmRlclJlc3BvbnNlEiEKBW9yZGVyGAEgASgLMhIucm9hbWNhcmQudjEuT3JkZXISDQoFb3duZXIYAiABKAkSLAoIcGF5bWVudHMYAyADKAsyGi5yb2FtY2FyZC52MS5QYXltZW50UmVjb3JkEikKBnJlZnVuZBgEIAEoCzIZLnJvYW1jYXJkLnYxLlJlZnVuZFJlY29yZBIkCgRqb2JzGAUgAygLMhYucm9hbWNhcmQudjEuSm9iUmVjb3JkEjIKCnJlZmVyZW5jZXMYBiADKAsyHi5yb2FtY2FyZC52MS5Qcm92aWRlclJlZmVyZW5jZRIoCgh0aW1lbGluZRgHIAMoCzIWLnJvYW1jYXJkLnYxLk9yZGVyTW92ZSKNAgoNUGF5bWVudFJlY29yZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSDQoFcGF5ZXIYAyABKAkSDgoGYW1vdW50GAQgASgJEg0KBW5vbmNlGAUgASgJEhgKC3RyYW5zYWN0aW9uGAYgASgJSACIAQESGAoLZGVhZF9yZWFzb24YByABKAlIAYgBARIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzZXR0bGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb25CDgoMX2RlYWRfcmVhc29uItICCgxSZWZ1bmRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEhAKCHRyZWFzdXJ5GAMgASgJEgoKAnRvGAQgASgJEg4KBmFtb3VudBgFIAEoCRINCgVub25jZRgGIAEoCRIwCgx2YWxpZF9iZWZvcmUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhgKC3RyYW5zYWN0aW9uGAggASgJSACIAQESLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJc2lnbmVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpzZXR0bGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIOCgxfdHJhbnNhY3Rpb24ilwIKCUpvYlJlY29yZBIKCgJpZBgBIAEoCRIMCgRraW5kGAIgASgJEg4KBnN0YXR1cxgDIAEoCRIPCgdhdHRlbXB0GAQgASgNEhEKBHN0ZXAYBSABKAlIAIgBARIXCgpsYXN0X2Vycm9yGAYgASgJSAGIAQESKgoGcnVuX2F0GAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtmaW5pc2hlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBwoFX3N0ZXBCDQoLX2xhc3RfZXJyb3IiRQoRUHJvdmlkZXJSZWZlcmVuY2USDAoEc3RlcBgBIAEoCRIPCgd2ZXJzaW9uGAIgASgNEhEKCXJlZmVyZW5jZRgDIAEoCSKmAQoJT3JkZXJNb3ZlEg8KB3ZlcnNpb24YASABKA0SJgoCYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEgwKBGZyb20YAyABKAkSCgoCdG8YBCABKAkSDQoFYWN0b3IYBSABKAkSDgoGcmVhc29uGAYgASgJEicKCGV2aWRlbmNlGAcgAygLMhUucm9hbWNhcmQudjEuRXZpZGVuY2UiJwoIRXZpZGVuY2USDAoEbmFtZRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJGChJEZWNpZGVPcmRlclJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkSDgoGYWN0aW9uGAIgASgJEg4KBnJlYXNvbhgDIAEoCSI+ChNEZWNpZGVPcmRlclJlc3BvbnNlEicKBW9yZGVyGAEgASgLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXIiFQoTTGlzdFN3aXRjaGVzUmVxdWVzdCI9ChRMaXN0U3dpdGNoZXNSZXNwb25zZRIlCghzd2l0Y2hlcxgBIAMoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCJTChBTZXRTd2l0Y2hSZXF1ZXN0Eg8KB3Byb2R1Y3QYASABKAkSEwoGcGF1c2VkGAIgASgISACIAQESDgoGcmVhc29uGAMgASgJQgkKB19wYXVzZWQiOAoRU2V0U3dpdGNoUmVzcG9uc2USIwoGc3dpdGNoGAEgASgLMhMucm9hbWNhcmQudjEuU3dpdGNoIp0BCgZTd2l0Y2gSDwoHcHJvZHVjdBgBIAEoCRIOCgZwYXVzZWQYAiABKAgSEwoGcmVhc29uGAMgASgJSACIAQESFQoIb3BlcmF0b3IYBCABKAlIAYgBARIuCgpjaGFuZ2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uQgsKCV9vcGVyYXRvcjKNCgoPT3BlcmF0b3JTZXJ2aWNlElUKC0xpc3RGZWVKb2JzEh8ucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXF1ZXN0GiAucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXNwb25zZSIDkAIBElwKD1JlY29uY2lsZUZlZUpvYhIjLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXNwb25zZRJQCgtSZXRyeUZlZUpvYhIfLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVxdWVzdBogLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVzcG9uc2USSgoJUmVjb25jaWxlEh0ucm9hbWNhcmQudjEuUmVjb25jaWxlUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlc3BvbnNlEmcKEUdldFJlY29uY2lsaWF0aW9uEiUucm9hbWNhcmQudjEuR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0GiYucm9hbWNhcmQudjEuR2V0UmVjb25jaWxpYXRpb25SZXNwb25zZSIDkAIBElsKDUxpc3RUcmFuc2ZlcnMSIS5yb2FtY2FyZC52MS5MaXN0VHJhbnNmZXJzUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RUcmFuc2ZlcnNSZXNwb25zZSIDkAIBElwKD1Jlc29sdmVUcmFuc2ZlchIjLnJvYW1jYXJkLnYxLlJlc29sdmVUcmFuc2ZlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZXNvbHZlVHJhbnNmZXJSZXNwb25zZRJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IihgIKBkZlZUpvYhIKCgJpZBgBIAEoCRIQCghvcmRlcl9pZBgCIAEoCRIPCgdjYXJkX2lkGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg8KB3ZlcnNpb24YBiABKA0SEQoJcmVmZXJlbmNlGAcgASgJEhMKBnJlYXNvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uIhIKEFJlY29uY2lsZVJlcXVlc3QiQAoRUmVjb25jaWxlUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iGgoYR2V0UmVjb25jaWxpYXRpb25SZXF1ZXN0IkgKGUdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2USKwoGcmVwb3J0GAEgASgLMhsucm9hbWNhcmQudjEuUmVjb25jaWxpYXRpb24iigMKDlJlY29uY2lsaWF0aW9uEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgtmaXJzdF9ibG9jaxgCIAEoDRISCgpsYXN0X2Jsb2NrGAMgASgNEi0KB2NoZWNrZWQYBCABKAsyHC5yb2FtY2FyZC52MS5SZWNvbmNpbGVkQm9va3MSLAoIYmFsYW5jZXMYBSADKAsyGi5yb2FtY2FyZC52MS5MZWRnZXJCYWxhbmNlEhcKD3NwZW50X3VzZF9jZW50cxgGIAEoDRImCghmaW5kaW5ncxgHIAMoCzIULnJvYW1jYXJkLnYxLkZpbmRpbmcSMQoIcmVzb2x2ZWQYCCADKAsyHy5yb2FtY2FyZC52MS5SZXNvbHZlZERpZmZlcmVuY2USJQoEc3VtcxgJIAMoCzIXLnJvYW1jYXJkLnYxLkZpbmRpbmdTdW0SLwoLY29tcGxldGVfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIjoKCkZpbmRpbmdTdW0SDAoEY29kZRgBIAEoCRIMCgRvcGVuGAIgASgNEhAKCGJsb2NraW5nGAMgASgNInoKD1JlY29uY2lsZWRCb29rcxIOCgZvcmRlcnMYASABKA0SEAoIcGF5bWVudHMYAiABKA0SEQoJdHJhbnNmZXJzGAMgASgNEhAKCHBvc3RpbmdzGAQgASgNEg0KBWNhcmRzGAUgASgNEhEKCW1vdmVtZW50cxgGIAEoDSIvCg1MZWRnZXJCYWxhbmNlEg8KB2FjY291bnQYASABKAkSDQoFdW5pdHMYAiABKAkiygMKB0ZpbmRpbmcSDAoEY29kZRgBIAEoCRIVCghvcmRlcl9pZBgCIAEoCUgAiAEBEg8KB3N1YmplY3QYAyABKAkSDgoGZGV0YWlsGAQgASgJEg4KBmJsb2NrcxgFIAEoCBIKCgJpZBgGIAEoCRISCgVvd25lchgHIAEoCUgBiAEBEhQKB3Byb2R1Y3QYCCABKAlIAogBARIxCg1maXJzdF9zZWVuX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3NlZW5fYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBnN0YXR1cxgLIAEoCRIXCgpyZXNvbHV0aW9uGAwgASgJSAOIAQESEwoGcmVhc29uGA0gASgJSASIAQESFQoIb3BlcmF0b3IYDiABKAlIBYgBARIvCgtyZXNvbHZlZF9hdBgPIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCwoJX29yZGVyX2lkQggKBl9vd25lckIKCghfcHJvZHVjdEINCgtfcmVzb2x1dGlvbkIJCgdfcmVhc29uQgsKCV9vcGVyYXRvciJXChJSZXNvbHZlZERpZmZlcmVuY2USDwoHc3ViamVjdBgBIAEoCRISCgpyZXNvbHV0aW9uGAIgASgJEg4KBmRldGFpbBgDIAEoCRIMCgRjb2RlGAQgASgJIp8BChNMaXN0RmluZGluZ3NSZXF1ZXN0EhMKBnN0YXR1cxgBIAEoCUgAiAEBEhEKBGNvZGUYAiABKAlIAYgBARIWCglwYWdlX3NpemUYAyABKA1IAogBARIXCgpwYWdlX3Rva2VuGAQgASgJSAOIAQFCCQoHX3N0YXR1c0IHCgVfY29kZUIMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuInAKFExpc3RGaW5kaW5nc1Jlc3BvbnNlEiYKCGZpbmRpbmdzGAEgAygLMhQucm9hbWNhcmQudjEuRmluZGluZxIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIjMKFVJlc29sdmVGaW5kaW5nUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiPwoWUmVzb2x2ZUZpbmRpbmdSZXNwb25zZRIlCgdmaW5kaW5nGAEgASgLMhQucm9hbWNhcmQudjEuRmluZGluZyKEAQoUTGlzdFRyYW5zZmVyc1JlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ4ChVMaXN0VHJhbnNmZXJzUmVzcG9uc2USLQoJdHJhbnNmZXJzGAEgAygLMhoucm9hbWNhcmQudjEuU3RyYXlUcmFuc2ZlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuImQKFlJlc29sdmVUcmFuc2ZlclJlcXVlc3QSEwoLdHJhbnNhY3Rpb24YASABKAkSEQoJbG9nX2luZGV4GAIgASgNEhIKCnJlc29sdXRpb24YAyABKAkSDgoGcmVhc29uGAQgASgJIkcKF1Jlc29sdmVUcmFuc2ZlclJlc3BvbnNlEiwKCHRyYW5zZmVyGAEgASgLMhoucm9hbWNhcmQudjEuU3RyYXlUcmFuc2ZlciK+AgoNU3RyYXlUcmFuc2ZlchITCgt0cmFuc2FjdGlvbhgBIAEoCRIRCglsb2dfaW5kZXgYAiABKA0SDQoFYmxvY2sYAyABKA0SDAoEZnJvbRgEIAEoCRIOCgZhbW91bnQYBSABKAkSKwoHc2Vlbl9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGc3RhdHVzGAcgASgJEhcKCnJlc29sdXRpb24YCCABKAlIAIgBARITCgZyZWFzb24YCSABKAlIAYgBARIVCghvcGVyYXRvchgKIAEoCUgCiAEBEi8KC3Jlc29sdmVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEINCgtfcmVzb2x1dGlvbkIJCgdfcmVhc29uQgsKCV9vcGVyYXRvciKFAQoVTGlzdE9yZGVyUXVldWVSZXF1ZXN0EhMKBnN0YXR1cxgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBAUIJCgdfc3RhdHVzQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4idAoWTGlzdE9yZGVyUXVldWVSZXNwb25zZRIoCgZvcmRlcnMYASADKAsyGC5yb2FtY2FyZC52MS5RdWV1ZWRPcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuItEBCgtRdWV1ZWRPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEg4KBnN0YXR1cxgDIAEoCRINCgVvd25lchgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg4KBnJlYXNvbhgGIAEoCRIpCgVzaW5jZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiJwoTSW5zcGVjdE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSKlAgoUSW5zcGVjdE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchINCgVvd25lchgCIAEoCRIsCghwYXltZW50cxgDIAMoCzIaLnJvYW1jYXJkLnYxLlBheW1lbnRSZWNvcmQSKQoGcmVmdW5kGAQgASgLMhkucm9hbWNhcmQudjEuUmVmdW5kUmVjb3JkEiQKBGpvYnMYBSADKAsyFi5yb2FtY2FyZC52MS5Kb2JSZWNvcmQSMgoKcmVmZXJlbmNlcxgGIAMoCzIeLnJvYW1jYXJkLnYxLlByb3ZpZGVyUmVmZXJlbmNlEigKCHRpbWVsaW5lGAcgAygLMhYucm9hbWNhcmQudjEuT3JkZXJNb3ZlIo0CCg1QYXltZW50UmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRINCgVwYXllchgDIAEoCRIOCgZhbW91bnQYBCABKAkSDQoFbm9uY2UYBSABKAkSGAoLdHJhbnNhY3Rpb24YBiABKAlIAIgBARIYCgtkZWFkX3JlYXNvbhgHIAEoCUgBiAEBEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnNldHRsZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF90cmFuc2FjdGlvbkIOCgxfZGVhZF9yZWFzb24i0gIKDFJlZnVuZFJlY29yZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSEAoIdHJlYXN1cnkYAyABKAkSCgoCdG8YBCABKAkSDgoGYW1vdW50GAUgASgJEg0KBW5vbmNlGAYgASgJEjAKDHZhbGlkX2JlZm9yZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdHJhbnNhY3Rpb24YCCABKAlIAIgBARIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglzaWduZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnNldHRsZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF90cmFuc2FjdGlvbiKXAgoJSm9iUmVjb3JkEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg8KB2F0dGVtcHQYBCABKA0SEQoEc3RlcBgFIAEoCUgAiAEBEhcKCmxhc3RfZXJyb3IYBiABKAlIAYgBARIqCgZydW5fYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHCgVfc3RlcEINCgtfbGFzdF9lcnJvciJFChFQcm92aWRlclJlZmVyZW5jZRIMCgRzdGVwGAEgASgJEg8KB3ZlcnNpb24YAiABKA0SEQoJcmVmZXJlbmNlGAMgASgJIqYBCglPcmRlck1vdmUSDwoHdmVyc2lvbhgBIAEoDRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZnJvbRgDIAEoCRIKCgJ0bxgEIAEoCRINCgVhY3RvchgFIAEoCRIOCgZyZWFzb24YBiABKAkSJwoIZXZpZGVuY2UYByADKAsyFS5yb2FtY2FyZC52MS5FdmlkZW5jZSInCghFdmlkZW5jZRIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIkYKEkRlY2lkZU9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSDgoGcmVhc29uGAMgASgJIj4KE0RlY2lkZU9yZGVyUmVzcG9uc2USJwoFb3JkZXIYASABKAsyGC5yb2FtY2FyZC52MS5RdWV1ZWRPcmRlciIVChNMaXN0U3dpdGNoZXNSZXF1ZXN0Ij0KFExpc3RTd2l0Y2hlc1Jlc3BvbnNlEiUKCHN3aXRjaGVzGAEgAygLMhMucm9hbWNhcmQudjEuU3dpdGNoIlMKEFNldFN3aXRjaFJlcXVlc3QSDwoHcHJvZHVjdBgBIAEoCRITCgZwYXVzZWQYAiABKAhIAIgBARIOCgZyZWFzb24YAyABKAlCCQoHX3BhdXNlZCI4ChFTZXRTd2l0Y2hSZXNwb25zZRIjCgZzd2l0Y2gYASABKAsyEy5yb2FtY2FyZC52MS5Td2l0Y2ginQEKBlN3aXRjaBIPCgdwcm9kdWN0GAEgASgJEg4KBnBhdXNlZBgCIAEoCBITCgZyZWFzb24YAyABKAlIAIgBARIVCghvcGVyYXRvchgEIAEoCUgBiAEBEi4KCmNoYW5nZWRfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgkKB19yZWFzb25CCwoJX29wZXJhdG9yMsILCg9PcGVyYXRvclNlcnZpY2USVQoLTGlzdEZlZUpvYnMSHy5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1JlcXVlc3QaIC5yb2FtY2FyZC52MS5MaXN0RmVlSm9ic1Jlc3BvbnNlIgOQAgESXAoPUmVjb25jaWxlRmVlSm9iEiMucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlc3BvbnNlElAKC1JldHJ5RmVlSm9iEh8ucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXF1ZXN0GiAucm9hbWNhcmQudjEuUmV0cnlGZWVKb2JSZXNwb25zZRJKCglSZWNvbmNpbGUSHS5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuUmVjb25jaWxlUmVzcG9uc2USZwoRR2V0UmVjb25jaWxpYXRpb24SJS5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QaJi5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlc3BvbnNlIgOQAgESWAoMTGlzdEZpbmRpbmdzEiAucm9hbWNhcmQudjEuTGlzdEZpbmRpbmdzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RGaW5kaW5nc1Jlc3BvbnNlIgOQAgESWQoOUmVzb2x2ZUZpbmRpbmcSIi5yb2FtY2FyZC52MS5SZXNvbHZlRmluZGluZ1JlcXVlc3QaIy5yb2FtY2FyZC52MS5SZXNvbHZlRmluZGluZ1Jlc3BvbnNlElsKDUxpc3RUcmFuc2ZlcnMSIS5yb2FtY2FyZC52MS5MaXN0VHJhbnNmZXJzUmVxdWVzdBoiLnJvYW1jYXJkLnYxLkxpc3RUcmFuc2ZlcnNSZXNwb25zZSIDkAIBElwKD1Jlc29sdmVUcmFuc2ZlchIjLnJvYW1jYXJkLnYxLlJlc29sdmVUcmFuc2ZlclJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZXNvbHZlVHJhbnNmZXJSZXNwb25zZRJeCg5MaXN0T3JkZXJRdWV1ZRIiLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVxdWVzdBojLnJvYW1jYXJkLnYxLkxpc3RPcmRlclF1ZXVlUmVzcG9uc2UiA5ACARJYCgxJbnNwZWN0T3JkZXISIC5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXF1ZXN0GiEucm9hbWNhcmQudjEuSW5zcGVjdE9yZGVyUmVzcG9uc2UiA5ACARJQCgtEZWNpZGVPcmRlchIfLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVxdWVzdBogLnJvYW1jYXJkLnYxLkRlY2lkZU9yZGVyUmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetChallengeRetentionRequest
@@ -417,18 +417,33 @@ export type Reconciliation = Message<"roamcard.v1.Reconciliation"> & {
   spentUsdCents: number;
 
   /**
-   * Empty when the books agree.
+   * What is open, at most 100: what blocks rather than what does not, and the newest. Empty when the books agree.
    *
    * @generated from field: repeated roamcard.v1.Finding findings = 7;
    */
   findings: Finding[];
 
   /**
-   * Transfers that would be findings, had not operators resolved them.
+   * What would be a finding, had not operators resolved it, newest first, at most 100.
    *
-   * @generated from field: repeated roamcard.v1.ResolvedTransfer resolved = 8;
+   * @generated from field: repeated roamcard.v1.ResolvedDifference resolved = 8;
    */
-  resolved: ResolvedTransfer[];
+  resolved: ResolvedDifference[];
+
+  /**
+   * How many findings are open, by code: also those that `findings` has no room for.
+   *
+   * @generated from field: repeated roamcard.v1.FindingSum sums = 9;
+   */
+  sums: FindingSum[];
+
+  /**
+   * What changes is compared at once, everything else by and by. All that there was at this time has been compared
+   * since; absent while that is not so.
+   *
+   * @generated from field: google.protobuf.Timestamp complete_at = 10;
+   */
+  completeAt?: Timestamp | undefined;
 };
 
 /**
@@ -439,7 +454,38 @@ export const ReconciliationSchema: GenMessage<Reconciliation> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 15);
 
 /**
- * How much was compared.
+ * How many findings of one code are open.
+ *
+ * @generated from message roamcard.v1.FindingSum
+ */
+export type FindingSum = Message<"roamcard.v1.FindingSum"> & {
+  /**
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * @generated from field: uint32 open = 2;
+   */
+  open: number;
+
+  /**
+   * How many of them keep top-ups from being sold.
+   *
+   * @generated from field: uint32 blocking = 3;
+   */
+  blocking: number;
+};
+
+/**
+ * Describes the message roamcard.v1.FindingSum.
+ * Use `create(FindingSumSchema)` to create a new message.
+ */
+export const FindingSumSchema: GenMessage<FindingSum> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 16);
+
+/**
+ * How much was looked at by this comparison.
  *
  * @generated from message roamcard.v1.ReconciledBooks
  */
@@ -488,7 +534,7 @@ export type ReconciledBooks = Message<"roamcard.v1.ReconciledBooks"> & {
  * Use `create(ReconciledBooksSchema)` to create a new message.
  */
 export const ReconciledBooksSchema: GenMessage<ReconciledBooks> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 16);
+  messageDesc(file_roamcard_v1_operator, 17);
 
 /**
  * What an account of the ledger holds. What the service has is positive, what it owes or earned is negative.
@@ -514,7 +560,7 @@ export type LedgerBalance = Message<"roamcard.v1.LedgerBalance"> & {
  * Use `create(LedgerBalanceSchema)` to create a new message.
  */
 export const LedgerBalanceSchema: GenMessage<LedgerBalance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 17);
+  messageDesc(file_roamcard_v1_operator, 18);
 
 /**
  * One thing that does not match.
@@ -535,7 +581,7 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
   orderId?: string | undefined;
 
   /**
-   * The transfer, payment, posting, reference at the issuer or card that it is about.
+   * The transfer, payment, posting, reference at the issuer, card or block that it is about.
    *
    * @generated from field: string subject = 3;
    */
@@ -549,11 +595,73 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
   detail: string;
 
   /**
-   * Whether no top-ups are sold while this is found.
+   * Whether top-ups are not sold while this is open: to its owner, or to nobody when it has no owner.
    *
    * @generated from field: bool blocks = 5;
    */
   blocks: boolean;
+
+  /**
+   * Names it to ResolveFinding.
+   *
+   * @generated from field: string id = 6;
+   */
+  id: string;
+
+  /**
+   * The wallet that it concerns, in EIP-55 form, if there is one.
+   *
+   * @generated from field: optional string owner = 7;
+   */
+  owner?: string | undefined;
+
+  /**
+   * card_issue, card_topup or esim, when it concerns an order.
+   *
+   * @generated from field: optional string product = 8;
+   */
+  product?: string | undefined;
+
+  /**
+   * When it was first and last seen. The last is renewed once an hour at most.
+   *
+   * @generated from field: google.protobuf.Timestamp first_seen_at = 9;
+   */
+  firstSeenAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp last_seen_at = 10;
+   */
+  lastSeenAt?: Timestamp | undefined;
+
+  /**
+   * open or resolved.
+   *
+   * @generated from field: string status = 11;
+   */
+  status: string;
+
+  /**
+   * What was said of it, why, by whom and when; absent while it is open.
+   *
+   * @generated from field: optional string resolution = 12;
+   */
+  resolution?: string | undefined;
+
+  /**
+   * @generated from field: optional string reason = 13;
+   */
+  reason?: string | undefined;
+
+  /**
+   * @generated from field: optional string operator = 14;
+   */
+  operator?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp resolved_at = 15;
+   */
+  resolvedAt?: Timestamp | undefined;
 };
 
 /**
@@ -561,23 +669,23 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 18);
+  messageDesc(file_roamcard_v1_operator, 19);
 
 /**
- * A transfer without an order, and what an operator says has become of it.
+ * What differs, and what an operator says about it.
  *
- * @generated from message roamcard.v1.ResolvedTransfer
+ * @generated from message roamcard.v1.ResolvedDifference
  */
-export type ResolvedTransfer = Message<"roamcard.v1.ResolvedTransfer"> & {
+export type ResolvedDifference = Message<"roamcard.v1.ResolvedDifference"> & {
   /**
-   * Its transaction and log index.
+   * A transfer's transaction and log index, or another finding's subject.
    *
    * @generated from field: string subject = 1;
    */
   subject: string;
 
   /**
-   * refunded_by_hand, donation or known.
+   * refunded_by_hand, donation or known for a transfer; explained for everything else.
    *
    * @generated from field: string resolution = 2;
    */
@@ -589,14 +697,128 @@ export type ResolvedTransfer = Message<"roamcard.v1.ResolvedTransfer"> & {
    * @generated from field: string detail = 3;
    */
   detail: string;
+
+  /**
+   * The finding's code.
+   *
+   * @generated from field: string code = 4;
+   */
+  code: string;
 };
 
 /**
- * Describes the message roamcard.v1.ResolvedTransfer.
- * Use `create(ResolvedTransferSchema)` to create a new message.
+ * Describes the message roamcard.v1.ResolvedDifference.
+ * Use `create(ResolvedDifferenceSchema)` to create a new message.
  */
-export const ResolvedTransferSchema: GenMessage<ResolvedTransfer> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 19);
+export const ResolvedDifferenceSchema: GenMessage<ResolvedDifference> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 20);
+
+/**
+ * @generated from message roamcard.v1.ListFindingsRequest
+ */
+export type ListFindingsRequest = Message<"roamcard.v1.ListFindingsRequest"> & {
+  /**
+   * Only findings in this status; open when absent.
+   *
+   * @generated from field: optional string status = 1;
+   */
+  status?: string | undefined;
+
+  /**
+   * Only findings of this code.
+   *
+   * @generated from field: optional string code = 2;
+   */
+  code?: string | undefined;
+
+  /**
+   * How many findings a page holds, 1 to 100; 50 when absent.
+   *
+   * @generated from field: optional uint32 page_size = 3;
+   */
+  pageSize?: number | undefined;
+
+  /**
+   * The `nextPageToken` of the page before.
+   *
+   * @generated from field: optional string page_token = 4;
+   */
+  pageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListFindingsRequest.
+ * Use `create(ListFindingsRequestSchema)` to create a new message.
+ */
+export const ListFindingsRequestSchema: GenMessage<ListFindingsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 21);
+
+/**
+ * @generated from message roamcard.v1.ListFindingsResponse
+ */
+export type ListFindingsResponse = Message<"roamcard.v1.ListFindingsResponse"> & {
+  /**
+   * @generated from field: repeated roamcard.v1.Finding findings = 1;
+   */
+  findings: Finding[];
+
+  /**
+   * Present when there are more.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListFindingsResponse.
+ * Use `create(ListFindingsResponseSchema)` to create a new message.
+ */
+export const ListFindingsResponseSchema: GenMessage<ListFindingsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 22);
+
+/**
+ * @generated from message roamcard.v1.ResolveFindingRequest
+ */
+export type ResolveFindingRequest = Message<"roamcard.v1.ResolveFindingRequest"> & {
+  /**
+   * The finding's id. A transfer_unmatched is thereby resolved as known; ResolveTransfer can say more.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Why, for the audit trail; 1 to 500 characters.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message roamcard.v1.ResolveFindingRequest.
+ * Use `create(ResolveFindingRequestSchema)` to create a new message.
+ */
+export const ResolveFindingRequestSchema: GenMessage<ResolveFindingRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 23);
+
+/**
+ * @generated from message roamcard.v1.ResolveFindingResponse
+ */
+export type ResolveFindingResponse = Message<"roamcard.v1.ResolveFindingResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Finding finding = 1;
+   */
+  finding?: Finding | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ResolveFindingResponse.
+ * Use `create(ResolveFindingResponseSchema)` to create a new message.
+ */
+export const ResolveFindingResponseSchema: GenMessage<ResolveFindingResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 24);
 
 /**
  * @generated from message roamcard.v1.ListTransfersRequest
@@ -629,7 +851,7 @@ export type ListTransfersRequest = Message<"roamcard.v1.ListTransfersRequest"> &
  * Use `create(ListTransfersRequestSchema)` to create a new message.
  */
 export const ListTransfersRequestSchema: GenMessage<ListTransfersRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 20);
+  messageDesc(file_roamcard_v1_operator, 25);
 
 /**
  * @generated from message roamcard.v1.ListTransfersResponse
@@ -653,7 +875,7 @@ export type ListTransfersResponse = Message<"roamcard.v1.ListTransfersResponse">
  * Use `create(ListTransfersResponseSchema)` to create a new message.
  */
 export const ListTransfersResponseSchema: GenMessage<ListTransfersResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 21);
+  messageDesc(file_roamcard_v1_operator, 26);
 
 /**
  * @generated from message roamcard.v1.ResolveTransferRequest
@@ -694,7 +916,7 @@ export type ResolveTransferRequest = Message<"roamcard.v1.ResolveTransferRequest
  * Use `create(ResolveTransferRequestSchema)` to create a new message.
  */
 export const ResolveTransferRequestSchema: GenMessage<ResolveTransferRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 22);
+  messageDesc(file_roamcard_v1_operator, 27);
 
 /**
  * @generated from message roamcard.v1.ResolveTransferResponse
@@ -711,7 +933,7 @@ export type ResolveTransferResponse = Message<"roamcard.v1.ResolveTransferRespon
  * Use `create(ResolveTransferResponseSchema)` to create a new message.
  */
 export const ResolveTransferResponseSchema: GenMessage<ResolveTransferResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 23);
+  messageDesc(file_roamcard_v1_operator, 28);
 
 /**
  * A transfer of USDC to the payee that belongs to no order.
@@ -792,7 +1014,7 @@ export type StrayTransfer = Message<"roamcard.v1.StrayTransfer"> & {
  * Use `create(StrayTransferSchema)` to create a new message.
  */
 export const StrayTransferSchema: GenMessage<StrayTransfer> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 24);
+  messageDesc(file_roamcard_v1_operator, 29);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueRequest
@@ -825,7 +1047,7 @@ export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest">
  * Use `create(ListOrderQueueRequestSchema)` to create a new message.
  */
 export const ListOrderQueueRequestSchema: GenMessage<ListOrderQueueRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 25);
+  messageDesc(file_roamcard_v1_operator, 30);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueResponse
@@ -849,7 +1071,7 @@ export type ListOrderQueueResponse = Message<"roamcard.v1.ListOrderQueueResponse
  * Use `create(ListOrderQueueResponseSchema)` to create a new message.
  */
 export const ListOrderQueueResponseSchema: GenMessage<ListOrderQueueResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 26);
+  messageDesc(file_roamcard_v1_operator, 31);
 
 /**
  * An order as it lies before an operator.
@@ -911,7 +1133,7 @@ export type QueuedOrder = Message<"roamcard.v1.QueuedOrder"> & {
  * Use `create(QueuedOrderSchema)` to create a new message.
  */
 export const QueuedOrderSchema: GenMessage<QueuedOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 27);
+  messageDesc(file_roamcard_v1_operator, 32);
 
 /**
  * @generated from message roamcard.v1.InspectOrderRequest
@@ -928,7 +1150,7 @@ export type InspectOrderRequest = Message<"roamcard.v1.InspectOrderRequest"> & {
  * Use `create(InspectOrderRequestSchema)` to create a new message.
  */
 export const InspectOrderRequestSchema: GenMessage<InspectOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 28);
+  messageDesc(file_roamcard_v1_operator, 33);
 
 /**
  * @generated from message roamcard.v1.InspectOrderResponse
@@ -989,7 +1211,7 @@ export type InspectOrderResponse = Message<"roamcard.v1.InspectOrderResponse"> &
  * Use `create(InspectOrderResponseSchema)` to create a new message.
  */
 export const InspectOrderResponseSchema: GenMessage<InspectOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 29);
+  messageDesc(file_roamcard_v1_operator, 34);
 
 /**
  * One authorization claimed for an order.
@@ -1058,7 +1280,7 @@ export type PaymentRecord = Message<"roamcard.v1.PaymentRecord"> & {
  * Use `create(PaymentRecordSchema)` to create a new message.
  */
 export const PaymentRecordSchema: GenMessage<PaymentRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 30);
+  messageDesc(file_roamcard_v1_operator, 35);
 
 /**
  * The authorization that brings an order's payment back.
@@ -1139,7 +1361,7 @@ export type RefundRecord = Message<"roamcard.v1.RefundRecord"> & {
  * Use `create(RefundRecordSchema)` to create a new message.
  */
 export const RefundRecordSchema: GenMessage<RefundRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 31);
+  messageDesc(file_roamcard_v1_operator, 36);
 
 /**
  * One job behind an order.
@@ -1204,7 +1426,7 @@ export type JobRecord = Message<"roamcard.v1.JobRecord"> & {
  * Use `create(JobRecordSchema)` to create a new message.
  */
 export const JobRecordSchema: GenMessage<JobRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 32);
+  messageDesc(file_roamcard_v1_operator, 37);
 
 /**
  * Our name for one call to a provider.
@@ -1239,7 +1461,7 @@ export type ProviderReference = Message<"roamcard.v1.ProviderReference"> & {
  * Use `create(ProviderReferenceSchema)` to create a new message.
  */
 export const ProviderReferenceSchema: GenMessage<ProviderReference> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 33);
+  messageDesc(file_roamcard_v1_operator, 38);
 
 /**
  * One move of an order.
@@ -1294,7 +1516,7 @@ export type OrderMove = Message<"roamcard.v1.OrderMove"> & {
  * Use `create(OrderMoveSchema)` to create a new message.
  */
 export const OrderMoveSchema: GenMessage<OrderMove> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 34);
+  messageDesc(file_roamcard_v1_operator, 39);
 
 /**
  * One thing that a move rests on, by name.
@@ -1318,7 +1540,7 @@ export type Evidence = Message<"roamcard.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 35);
+  messageDesc(file_roamcard_v1_operator, 40);
 
 /**
  * @generated from message roamcard.v1.DecideOrderRequest
@@ -1350,7 +1572,7 @@ export type DecideOrderRequest = Message<"roamcard.v1.DecideOrderRequest"> & {
  * Use `create(DecideOrderRequestSchema)` to create a new message.
  */
 export const DecideOrderRequestSchema: GenMessage<DecideOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 36);
+  messageDesc(file_roamcard_v1_operator, 41);
 
 /**
  * @generated from message roamcard.v1.DecideOrderResponse
@@ -1367,7 +1589,7 @@ export type DecideOrderResponse = Message<"roamcard.v1.DecideOrderResponse"> & {
  * Use `create(DecideOrderResponseSchema)` to create a new message.
  */
 export const DecideOrderResponseSchema: GenMessage<DecideOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 37);
+  messageDesc(file_roamcard_v1_operator, 42);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesRequest
@@ -1380,7 +1602,7 @@ export type ListSwitchesRequest = Message<"roamcard.v1.ListSwitchesRequest"> & {
  * Use `create(ListSwitchesRequestSchema)` to create a new message.
  */
 export const ListSwitchesRequestSchema: GenMessage<ListSwitchesRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 38);
+  messageDesc(file_roamcard_v1_operator, 43);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesResponse
@@ -1397,7 +1619,7 @@ export type ListSwitchesResponse = Message<"roamcard.v1.ListSwitchesResponse"> &
  * Use `create(ListSwitchesResponseSchema)` to create a new message.
  */
 export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 39);
+  messageDesc(file_roamcard_v1_operator, 44);
 
 /**
  * @generated from message roamcard.v1.SetSwitchRequest
@@ -1430,7 +1652,7 @@ export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
  * Use `create(SetSwitchRequestSchema)` to create a new message.
  */
 export const SetSwitchRequestSchema: GenMessage<SetSwitchRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 40);
+  messageDesc(file_roamcard_v1_operator, 45);
 
 /**
  * @generated from message roamcard.v1.SetSwitchResponse
@@ -1447,7 +1669,7 @@ export type SetSwitchResponse = Message<"roamcard.v1.SetSwitchResponse"> & {
  * Use `create(SetSwitchResponseSchema)` to create a new message.
  */
 export const SetSwitchResponseSchema: GenMessage<SetSwitchResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 41);
+  messageDesc(file_roamcard_v1_operator, 46);
 
 /**
  * The kill switch of one product.
@@ -1492,7 +1714,7 @@ export type Switch = Message<"roamcard.v1.Switch"> & {
  * Use `create(SwitchSchema)` to create a new message.
  */
 export const SwitchSchema: GenMessage<Switch> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 42);
+  messageDesc(file_roamcard_v1_operator, 47);
 
 /**
  * OperatorService is for the people who run the service. Every use is written to the audit trail
@@ -1553,6 +1775,28 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof GetReconciliationRequestSchema;
     output: typeof GetReconciliationResponseSchema;
+  },
+  /**
+   * Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
+   * have resolved.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ListFindings
+   */
+  listFindings: {
+    methodKind: "unary";
+    input: typeof ListFindingsRequestSchema;
+    output: typeof ListFindingsResponseSchema;
+  },
+  /**
+   * Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
+   * something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ResolveFinding
+   */
+  resolveFinding: {
+    methodKind: "unary";
+    input: typeof ResolveFindingRequestSchema;
+    output: typeof ResolveFindingResponseSchema;
   },
   /**
    * Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
