@@ -92,6 +92,8 @@ const (
 	// Standing are the units with a finding that is not closed, without those of transfers: each resolution, payment and
 	// posting of a transfer brings it here another way.
 	Standing
+	// NewArrivals are the transfers that no finding is about, from one number on.
+	NewArrivals
 	// AllArrivals, AllOrders and AllPostings are everything: transfers, orders and what is posted for them, and postings without
 	// an order.
 	AllArrivals

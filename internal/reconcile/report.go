@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -68,6 +69,9 @@ var blocking = map[Code]bool{
 	CardBalanceHigh:        false,
 	BlockUnread:            false,
 }
+
+// Codes lists every code, sorted.
+func Codes() []Code { return slices.Sorted(maps.Keys(blocking)) }
 
 // blocks says whether a finding keeps top-ups from being sold, to its owner or, when it has none, to everybody. What the issuer has
 // beyond our books on no card of ours concerns no buyer.

@@ -135,22 +135,25 @@ func (r *run) list(ctx context.Context, l List, since time.Time, after string, m
 	return after, nil
 }
 
-// arrived compares the transfers that arrived since the last time, and the orders whose payments they are.
+// arrived compares the transfers that arrived since the last time, and the orders whose payments they are. What had arrived before the
+// first comparison comes with the rounds.
 func (r *run) arrived(ctx context.Context) error {
-	mark := &r.progress.Arrived
+	mark, first := &r.progress.Arrived, r.progress.Since.IsZero()
 	mark.pass(r.began)
 	after, last := strconv.FormatInt(mark.Done, 10), mark.Done
 	for {
-		units, next, err := r.Books.Page(ctx, AllArrivals, time.Time{}, after, batch)
+		units, next, err := r.Books.Page(ctx, NewArrivals, time.Time{}, after, batch)
 		if err != nil {
 			return fmt.Errorf("list the arrivals: %w", err)
 		}
-		paid, err := r.transfers(ctx, units)
-		if err != nil {
-			return err
-		}
-		if err := r.units(ctx, paid); err != nil {
-			return err
+		if !first {
+			paid, err := r.transfers(ctx, units)
+			if err != nil {
+				return err
+			}
+			if err := r.units(ctx, paid); err != nil {
+				return err
+			}
 		}
 		if next == "" {
 			break

@@ -31,6 +31,12 @@ var listSQL = map[reconcile.List]string{
 		SELECT DISTINCT unit, unit FROM findings
 		WHERE books = $3 AND closed_at IS NULL AND unit > greatest($1, 'block0') ORDER BY unit LIMIT $2`,
 
+	reconcile.NewArrivals: `
+		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM arrivals
+		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3::varchar AND pay_to = $4::varchar
+			AND NOT EXISTS (SELECT FROM findings f WHERE f.books = $3::varchar || '/' || $4::varchar AND f.unit = 'arrival/' || transaction || '/' || log_index)
+		ORDER BY arrivals.id LIMIT $2`,
+
 	reconcile.AllArrivals: `
 		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM arrivals
 		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3 AND pay_to = $4 ORDER BY arrivals.id LIMIT $2`,
@@ -53,7 +59,7 @@ func (t Treasury) Page(ctx context.Context, l reconcile.List, since time.Time, a
 		args = append(args, since)
 	case reconcile.Standing:
 		args = append(args, t.id())
-	case reconcile.AllArrivals:
+	case reconcile.NewArrivals, reconcile.AllArrivals:
 		args = append(args, t.asset, t.payTo)
 	case reconcile.LinesChanged, reconcile.AllOrders, reconcile.AllPostings:
 	}

@@ -70,8 +70,8 @@ const (
 func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 	return t.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		now := t.s.stamp()
-		for _, p := range c.Postings {
-			post(tx, now, p)
+		if len(c.Postings) > 0 {
+			postAll(tx, now, c.Postings)
 		}
 		if len(c.Lines) > 0 {
 			var lines, orders []string
@@ -156,14 +156,28 @@ func (t Treasury) Sums(ctx context.Context, list int) (sums []reconcile.Sum, ope
 	err = t.moment(ctx, func(b booksReader) error {
 		sums, open, resolved = nil, nil, nil
 		return errors.Join(b.all(
-			readAll(b, &sums, func(row pgx.CollectableRow) (s reconcile.Sum, err error) {
-				return s, row.Scan((*string)(&s.Code), &s.Open, &s.Blocking)
-			}, sumsSQL, t.id()),
+			readAll(b, &sums, scanSum, sumsSQL, t.id()),
 			readAll(b, &open, scanFinding, reportedSQL, t.id(), false, list),
 			readAll(b, &resolved, scanFinding, reportedSQL, t.id(), true, list),
 		), mapError(b.tx.QueryRow(b.ctx, spentSQL).Scan((*int64)(&spent))))
 	})
 	return sums, open, resolved, spent, err
+}
+
+// Counts counts what is open by code.
+func (t Treasury) Counts(ctx context.Context) ([]reconcile.Sum, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := t.s.pool.Query(ctx, sumsSQL, t.id())
+	if err != nil {
+		return nil, mapError(err)
+	}
+	sums, err := pgx.CollectRows(rows, scanSum)
+	return sums, mapError(err)
+}
+
+func scanSum(row pgx.CollectableRow) (s reconcile.Sum, err error) {
+	return s, row.Scan((*string)(&s.Code), &s.Open, &s.Blocking)
 }
 
 // Findings implements reconcile.Strays.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -38,7 +39,9 @@ const (
 
 	arriveSQL = `
 		INSERT INTO arrivals (asset, pay_to, transaction, log_index, block, sender, value, nonce, seen_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (transaction, log_index) DO NOTHING`
+		SELECT $1::varchar, $2::varchar, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, $3::timestamptz FROM unnest($4::varchar[], $5::bigint[], $6::bigint[], $7::varchar[], $8::bigint[], $9::varchar[])
+			WITH ORDINALITY AS a (transaction, log_index, block, sender, value, nonce, at)
+		ORDER BY a.at ON CONFLICT (transaction, log_index) DO NOTHING`
 
 	// Of two that read the chain at once, the one that came further decides.
 	scanSQL = `
@@ -64,6 +67,9 @@ const (
 		SELECT EXISTS (SELECT FROM findings WHERE books = $1 AND owner = $2 AND blocks AND closed_at IS NULL AND resolved_at IS NULL)`
 )
 
+// arrivedAtOnce is how many transfers one statement stores.
+const arrivedAtOnce = 5_000
+
 // Scanned implements reconcile.Arrivals.
 func (t Treasury) Scanned(ctx context.Context) (reconcile.Scan, error) {
 	ctx, cancel := detached(ctx)
@@ -88,12 +94,18 @@ func (t Treasury) scanned(ctx context.Context, on pgxRunner) (reconcile.Scan, er
 func (t Treasury) Arrive(ctx context.Context, first, next uint64, found []reconcile.Transfer) error {
 	return t.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		now := t.s.stamp()
-		for _, f := range found {
-			nonce := ""
-			if !f.Nonce.IsZero() {
-				nonce = f.Nonce.String()
+		for some := range slices.Chunk(found, arrivedAtOnce) {
+			var transactions, senders, nonces []string
+			var indexes, blocks, values []int64
+			for _, f := range some {
+				nonce := ""
+				if !f.Nonce.IsZero() {
+					nonce = f.Nonce.String()
+				}
+				transactions, indexes, blocks = append(transactions, f.Transaction.String()), append(indexes, int64(f.LogIndex)), append(blocks, int64(f.Block))
+				senders, values, nonces = append(senders, f.From.Lower()), append(values, int64(f.Value)), append(nonces, nonce)
 			}
-			later(tx, arriveSQL, t.asset, t.payTo, f.Transaction.String(), int64(f.LogIndex), int64(f.Block), f.From.Lower(), int64(f.Value), nonce, now)
+			later(tx, arriveSQL, t.asset, t.payTo, now, transactions, indexes, blocks, senders, values, nonces)
 		}
 		later(tx, scanSQL, t.id(), int64(first), int64(next))
 		return nil
