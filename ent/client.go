@@ -26,7 +26,9 @@ import (
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/hold"
+	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
@@ -70,8 +72,12 @@ type Client struct {
 	EsimToken *EsimTokenClient
 	// Event is the client for interacting with the Event builders.
 	Event *EventClient
+	// Finding is the client for interacting with the Finding builders.
+	Finding *FindingClient
 	// Hold is the client for interacting with the Hold builders.
 	Hold *HoldClient
+	// IssuerLine is the client for interacting with the IssuerLine builders.
+	IssuerLine *IssuerLineClient
 	// Job is the client for interacting with the Job builders.
 	Job *JobClient
 	// KillSwitch is the client for interacting with the KillSwitch builders.
@@ -122,7 +128,9 @@ func (c *Client) init() {
 	c.EsimSync = NewEsimSyncClient(c.config)
 	c.EsimToken = NewEsimTokenClient(c.config)
 	c.Event = NewEventClient(c.config)
+	c.Finding = NewFindingClient(c.config)
 	c.Hold = NewHoldClient(c.config)
+	c.IssuerLine = NewIssuerLineClient(c.config)
 	c.Job = NewJobClient(c.config)
 	c.KillSwitch = NewKillSwitchClient(c.config)
 	c.LedgerEntry = NewLedgerEntryClient(c.config)
@@ -240,7 +248,9 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		EsimSync:       NewEsimSyncClient(cfg),
 		EsimToken:      NewEsimTokenClient(cfg),
 		Event:          NewEventClient(cfg),
+		Finding:        NewFindingClient(cfg),
 		Hold:           NewHoldClient(cfg),
+		IssuerLine:     NewIssuerLineClient(cfg),
 		Job:            NewJobClient(cfg),
 		KillSwitch:     NewKillSwitchClient(cfg),
 		LedgerEntry:    NewLedgerEntryClient(cfg),
@@ -285,7 +295,9 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		EsimSync:       NewEsimSyncClient(cfg),
 		EsimToken:      NewEsimTokenClient(cfg),
 		Event:          NewEventClient(cfg),
+		Finding:        NewFindingClient(cfg),
 		Hold:           NewHoldClient(cfg),
+		IssuerLine:     NewIssuerLineClient(cfg),
 		Job:            NewJobClient(cfg),
 		KillSwitch:     NewKillSwitchClient(cfg),
 		LedgerEntry:    NewLedgerEntryClient(cfg),
@@ -330,9 +342,10 @@ func (c *Client) Close() error {
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
 		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
-		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch,
-		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Rate,
-		c.Reconciliation, c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
+		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex,
+		c.Order, c.Payment, c.Rate, c.Reconciliation, c.Refund, c.Resolution,
+		c.Session, c.Timeline, c.Worker,
 	} {
 		n.Use(hooks...)
 	}
@@ -343,9 +356,10 @@ func (c *Client) Use(hooks ...Hook) {
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
 		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
-		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Hold, c.Job, c.KillSwitch,
-		c.LedgerEntry, c.LedgerPosting, c.Mutex, c.Order, c.Payment, c.Rate,
-		c.Reconciliation, c.Refund, c.Resolution, c.Session, c.Timeline, c.Worker,
+		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
+		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex,
+		c.Order, c.Payment, c.Rate, c.Reconciliation, c.Refund, c.Resolution,
+		c.Session, c.Timeline, c.Worker,
 	} {
 		n.Intercept(interceptors...)
 	}
@@ -376,8 +390,12 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.EsimToken.mutate(ctx, m)
 	case *EventMutation:
 		return c.Event.mutate(ctx, m)
+	case *FindingMutation:
+		return c.Finding.mutate(ctx, m)
 	case *HoldMutation:
 		return c.Hold.mutate(ctx, m)
+	case *IssuerLineMutation:
+		return c.IssuerLine.mutate(ctx, m)
 	case *JobMutation:
 		return c.Job.mutate(ctx, m)
 	case *KillSwitchMutation:
@@ -1874,6 +1892,139 @@ func (c *EventClient) mutate(ctx context.Context, m *EventMutation) (Value, erro
 	}
 }
 
+// FindingClient is a client for the Finding schema.
+type FindingClient struct {
+	config
+}
+
+// NewFindingClient returns a client for the Finding from the given config.
+func NewFindingClient(c config) *FindingClient {
+	return &FindingClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `finding.Hooks(f(g(h())))`.
+func (c *FindingClient) Use(hooks ...Hook) {
+	c.hooks.Finding = append(c.hooks.Finding, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `finding.Intercept(f(g(h())))`.
+func (c *FindingClient) Intercept(interceptors ...Interceptor) {
+	c.inters.Finding = append(c.inters.Finding, interceptors...)
+}
+
+// Create returns a builder for creating a Finding entity.
+func (c *FindingClient) Create() *FindingCreate {
+	mutation := newFindingMutation(c.config, OpCreate)
+	return &FindingCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of Finding entities.
+func (c *FindingClient) CreateBulk(builders ...*FindingCreate) *FindingCreateBulk {
+	return &FindingCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *FindingClient) MapCreateBulk(slice any, setFunc func(*FindingCreate, int)) *FindingCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &FindingCreateBulk{err: fmt.Errorf("calling to FindingClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*FindingCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &FindingCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for Finding.
+func (c *FindingClient) Update() *FindingUpdate {
+	mutation := newFindingMutation(c.config, OpUpdate)
+	return &FindingUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *FindingClient) UpdateOne(_m *Finding) *FindingUpdateOne {
+	mutation := newFindingMutation(c.config, OpUpdateOne, withFinding(_m))
+	return &FindingUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *FindingClient) UpdateOneID(id int64) *FindingUpdateOne {
+	mutation := newFindingMutation(c.config, OpUpdateOne, withFindingID(id))
+	return &FindingUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for Finding.
+func (c *FindingClient) Delete() *FindingDelete {
+	mutation := newFindingMutation(c.config, OpDelete)
+	return &FindingDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *FindingClient) DeleteOne(_m *Finding) *FindingDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *FindingClient) DeleteOneID(id int64) *FindingDeleteOne {
+	builder := c.Delete().Where(finding.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &FindingDeleteOne{builder}
+}
+
+// Query returns a query builder for Finding.
+func (c *FindingClient) Query() *FindingQuery {
+	return &FindingQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeFinding},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a Finding entity by its id.
+func (c *FindingClient) Get(ctx context.Context, id int64) (*Finding, error) {
+	return c.Query().Where(finding.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *FindingClient) GetX(ctx context.Context, id int64) *Finding {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *FindingClient) Hooks() []Hook {
+	return c.hooks.Finding
+}
+
+// Interceptors returns the client interceptors.
+func (c *FindingClient) Interceptors() []Interceptor {
+	return c.inters.Finding
+}
+
+func (c *FindingClient) mutate(ctx context.Context, m *FindingMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&FindingCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&FindingUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&FindingUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&FindingDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown Finding mutation op: %q", m.Op())
+	}
+}
+
 // HoldClient is a client for the Hold schema.
 type HoldClient struct {
 	config
@@ -2004,6 +2155,139 @@ func (c *HoldClient) mutate(ctx context.Context, m *HoldMutation) (Value, error)
 		return (&HoldDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Hold mutation op: %q", m.Op())
+	}
+}
+
+// IssuerLineClient is a client for the IssuerLine schema.
+type IssuerLineClient struct {
+	config
+}
+
+// NewIssuerLineClient returns a client for the IssuerLine from the given config.
+func NewIssuerLineClient(c config) *IssuerLineClient {
+	return &IssuerLineClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `issuerline.Hooks(f(g(h())))`.
+func (c *IssuerLineClient) Use(hooks ...Hook) {
+	c.hooks.IssuerLine = append(c.hooks.IssuerLine, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `issuerline.Intercept(f(g(h())))`.
+func (c *IssuerLineClient) Intercept(interceptors ...Interceptor) {
+	c.inters.IssuerLine = append(c.inters.IssuerLine, interceptors...)
+}
+
+// Create returns a builder for creating a IssuerLine entity.
+func (c *IssuerLineClient) Create() *IssuerLineCreate {
+	mutation := newIssuerLineMutation(c.config, OpCreate)
+	return &IssuerLineCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of IssuerLine entities.
+func (c *IssuerLineClient) CreateBulk(builders ...*IssuerLineCreate) *IssuerLineCreateBulk {
+	return &IssuerLineCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *IssuerLineClient) MapCreateBulk(slice any, setFunc func(*IssuerLineCreate, int)) *IssuerLineCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &IssuerLineCreateBulk{err: fmt.Errorf("calling to IssuerLineClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*IssuerLineCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &IssuerLineCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for IssuerLine.
+func (c *IssuerLineClient) Update() *IssuerLineUpdate {
+	mutation := newIssuerLineMutation(c.config, OpUpdate)
+	return &IssuerLineUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *IssuerLineClient) UpdateOne(_m *IssuerLine) *IssuerLineUpdateOne {
+	mutation := newIssuerLineMutation(c.config, OpUpdateOne, withIssuerLine(_m))
+	return &IssuerLineUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *IssuerLineClient) UpdateOneID(id string) *IssuerLineUpdateOne {
+	mutation := newIssuerLineMutation(c.config, OpUpdateOne, withIssuerLineID(id))
+	return &IssuerLineUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for IssuerLine.
+func (c *IssuerLineClient) Delete() *IssuerLineDelete {
+	mutation := newIssuerLineMutation(c.config, OpDelete)
+	return &IssuerLineDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *IssuerLineClient) DeleteOne(_m *IssuerLine) *IssuerLineDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *IssuerLineClient) DeleteOneID(id string) *IssuerLineDeleteOne {
+	builder := c.Delete().Where(issuerline.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &IssuerLineDeleteOne{builder}
+}
+
+// Query returns a query builder for IssuerLine.
+func (c *IssuerLineClient) Query() *IssuerLineQuery {
+	return &IssuerLineQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeIssuerLine},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a IssuerLine entity by its id.
+func (c *IssuerLineClient) Get(ctx context.Context, id string) (*IssuerLine, error) {
+	return c.Query().Where(issuerline.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *IssuerLineClient) GetX(ctx context.Context, id string) *IssuerLine {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *IssuerLineClient) Hooks() []Hook {
+	return c.hooks.IssuerLine
+}
+
+// Interceptors returns the client interceptors.
+func (c *IssuerLineClient) Interceptors() []Interceptor {
+	return c.inters.IssuerLine
+}
+
+func (c *IssuerLineClient) mutate(ctx context.Context, m *IssuerLineMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&IssuerLineCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&IssuerLineUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&IssuerLineUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&IssuerLineDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown IssuerLine mutation op: %q", m.Op())
 	}
 }
 
@@ -3873,14 +4157,14 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 type (
 	hooks struct {
 		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
-		EsimSync, EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting,
-		Mutex, Order, Payment, Rate, Reconciliation, Refund, Resolution, Session,
-		Timeline, Worker []ent.Hook
+		EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job, KillSwitch,
+		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate, Reconciliation,
+		Refund, Resolution, Session, Timeline, Worker []ent.Hook
 	}
 	inters struct {
 		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
-		EsimSync, EsimToken, Event, Hold, Job, KillSwitch, LedgerEntry, LedgerPosting,
-		Mutex, Order, Payment, Rate, Reconciliation, Refund, Resolution, Session,
-		Timeline, Worker []ent.Interceptor
+		EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job, KillSwitch,
+		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate, Reconciliation,
+		Refund, Resolution, Session, Timeline, Worker []ent.Interceptor
 	}
 )

@@ -23,7 +23,9 @@ import (
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/hold"
+	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
@@ -109,7 +111,9 @@ func checkColumn(t, c string) error {
 			esimsync.Table:       esimsync.ValidColumn,
 			esimtoken.Table:      esimtoken.ValidColumn,
 			event.Table:          event.ValidColumn,
+			finding.Table:        finding.ValidColumn,
 			hold.Table:           hold.ValidColumn,
+			issuerline.Table:     issuerline.ValidColumn,
 			job.Table:            job.ValidColumn,
 			killswitch.Table:     killswitch.ValidColumn,
 			ledgerentry.Table:    ledgerentry.ValidColumn,

@@ -24,7 +24,9 @@ import (
 	"github.com/roamcard/roamcard/ent/esimsync"
 	"github.com/roamcard/roamcard/ent/esimtoken"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/hold"
+	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/killswitch"
 	"github.com/roamcard/roamcard/ent/ledgerentry"
@@ -62,7 +64,9 @@ const (
 	TypeEsimSync       = "EsimSync"
 	TypeEsimToken      = "EsimToken"
 	TypeEvent          = "Event"
+	TypeFinding        = "Finding"
 	TypeHold           = "Hold"
+	TypeIssuerLine     = "IssuerLine"
 	TypeJob            = "Job"
 	TypeKillSwitch     = "KillSwitch"
 	TypeLedgerEntry    = "LedgerEntry"
@@ -8625,6 +8629,1333 @@ func (m *EventMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Event edge %s", name)
 }
 
+// FindingMutation represents an operation that mutates the Finding nodes in the graph.
+type FindingMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *int64
+	books         *string
+	unit          *string
+	code          *string
+	subject       *string
+	order_id      *string
+	owner         *string
+	product       *string
+	detail        *string
+	evidence      *string
+	size          *int64
+	addsize       *int64
+	blocks        *bool
+	first_seen    *time.Time
+	last_seen     *time.Time
+	closed_at     *time.Time
+	resolved_at   *time.Time
+	resolution    *string
+	resolved_by   *string
+	reason        *string
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*Finding, error)
+	predicates    []predicate.Finding
+}
+
+var _ ent.Mutation = (*FindingMutation)(nil)
+
+// findingOption allows management of the mutation configuration using functional options.
+type findingOption func(*FindingMutation)
+
+// newFindingMutation creates new mutation for the Finding entity.
+func newFindingMutation(c config, op Op, opts ...findingOption) *FindingMutation {
+	m := &FindingMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeFinding,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withFindingID sets the ID field of the mutation.
+func withFindingID(id int64) findingOption {
+	return func(m *FindingMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *Finding
+		)
+		m.oldValue = func(ctx context.Context) (*Finding, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().Finding.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withFinding sets the old Finding of the mutation.
+func withFinding(node *Finding) findingOption {
+	return func(m *FindingMutation) {
+		m.oldValue = func(context.Context) (*Finding, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m FindingMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m FindingMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of Finding entities.
+func (m *FindingMutation) SetID(id int64) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *FindingMutation) ID() (id int64, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *FindingMutation) IDs(ctx context.Context) ([]int64, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []int64{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().Finding.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetBooks sets the "books" field.
+func (m *FindingMutation) SetBooks(s string) {
+	m.books = &s
+}
+
+// Books returns the value of the "books" field in the mutation.
+func (m *FindingMutation) Books() (r string, exists bool) {
+	v := m.books
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBooks returns the old "books" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldBooks(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBooks is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBooks requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBooks: %w", err)
+	}
+	return oldValue.Books, nil
+}
+
+// ResetBooks resets all changes to the "books" field.
+func (m *FindingMutation) ResetBooks() {
+	m.books = nil
+}
+
+// SetUnit sets the "unit" field.
+func (m *FindingMutation) SetUnit(s string) {
+	m.unit = &s
+}
+
+// Unit returns the value of the "unit" field in the mutation.
+func (m *FindingMutation) Unit() (r string, exists bool) {
+	v := m.unit
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldUnit returns the old "unit" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldUnit(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldUnit is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldUnit requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldUnit: %w", err)
+	}
+	return oldValue.Unit, nil
+}
+
+// ResetUnit resets all changes to the "unit" field.
+func (m *FindingMutation) ResetUnit() {
+	m.unit = nil
+}
+
+// SetCode sets the "code" field.
+func (m *FindingMutation) SetCode(s string) {
+	m.code = &s
+}
+
+// Code returns the value of the "code" field in the mutation.
+func (m *FindingMutation) Code() (r string, exists bool) {
+	v := m.code
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldCode returns the old "code" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldCode(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldCode is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldCode requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldCode: %w", err)
+	}
+	return oldValue.Code, nil
+}
+
+// ResetCode resets all changes to the "code" field.
+func (m *FindingMutation) ResetCode() {
+	m.code = nil
+}
+
+// SetSubject sets the "subject" field.
+func (m *FindingMutation) SetSubject(s string) {
+	m.subject = &s
+}
+
+// Subject returns the value of the "subject" field in the mutation.
+func (m *FindingMutation) Subject() (r string, exists bool) {
+	v := m.subject
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSubject returns the old "subject" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldSubject(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSubject is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSubject requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSubject: %w", err)
+	}
+	return oldValue.Subject, nil
+}
+
+// ResetSubject resets all changes to the "subject" field.
+func (m *FindingMutation) ResetSubject() {
+	m.subject = nil
+}
+
+// SetOrderID sets the "order_id" field.
+func (m *FindingMutation) SetOrderID(s string) {
+	m.order_id = &s
+}
+
+// OrderID returns the value of the "order_id" field in the mutation.
+func (m *FindingMutation) OrderID() (r string, exists bool) {
+	v := m.order_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOrderID returns the old "order_id" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldOrderID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOrderID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOrderID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOrderID: %w", err)
+	}
+	return oldValue.OrderID, nil
+}
+
+// ResetOrderID resets all changes to the "order_id" field.
+func (m *FindingMutation) ResetOrderID() {
+	m.order_id = nil
+}
+
+// SetOwner sets the "owner" field.
+func (m *FindingMutation) SetOwner(s string) {
+	m.owner = &s
+}
+
+// Owner returns the value of the "owner" field in the mutation.
+func (m *FindingMutation) Owner() (r string, exists bool) {
+	v := m.owner
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOwner returns the old "owner" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldOwner(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOwner is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOwner requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOwner: %w", err)
+	}
+	return oldValue.Owner, nil
+}
+
+// ResetOwner resets all changes to the "owner" field.
+func (m *FindingMutation) ResetOwner() {
+	m.owner = nil
+}
+
+// SetProduct sets the "product" field.
+func (m *FindingMutation) SetProduct(s string) {
+	m.product = &s
+}
+
+// Product returns the value of the "product" field in the mutation.
+func (m *FindingMutation) Product() (r string, exists bool) {
+	v := m.product
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProduct returns the old "product" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldProduct(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProduct is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProduct requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProduct: %w", err)
+	}
+	return oldValue.Product, nil
+}
+
+// ResetProduct resets all changes to the "product" field.
+func (m *FindingMutation) ResetProduct() {
+	m.product = nil
+}
+
+// SetDetail sets the "detail" field.
+func (m *FindingMutation) SetDetail(s string) {
+	m.detail = &s
+}
+
+// Detail returns the value of the "detail" field in the mutation.
+func (m *FindingMutation) Detail() (r string, exists bool) {
+	v := m.detail
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDetail returns the old "detail" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldDetail(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDetail is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDetail requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDetail: %w", err)
+	}
+	return oldValue.Detail, nil
+}
+
+// ResetDetail resets all changes to the "detail" field.
+func (m *FindingMutation) ResetDetail() {
+	m.detail = nil
+}
+
+// SetEvidence sets the "evidence" field.
+func (m *FindingMutation) SetEvidence(s string) {
+	m.evidence = &s
+}
+
+// Evidence returns the value of the "evidence" field in the mutation.
+func (m *FindingMutation) Evidence() (r string, exists bool) {
+	v := m.evidence
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldEvidence returns the old "evidence" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldEvidence(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldEvidence is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldEvidence requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldEvidence: %w", err)
+	}
+	return oldValue.Evidence, nil
+}
+
+// ResetEvidence resets all changes to the "evidence" field.
+func (m *FindingMutation) ResetEvidence() {
+	m.evidence = nil
+}
+
+// SetSize sets the "size" field.
+func (m *FindingMutation) SetSize(i int64) {
+	m.size = &i
+	m.addsize = nil
+}
+
+// Size returns the value of the "size" field in the mutation.
+func (m *FindingMutation) Size() (r int64, exists bool) {
+	v := m.size
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSize returns the old "size" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldSize(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSize is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSize requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSize: %w", err)
+	}
+	return oldValue.Size, nil
+}
+
+// AddSize adds i to the "size" field.
+func (m *FindingMutation) AddSize(i int64) {
+	if m.addsize != nil {
+		*m.addsize += i
+	} else {
+		m.addsize = &i
+	}
+}
+
+// AddedSize returns the value that was added to the "size" field in this mutation.
+func (m *FindingMutation) AddedSize() (r int64, exists bool) {
+	v := m.addsize
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetSize resets all changes to the "size" field.
+func (m *FindingMutation) ResetSize() {
+	m.size = nil
+	m.addsize = nil
+}
+
+// SetBlocks sets the "blocks" field.
+func (m *FindingMutation) SetBlocks(b bool) {
+	m.blocks = &b
+}
+
+// Blocks returns the value of the "blocks" field in the mutation.
+func (m *FindingMutation) Blocks() (r bool, exists bool) {
+	v := m.blocks
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBlocks returns the old "blocks" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldBlocks(ctx context.Context) (v bool, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBlocks is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBlocks requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBlocks: %w", err)
+	}
+	return oldValue.Blocks, nil
+}
+
+// ResetBlocks resets all changes to the "blocks" field.
+func (m *FindingMutation) ResetBlocks() {
+	m.blocks = nil
+}
+
+// SetFirstSeen sets the "first_seen" field.
+func (m *FindingMutation) SetFirstSeen(t time.Time) {
+	m.first_seen = &t
+}
+
+// FirstSeen returns the value of the "first_seen" field in the mutation.
+func (m *FindingMutation) FirstSeen() (r time.Time, exists bool) {
+	v := m.first_seen
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldFirstSeen returns the old "first_seen" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldFirstSeen(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldFirstSeen is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldFirstSeen requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldFirstSeen: %w", err)
+	}
+	return oldValue.FirstSeen, nil
+}
+
+// ResetFirstSeen resets all changes to the "first_seen" field.
+func (m *FindingMutation) ResetFirstSeen() {
+	m.first_seen = nil
+}
+
+// SetLastSeen sets the "last_seen" field.
+func (m *FindingMutation) SetLastSeen(t time.Time) {
+	m.last_seen = &t
+}
+
+// LastSeen returns the value of the "last_seen" field in the mutation.
+func (m *FindingMutation) LastSeen() (r time.Time, exists bool) {
+	v := m.last_seen
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldLastSeen returns the old "last_seen" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldLastSeen(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldLastSeen is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldLastSeen requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldLastSeen: %w", err)
+	}
+	return oldValue.LastSeen, nil
+}
+
+// ResetLastSeen resets all changes to the "last_seen" field.
+func (m *FindingMutation) ResetLastSeen() {
+	m.last_seen = nil
+}
+
+// SetClosedAt sets the "closed_at" field.
+func (m *FindingMutation) SetClosedAt(t time.Time) {
+	m.closed_at = &t
+}
+
+// ClosedAt returns the value of the "closed_at" field in the mutation.
+func (m *FindingMutation) ClosedAt() (r time.Time, exists bool) {
+	v := m.closed_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldClosedAt returns the old "closed_at" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldClosedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldClosedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldClosedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldClosedAt: %w", err)
+	}
+	return oldValue.ClosedAt, nil
+}
+
+// ClearClosedAt clears the value of the "closed_at" field.
+func (m *FindingMutation) ClearClosedAt() {
+	m.closed_at = nil
+	m.clearedFields[finding.FieldClosedAt] = struct{}{}
+}
+
+// ClosedAtCleared returns if the "closed_at" field was cleared in this mutation.
+func (m *FindingMutation) ClosedAtCleared() bool {
+	_, ok := m.clearedFields[finding.FieldClosedAt]
+	return ok
+}
+
+// ResetClosedAt resets all changes to the "closed_at" field.
+func (m *FindingMutation) ResetClosedAt() {
+	m.closed_at = nil
+	delete(m.clearedFields, finding.FieldClosedAt)
+}
+
+// SetResolvedAt sets the "resolved_at" field.
+func (m *FindingMutation) SetResolvedAt(t time.Time) {
+	m.resolved_at = &t
+}
+
+// ResolvedAt returns the value of the "resolved_at" field in the mutation.
+func (m *FindingMutation) ResolvedAt() (r time.Time, exists bool) {
+	v := m.resolved_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResolvedAt returns the old "resolved_at" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldResolvedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResolvedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResolvedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResolvedAt: %w", err)
+	}
+	return oldValue.ResolvedAt, nil
+}
+
+// ClearResolvedAt clears the value of the "resolved_at" field.
+func (m *FindingMutation) ClearResolvedAt() {
+	m.resolved_at = nil
+	m.clearedFields[finding.FieldResolvedAt] = struct{}{}
+}
+
+// ResolvedAtCleared returns if the "resolved_at" field was cleared in this mutation.
+func (m *FindingMutation) ResolvedAtCleared() bool {
+	_, ok := m.clearedFields[finding.FieldResolvedAt]
+	return ok
+}
+
+// ResetResolvedAt resets all changes to the "resolved_at" field.
+func (m *FindingMutation) ResetResolvedAt() {
+	m.resolved_at = nil
+	delete(m.clearedFields, finding.FieldResolvedAt)
+}
+
+// SetResolution sets the "resolution" field.
+func (m *FindingMutation) SetResolution(s string) {
+	m.resolution = &s
+}
+
+// Resolution returns the value of the "resolution" field in the mutation.
+func (m *FindingMutation) Resolution() (r string, exists bool) {
+	v := m.resolution
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResolution returns the old "resolution" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldResolution(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResolution is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResolution requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResolution: %w", err)
+	}
+	return oldValue.Resolution, nil
+}
+
+// ResetResolution resets all changes to the "resolution" field.
+func (m *FindingMutation) ResetResolution() {
+	m.resolution = nil
+}
+
+// SetResolvedBy sets the "resolved_by" field.
+func (m *FindingMutation) SetResolvedBy(s string) {
+	m.resolved_by = &s
+}
+
+// ResolvedBy returns the value of the "resolved_by" field in the mutation.
+func (m *FindingMutation) ResolvedBy() (r string, exists bool) {
+	v := m.resolved_by
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldResolvedBy returns the old "resolved_by" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldResolvedBy(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldResolvedBy is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldResolvedBy requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldResolvedBy: %w", err)
+	}
+	return oldValue.ResolvedBy, nil
+}
+
+// ResetResolvedBy resets all changes to the "resolved_by" field.
+func (m *FindingMutation) ResetResolvedBy() {
+	m.resolved_by = nil
+}
+
+// SetReason sets the "reason" field.
+func (m *FindingMutation) SetReason(s string) {
+	m.reason = &s
+}
+
+// Reason returns the value of the "reason" field in the mutation.
+func (m *FindingMutation) Reason() (r string, exists bool) {
+	v := m.reason
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReason returns the old "reason" field's value of the Finding entity.
+// If the Finding object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *FindingMutation) OldReason(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReason is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReason requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReason: %w", err)
+	}
+	return oldValue.Reason, nil
+}
+
+// ResetReason resets all changes to the "reason" field.
+func (m *FindingMutation) ResetReason() {
+	m.reason = nil
+}
+
+// Where appends a list predicates to the FindingMutation builder.
+func (m *FindingMutation) Where(ps ...predicate.Finding) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the FindingMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *FindingMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.Finding, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *FindingMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *FindingMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (Finding).
+func (m *FindingMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *FindingMutation) Fields() []string {
+	fields := make([]string, 0, 18)
+	if m.books != nil {
+		fields = append(fields, finding.FieldBooks)
+	}
+	if m.unit != nil {
+		fields = append(fields, finding.FieldUnit)
+	}
+	if m.code != nil {
+		fields = append(fields, finding.FieldCode)
+	}
+	if m.subject != nil {
+		fields = append(fields, finding.FieldSubject)
+	}
+	if m.order_id != nil {
+		fields = append(fields, finding.FieldOrderID)
+	}
+	if m.owner != nil {
+		fields = append(fields, finding.FieldOwner)
+	}
+	if m.product != nil {
+		fields = append(fields, finding.FieldProduct)
+	}
+	if m.detail != nil {
+		fields = append(fields, finding.FieldDetail)
+	}
+	if m.evidence != nil {
+		fields = append(fields, finding.FieldEvidence)
+	}
+	if m.size != nil {
+		fields = append(fields, finding.FieldSize)
+	}
+	if m.blocks != nil {
+		fields = append(fields, finding.FieldBlocks)
+	}
+	if m.first_seen != nil {
+		fields = append(fields, finding.FieldFirstSeen)
+	}
+	if m.last_seen != nil {
+		fields = append(fields, finding.FieldLastSeen)
+	}
+	if m.closed_at != nil {
+		fields = append(fields, finding.FieldClosedAt)
+	}
+	if m.resolved_at != nil {
+		fields = append(fields, finding.FieldResolvedAt)
+	}
+	if m.resolution != nil {
+		fields = append(fields, finding.FieldResolution)
+	}
+	if m.resolved_by != nil {
+		fields = append(fields, finding.FieldResolvedBy)
+	}
+	if m.reason != nil {
+		fields = append(fields, finding.FieldReason)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *FindingMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case finding.FieldBooks:
+		return m.Books()
+	case finding.FieldUnit:
+		return m.Unit()
+	case finding.FieldCode:
+		return m.Code()
+	case finding.FieldSubject:
+		return m.Subject()
+	case finding.FieldOrderID:
+		return m.OrderID()
+	case finding.FieldOwner:
+		return m.Owner()
+	case finding.FieldProduct:
+		return m.Product()
+	case finding.FieldDetail:
+		return m.Detail()
+	case finding.FieldEvidence:
+		return m.Evidence()
+	case finding.FieldSize:
+		return m.Size()
+	case finding.FieldBlocks:
+		return m.Blocks()
+	case finding.FieldFirstSeen:
+		return m.FirstSeen()
+	case finding.FieldLastSeen:
+		return m.LastSeen()
+	case finding.FieldClosedAt:
+		return m.ClosedAt()
+	case finding.FieldResolvedAt:
+		return m.ResolvedAt()
+	case finding.FieldResolution:
+		return m.Resolution()
+	case finding.FieldResolvedBy:
+		return m.ResolvedBy()
+	case finding.FieldReason:
+		return m.Reason()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *FindingMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case finding.FieldBooks:
+		return m.OldBooks(ctx)
+	case finding.FieldUnit:
+		return m.OldUnit(ctx)
+	case finding.FieldCode:
+		return m.OldCode(ctx)
+	case finding.FieldSubject:
+		return m.OldSubject(ctx)
+	case finding.FieldOrderID:
+		return m.OldOrderID(ctx)
+	case finding.FieldOwner:
+		return m.OldOwner(ctx)
+	case finding.FieldProduct:
+		return m.OldProduct(ctx)
+	case finding.FieldDetail:
+		return m.OldDetail(ctx)
+	case finding.FieldEvidence:
+		return m.OldEvidence(ctx)
+	case finding.FieldSize:
+		return m.OldSize(ctx)
+	case finding.FieldBlocks:
+		return m.OldBlocks(ctx)
+	case finding.FieldFirstSeen:
+		return m.OldFirstSeen(ctx)
+	case finding.FieldLastSeen:
+		return m.OldLastSeen(ctx)
+	case finding.FieldClosedAt:
+		return m.OldClosedAt(ctx)
+	case finding.FieldResolvedAt:
+		return m.OldResolvedAt(ctx)
+	case finding.FieldResolution:
+		return m.OldResolution(ctx)
+	case finding.FieldResolvedBy:
+		return m.OldResolvedBy(ctx)
+	case finding.FieldReason:
+		return m.OldReason(ctx)
+	}
+	return nil, fmt.Errorf("unknown Finding field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *FindingMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case finding.FieldBooks:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBooks(v)
+		return nil
+	case finding.FieldUnit:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetUnit(v)
+		return nil
+	case finding.FieldCode:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetCode(v)
+		return nil
+	case finding.FieldSubject:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSubject(v)
+		return nil
+	case finding.FieldOrderID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOrderID(v)
+		return nil
+	case finding.FieldOwner:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOwner(v)
+		return nil
+	case finding.FieldProduct:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProduct(v)
+		return nil
+	case finding.FieldDetail:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDetail(v)
+		return nil
+	case finding.FieldEvidence:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetEvidence(v)
+		return nil
+	case finding.FieldSize:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSize(v)
+		return nil
+	case finding.FieldBlocks:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBlocks(v)
+		return nil
+	case finding.FieldFirstSeen:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetFirstSeen(v)
+		return nil
+	case finding.FieldLastSeen:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetLastSeen(v)
+		return nil
+	case finding.FieldClosedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetClosedAt(v)
+		return nil
+	case finding.FieldResolvedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResolvedAt(v)
+		return nil
+	case finding.FieldResolution:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResolution(v)
+		return nil
+	case finding.FieldResolvedBy:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetResolvedBy(v)
+		return nil
+	case finding.FieldReason:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReason(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Finding field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *FindingMutation) AddedFields() []string {
+	var fields []string
+	if m.addsize != nil {
+		fields = append(fields, finding.FieldSize)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *FindingMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case finding.FieldSize:
+		return m.AddedSize()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *FindingMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case finding.FieldSize:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddSize(v)
+		return nil
+	}
+	return fmt.Errorf("unknown Finding numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *FindingMutation) ClearedFields() []string {
+	var fields []string
+	if m.FieldCleared(finding.FieldClosedAt) {
+		fields = append(fields, finding.FieldClosedAt)
+	}
+	if m.FieldCleared(finding.FieldResolvedAt) {
+		fields = append(fields, finding.FieldResolvedAt)
+	}
+	return fields
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *FindingMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *FindingMutation) ClearField(name string) error {
+	switch name {
+	case finding.FieldClosedAt:
+		m.ClearClosedAt()
+		return nil
+	case finding.FieldResolvedAt:
+		m.ClearResolvedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown Finding nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *FindingMutation) ResetField(name string) error {
+	switch name {
+	case finding.FieldBooks:
+		m.ResetBooks()
+		return nil
+	case finding.FieldUnit:
+		m.ResetUnit()
+		return nil
+	case finding.FieldCode:
+		m.ResetCode()
+		return nil
+	case finding.FieldSubject:
+		m.ResetSubject()
+		return nil
+	case finding.FieldOrderID:
+		m.ResetOrderID()
+		return nil
+	case finding.FieldOwner:
+		m.ResetOwner()
+		return nil
+	case finding.FieldProduct:
+		m.ResetProduct()
+		return nil
+	case finding.FieldDetail:
+		m.ResetDetail()
+		return nil
+	case finding.FieldEvidence:
+		m.ResetEvidence()
+		return nil
+	case finding.FieldSize:
+		m.ResetSize()
+		return nil
+	case finding.FieldBlocks:
+		m.ResetBlocks()
+		return nil
+	case finding.FieldFirstSeen:
+		m.ResetFirstSeen()
+		return nil
+	case finding.FieldLastSeen:
+		m.ResetLastSeen()
+		return nil
+	case finding.FieldClosedAt:
+		m.ResetClosedAt()
+		return nil
+	case finding.FieldResolvedAt:
+		m.ResetResolvedAt()
+		return nil
+	case finding.FieldResolution:
+		m.ResetResolution()
+		return nil
+	case finding.FieldResolvedBy:
+		m.ResetResolvedBy()
+		return nil
+	case finding.FieldReason:
+		m.ResetReason()
+		return nil
+	}
+	return fmt.Errorf("unknown Finding field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *FindingMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *FindingMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *FindingMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *FindingMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *FindingMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *FindingMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *FindingMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown Finding unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *FindingMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown Finding edge %s", name)
+}
+
 // HoldMutation represents an operation that mutates the Hold nodes in the graph.
 type HoldMutation struct {
 	config
@@ -9302,6 +10633,1013 @@ func (m *HoldMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *HoldMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Hold edge %s", name)
+}
+
+// IssuerLineMutation represents an operation that mutates the IssuerLine nodes in the graph.
+type IssuerLineMutation struct {
+	config
+	op                   Op
+	typ                  string
+	id                   *string
+	reference            *uuid.UUID
+	account              *string
+	direction            *string
+	state                *string
+	amount_usd_cents     *int64
+	addamount_usd_cents  *int64
+	balance_usd_cents    *int64
+	addbalance_usd_cents *int64
+	order_id             *string
+	spent_usd_cents      *int64
+	addspent_usd_cents   *int64
+	epoch                *int64
+	addepoch             *int64
+	pending              *bool
+	changed_at           *time.Time
+	clearedFields        map[string]struct{}
+	done                 bool
+	oldValue             func(context.Context) (*IssuerLine, error)
+	predicates           []predicate.IssuerLine
+}
+
+var _ ent.Mutation = (*IssuerLineMutation)(nil)
+
+// issuerlineOption allows management of the mutation configuration using functional options.
+type issuerlineOption func(*IssuerLineMutation)
+
+// newIssuerLineMutation creates new mutation for the IssuerLine entity.
+func newIssuerLineMutation(c config, op Op, opts ...issuerlineOption) *IssuerLineMutation {
+	m := &IssuerLineMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeIssuerLine,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withIssuerLineID sets the ID field of the mutation.
+func withIssuerLineID(id string) issuerlineOption {
+	return func(m *IssuerLineMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *IssuerLine
+		)
+		m.oldValue = func(ctx context.Context) (*IssuerLine, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().IssuerLine.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withIssuerLine sets the old IssuerLine of the mutation.
+func withIssuerLine(node *IssuerLine) issuerlineOption {
+	return func(m *IssuerLineMutation) {
+		m.oldValue = func(context.Context) (*IssuerLine, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m IssuerLineMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m IssuerLineMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of IssuerLine entities.
+func (m *IssuerLineMutation) SetID(id string) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *IssuerLineMutation) ID() (id string, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *IssuerLineMutation) IDs(ctx context.Context) ([]string, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []string{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().IssuerLine.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetReference sets the "reference" field.
+func (m *IssuerLineMutation) SetReference(u uuid.UUID) {
+	m.reference = &u
+}
+
+// Reference returns the value of the "reference" field in the mutation.
+func (m *IssuerLineMutation) Reference() (r uuid.UUID, exists bool) {
+	v := m.reference
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldReference returns the old "reference" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldReference(ctx context.Context) (v uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldReference is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldReference requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldReference: %w", err)
+	}
+	return oldValue.Reference, nil
+}
+
+// ResetReference resets all changes to the "reference" field.
+func (m *IssuerLineMutation) ResetReference() {
+	m.reference = nil
+}
+
+// SetAccount sets the "account" field.
+func (m *IssuerLineMutation) SetAccount(s string) {
+	m.account = &s
+}
+
+// Account returns the value of the "account" field in the mutation.
+func (m *IssuerLineMutation) Account() (r string, exists bool) {
+	v := m.account
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAccount returns the old "account" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldAccount(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAccount is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAccount requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAccount: %w", err)
+	}
+	return oldValue.Account, nil
+}
+
+// ResetAccount resets all changes to the "account" field.
+func (m *IssuerLineMutation) ResetAccount() {
+	m.account = nil
+}
+
+// SetDirection sets the "direction" field.
+func (m *IssuerLineMutation) SetDirection(s string) {
+	m.direction = &s
+}
+
+// Direction returns the value of the "direction" field in the mutation.
+func (m *IssuerLineMutation) Direction() (r string, exists bool) {
+	v := m.direction
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldDirection returns the old "direction" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldDirection(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldDirection is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldDirection requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldDirection: %w", err)
+	}
+	return oldValue.Direction, nil
+}
+
+// ResetDirection resets all changes to the "direction" field.
+func (m *IssuerLineMutation) ResetDirection() {
+	m.direction = nil
+}
+
+// SetState sets the "state" field.
+func (m *IssuerLineMutation) SetState(s string) {
+	m.state = &s
+}
+
+// State returns the value of the "state" field in the mutation.
+func (m *IssuerLineMutation) State() (r string, exists bool) {
+	v := m.state
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldState returns the old "state" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldState(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldState is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldState requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldState: %w", err)
+	}
+	return oldValue.State, nil
+}
+
+// ResetState resets all changes to the "state" field.
+func (m *IssuerLineMutation) ResetState() {
+	m.state = nil
+}
+
+// SetAmountUsdCents sets the "amount_usd_cents" field.
+func (m *IssuerLineMutation) SetAmountUsdCents(i int64) {
+	m.amount_usd_cents = &i
+	m.addamount_usd_cents = nil
+}
+
+// AmountUsdCents returns the value of the "amount_usd_cents" field in the mutation.
+func (m *IssuerLineMutation) AmountUsdCents() (r int64, exists bool) {
+	v := m.amount_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAmountUsdCents returns the old "amount_usd_cents" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldAmountUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAmountUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAmountUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAmountUsdCents: %w", err)
+	}
+	return oldValue.AmountUsdCents, nil
+}
+
+// AddAmountUsdCents adds i to the "amount_usd_cents" field.
+func (m *IssuerLineMutation) AddAmountUsdCents(i int64) {
+	if m.addamount_usd_cents != nil {
+		*m.addamount_usd_cents += i
+	} else {
+		m.addamount_usd_cents = &i
+	}
+}
+
+// AddedAmountUsdCents returns the value that was added to the "amount_usd_cents" field in this mutation.
+func (m *IssuerLineMutation) AddedAmountUsdCents() (r int64, exists bool) {
+	v := m.addamount_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetAmountUsdCents resets all changes to the "amount_usd_cents" field.
+func (m *IssuerLineMutation) ResetAmountUsdCents() {
+	m.amount_usd_cents = nil
+	m.addamount_usd_cents = nil
+}
+
+// SetBalanceUsdCents sets the "balance_usd_cents" field.
+func (m *IssuerLineMutation) SetBalanceUsdCents(i int64) {
+	m.balance_usd_cents = &i
+	m.addbalance_usd_cents = nil
+}
+
+// BalanceUsdCents returns the value of the "balance_usd_cents" field in the mutation.
+func (m *IssuerLineMutation) BalanceUsdCents() (r int64, exists bool) {
+	v := m.balance_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBalanceUsdCents returns the old "balance_usd_cents" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldBalanceUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBalanceUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBalanceUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBalanceUsdCents: %w", err)
+	}
+	return oldValue.BalanceUsdCents, nil
+}
+
+// AddBalanceUsdCents adds i to the "balance_usd_cents" field.
+func (m *IssuerLineMutation) AddBalanceUsdCents(i int64) {
+	if m.addbalance_usd_cents != nil {
+		*m.addbalance_usd_cents += i
+	} else {
+		m.addbalance_usd_cents = &i
+	}
+}
+
+// AddedBalanceUsdCents returns the value that was added to the "balance_usd_cents" field in this mutation.
+func (m *IssuerLineMutation) AddedBalanceUsdCents() (r int64, exists bool) {
+	v := m.addbalance_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetBalanceUsdCents resets all changes to the "balance_usd_cents" field.
+func (m *IssuerLineMutation) ResetBalanceUsdCents() {
+	m.balance_usd_cents = nil
+	m.addbalance_usd_cents = nil
+}
+
+// SetOrderID sets the "order_id" field.
+func (m *IssuerLineMutation) SetOrderID(s string) {
+	m.order_id = &s
+}
+
+// OrderID returns the value of the "order_id" field in the mutation.
+func (m *IssuerLineMutation) OrderID() (r string, exists bool) {
+	v := m.order_id
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldOrderID returns the old "order_id" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldOrderID(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldOrderID is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldOrderID requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldOrderID: %w", err)
+	}
+	return oldValue.OrderID, nil
+}
+
+// ResetOrderID resets all changes to the "order_id" field.
+func (m *IssuerLineMutation) ResetOrderID() {
+	m.order_id = nil
+}
+
+// SetSpentUsdCents sets the "spent_usd_cents" field.
+func (m *IssuerLineMutation) SetSpentUsdCents(i int64) {
+	m.spent_usd_cents = &i
+	m.addspent_usd_cents = nil
+}
+
+// SpentUsdCents returns the value of the "spent_usd_cents" field in the mutation.
+func (m *IssuerLineMutation) SpentUsdCents() (r int64, exists bool) {
+	v := m.spent_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSpentUsdCents returns the old "spent_usd_cents" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldSpentUsdCents(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSpentUsdCents is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSpentUsdCents requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSpentUsdCents: %w", err)
+	}
+	return oldValue.SpentUsdCents, nil
+}
+
+// AddSpentUsdCents adds i to the "spent_usd_cents" field.
+func (m *IssuerLineMutation) AddSpentUsdCents(i int64) {
+	if m.addspent_usd_cents != nil {
+		*m.addspent_usd_cents += i
+	} else {
+		m.addspent_usd_cents = &i
+	}
+}
+
+// AddedSpentUsdCents returns the value that was added to the "spent_usd_cents" field in this mutation.
+func (m *IssuerLineMutation) AddedSpentUsdCents() (r int64, exists bool) {
+	v := m.addspent_usd_cents
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetSpentUsdCents resets all changes to the "spent_usd_cents" field.
+func (m *IssuerLineMutation) ResetSpentUsdCents() {
+	m.spent_usd_cents = nil
+	m.addspent_usd_cents = nil
+}
+
+// SetEpoch sets the "epoch" field.
+func (m *IssuerLineMutation) SetEpoch(i int64) {
+	m.epoch = &i
+	m.addepoch = nil
+}
+
+// Epoch returns the value of the "epoch" field in the mutation.
+func (m *IssuerLineMutation) Epoch() (r int64, exists bool) {
+	v := m.epoch
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldEpoch returns the old "epoch" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldEpoch(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldEpoch is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldEpoch requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldEpoch: %w", err)
+	}
+	return oldValue.Epoch, nil
+}
+
+// AddEpoch adds i to the "epoch" field.
+func (m *IssuerLineMutation) AddEpoch(i int64) {
+	if m.addepoch != nil {
+		*m.addepoch += i
+	} else {
+		m.addepoch = &i
+	}
+}
+
+// AddedEpoch returns the value that was added to the "epoch" field in this mutation.
+func (m *IssuerLineMutation) AddedEpoch() (r int64, exists bool) {
+	v := m.addepoch
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetEpoch resets all changes to the "epoch" field.
+func (m *IssuerLineMutation) ResetEpoch() {
+	m.epoch = nil
+	m.addepoch = nil
+}
+
+// SetPending sets the "pending" field.
+func (m *IssuerLineMutation) SetPending(b bool) {
+	m.pending = &b
+}
+
+// Pending returns the value of the "pending" field in the mutation.
+func (m *IssuerLineMutation) Pending() (r bool, exists bool) {
+	v := m.pending
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldPending returns the old "pending" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldPending(ctx context.Context) (v bool, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldPending is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldPending requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldPending: %w", err)
+	}
+	return oldValue.Pending, nil
+}
+
+// ResetPending resets all changes to the "pending" field.
+func (m *IssuerLineMutation) ResetPending() {
+	m.pending = nil
+}
+
+// SetChangedAt sets the "changed_at" field.
+func (m *IssuerLineMutation) SetChangedAt(t time.Time) {
+	m.changed_at = &t
+}
+
+// ChangedAt returns the value of the "changed_at" field in the mutation.
+func (m *IssuerLineMutation) ChangedAt() (r time.Time, exists bool) {
+	v := m.changed_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldChangedAt returns the old "changed_at" field's value of the IssuerLine entity.
+// If the IssuerLine object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *IssuerLineMutation) OldChangedAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldChangedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldChangedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldChangedAt: %w", err)
+	}
+	return oldValue.ChangedAt, nil
+}
+
+// ResetChangedAt resets all changes to the "changed_at" field.
+func (m *IssuerLineMutation) ResetChangedAt() {
+	m.changed_at = nil
+}
+
+// Where appends a list predicates to the IssuerLineMutation builder.
+func (m *IssuerLineMutation) Where(ps ...predicate.IssuerLine) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the IssuerLineMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *IssuerLineMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.IssuerLine, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *IssuerLineMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *IssuerLineMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (IssuerLine).
+func (m *IssuerLineMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *IssuerLineMutation) Fields() []string {
+	fields := make([]string, 0, 11)
+	if m.reference != nil {
+		fields = append(fields, issuerline.FieldReference)
+	}
+	if m.account != nil {
+		fields = append(fields, issuerline.FieldAccount)
+	}
+	if m.direction != nil {
+		fields = append(fields, issuerline.FieldDirection)
+	}
+	if m.state != nil {
+		fields = append(fields, issuerline.FieldState)
+	}
+	if m.amount_usd_cents != nil {
+		fields = append(fields, issuerline.FieldAmountUsdCents)
+	}
+	if m.balance_usd_cents != nil {
+		fields = append(fields, issuerline.FieldBalanceUsdCents)
+	}
+	if m.order_id != nil {
+		fields = append(fields, issuerline.FieldOrderID)
+	}
+	if m.spent_usd_cents != nil {
+		fields = append(fields, issuerline.FieldSpentUsdCents)
+	}
+	if m.epoch != nil {
+		fields = append(fields, issuerline.FieldEpoch)
+	}
+	if m.pending != nil {
+		fields = append(fields, issuerline.FieldPending)
+	}
+	if m.changed_at != nil {
+		fields = append(fields, issuerline.FieldChangedAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *IssuerLineMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case issuerline.FieldReference:
+		return m.Reference()
+	case issuerline.FieldAccount:
+		return m.Account()
+	case issuerline.FieldDirection:
+		return m.Direction()
+	case issuerline.FieldState:
+		return m.State()
+	case issuerline.FieldAmountUsdCents:
+		return m.AmountUsdCents()
+	case issuerline.FieldBalanceUsdCents:
+		return m.BalanceUsdCents()
+	case issuerline.FieldOrderID:
+		return m.OrderID()
+	case issuerline.FieldSpentUsdCents:
+		return m.SpentUsdCents()
+	case issuerline.FieldEpoch:
+		return m.Epoch()
+	case issuerline.FieldPending:
+		return m.Pending()
+	case issuerline.FieldChangedAt:
+		return m.ChangedAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *IssuerLineMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case issuerline.FieldReference:
+		return m.OldReference(ctx)
+	case issuerline.FieldAccount:
+		return m.OldAccount(ctx)
+	case issuerline.FieldDirection:
+		return m.OldDirection(ctx)
+	case issuerline.FieldState:
+		return m.OldState(ctx)
+	case issuerline.FieldAmountUsdCents:
+		return m.OldAmountUsdCents(ctx)
+	case issuerline.FieldBalanceUsdCents:
+		return m.OldBalanceUsdCents(ctx)
+	case issuerline.FieldOrderID:
+		return m.OldOrderID(ctx)
+	case issuerline.FieldSpentUsdCents:
+		return m.OldSpentUsdCents(ctx)
+	case issuerline.FieldEpoch:
+		return m.OldEpoch(ctx)
+	case issuerline.FieldPending:
+		return m.OldPending(ctx)
+	case issuerline.FieldChangedAt:
+		return m.OldChangedAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown IssuerLine field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *IssuerLineMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case issuerline.FieldReference:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetReference(v)
+		return nil
+	case issuerline.FieldAccount:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAccount(v)
+		return nil
+	case issuerline.FieldDirection:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetDirection(v)
+		return nil
+	case issuerline.FieldState:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetState(v)
+		return nil
+	case issuerline.FieldAmountUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAmountUsdCents(v)
+		return nil
+	case issuerline.FieldBalanceUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBalanceUsdCents(v)
+		return nil
+	case issuerline.FieldOrderID:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetOrderID(v)
+		return nil
+	case issuerline.FieldSpentUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSpentUsdCents(v)
+		return nil
+	case issuerline.FieldEpoch:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetEpoch(v)
+		return nil
+	case issuerline.FieldPending:
+		v, ok := value.(bool)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetPending(v)
+		return nil
+	case issuerline.FieldChangedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetChangedAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown IssuerLine field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *IssuerLineMutation) AddedFields() []string {
+	var fields []string
+	if m.addamount_usd_cents != nil {
+		fields = append(fields, issuerline.FieldAmountUsdCents)
+	}
+	if m.addbalance_usd_cents != nil {
+		fields = append(fields, issuerline.FieldBalanceUsdCents)
+	}
+	if m.addspent_usd_cents != nil {
+		fields = append(fields, issuerline.FieldSpentUsdCents)
+	}
+	if m.addepoch != nil {
+		fields = append(fields, issuerline.FieldEpoch)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *IssuerLineMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case issuerline.FieldAmountUsdCents:
+		return m.AddedAmountUsdCents()
+	case issuerline.FieldBalanceUsdCents:
+		return m.AddedBalanceUsdCents()
+	case issuerline.FieldSpentUsdCents:
+		return m.AddedSpentUsdCents()
+	case issuerline.FieldEpoch:
+		return m.AddedEpoch()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *IssuerLineMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case issuerline.FieldAmountUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddAmountUsdCents(v)
+		return nil
+	case issuerline.FieldBalanceUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddBalanceUsdCents(v)
+		return nil
+	case issuerline.FieldSpentUsdCents:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddSpentUsdCents(v)
+		return nil
+	case issuerline.FieldEpoch:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddEpoch(v)
+		return nil
+	}
+	return fmt.Errorf("unknown IssuerLine numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *IssuerLineMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *IssuerLineMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *IssuerLineMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown IssuerLine nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *IssuerLineMutation) ResetField(name string) error {
+	switch name {
+	case issuerline.FieldReference:
+		m.ResetReference()
+		return nil
+	case issuerline.FieldAccount:
+		m.ResetAccount()
+		return nil
+	case issuerline.FieldDirection:
+		m.ResetDirection()
+		return nil
+	case issuerline.FieldState:
+		m.ResetState()
+		return nil
+	case issuerline.FieldAmountUsdCents:
+		m.ResetAmountUsdCents()
+		return nil
+	case issuerline.FieldBalanceUsdCents:
+		m.ResetBalanceUsdCents()
+		return nil
+	case issuerline.FieldOrderID:
+		m.ResetOrderID()
+		return nil
+	case issuerline.FieldSpentUsdCents:
+		m.ResetSpentUsdCents()
+		return nil
+	case issuerline.FieldEpoch:
+		m.ResetEpoch()
+		return nil
+	case issuerline.FieldPending:
+		m.ResetPending()
+		return nil
+	case issuerline.FieldChangedAt:
+		m.ResetChangedAt()
+		return nil
+	}
+	return fmt.Errorf("unknown IssuerLine field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *IssuerLineMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *IssuerLineMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *IssuerLineMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *IssuerLineMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *IssuerLineMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *IssuerLineMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *IssuerLineMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown IssuerLine unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *IssuerLineMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown IssuerLine edge %s", name)
 }
 
 // JobMutation represents an operation that mutates the Job nodes in the graph.
@@ -15756,6 +18094,8 @@ type ReconciliationMutation struct {
 	blocks         *bool
 	report         *json.RawMessage
 	appendreport   json.RawMessage
+	progress       *json.RawMessage
+	appendprogress json.RawMessage
 	clearedFields  map[string]struct{}
 	done           bool
 	oldValue       func(context.Context) (*Reconciliation, error)
@@ -16128,6 +18468,71 @@ func (m *ReconciliationMutation) ResetReport() {
 	delete(m.clearedFields, reconciliation.FieldReport)
 }
 
+// SetProgress sets the "progress" field.
+func (m *ReconciliationMutation) SetProgress(jm json.RawMessage) {
+	m.progress = &jm
+	m.appendprogress = nil
+}
+
+// Progress returns the value of the "progress" field in the mutation.
+func (m *ReconciliationMutation) Progress() (r json.RawMessage, exists bool) {
+	v := m.progress
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldProgress returns the old "progress" field's value of the Reconciliation entity.
+// If the Reconciliation object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *ReconciliationMutation) OldProgress(ctx context.Context) (v json.RawMessage, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldProgress is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldProgress requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldProgress: %w", err)
+	}
+	return oldValue.Progress, nil
+}
+
+// AppendProgress adds jm to the "progress" field.
+func (m *ReconciliationMutation) AppendProgress(jm json.RawMessage) {
+	m.appendprogress = append(m.appendprogress, jm...)
+}
+
+// AppendedProgress returns the list of values that were appended to the "progress" field in this mutation.
+func (m *ReconciliationMutation) AppendedProgress() (json.RawMessage, bool) {
+	if len(m.appendprogress) == 0 {
+		return nil, false
+	}
+	return m.appendprogress, true
+}
+
+// ClearProgress clears the value of the "progress" field.
+func (m *ReconciliationMutation) ClearProgress() {
+	m.progress = nil
+	m.appendprogress = nil
+	m.clearedFields[reconciliation.FieldProgress] = struct{}{}
+}
+
+// ProgressCleared returns if the "progress" field was cleared in this mutation.
+func (m *ReconciliationMutation) ProgressCleared() bool {
+	_, ok := m.clearedFields[reconciliation.FieldProgress]
+	return ok
+}
+
+// ResetProgress resets all changes to the "progress" field.
+func (m *ReconciliationMutation) ResetProgress() {
+	m.progress = nil
+	m.appendprogress = nil
+	delete(m.clearedFields, reconciliation.FieldProgress)
+}
+
 // Where appends a list predicates to the ReconciliationMutation builder.
 func (m *ReconciliationMutation) Where(ps ...predicate.Reconciliation) {
 	m.predicates = append(m.predicates, ps...)
@@ -16162,7 +18567,7 @@ func (m *ReconciliationMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *ReconciliationMutation) Fields() []string {
-	fields := make([]string, 0, 5)
+	fields := make([]string, 0, 6)
 	if m.first_block != nil {
 		fields = append(fields, reconciliation.FieldFirstBlock)
 	}
@@ -16177,6 +18582,9 @@ func (m *ReconciliationMutation) Fields() []string {
 	}
 	if m.report != nil {
 		fields = append(fields, reconciliation.FieldReport)
+	}
+	if m.progress != nil {
+		fields = append(fields, reconciliation.FieldProgress)
 	}
 	return fields
 }
@@ -16196,6 +18604,8 @@ func (m *ReconciliationMutation) Field(name string) (ent.Value, bool) {
 		return m.Blocks()
 	case reconciliation.FieldReport:
 		return m.Report()
+	case reconciliation.FieldProgress:
+		return m.Progress()
 	}
 	return nil, false
 }
@@ -16215,6 +18625,8 @@ func (m *ReconciliationMutation) OldField(ctx context.Context, name string) (ent
 		return m.OldBlocks(ctx)
 	case reconciliation.FieldReport:
 		return m.OldReport(ctx)
+	case reconciliation.FieldProgress:
+		return m.OldProgress(ctx)
 	}
 	return nil, fmt.Errorf("unknown Reconciliation field %s", name)
 }
@@ -16258,6 +18670,13 @@ func (m *ReconciliationMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetReport(v)
+		return nil
+	case reconciliation.FieldProgress:
+		v, ok := value.(json.RawMessage)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetProgress(v)
 		return nil
 	}
 	return fmt.Errorf("unknown Reconciliation field %s", name)
@@ -16322,6 +18741,9 @@ func (m *ReconciliationMutation) ClearedFields() []string {
 	if m.FieldCleared(reconciliation.FieldReport) {
 		fields = append(fields, reconciliation.FieldReport)
 	}
+	if m.FieldCleared(reconciliation.FieldProgress) {
+		fields = append(fields, reconciliation.FieldProgress)
+	}
 	return fields
 }
 
@@ -16341,6 +18763,9 @@ func (m *ReconciliationMutation) ClearField(name string) error {
 		return nil
 	case reconciliation.FieldReport:
 		m.ClearReport()
+		return nil
+	case reconciliation.FieldProgress:
+		m.ClearProgress()
 		return nil
 	}
 	return fmt.Errorf("unknown Reconciliation nullable field %s", name)
@@ -16364,6 +18789,9 @@ func (m *ReconciliationMutation) ResetField(name string) error {
 		return nil
 	case reconciliation.FieldReport:
 		m.ResetReport()
+		return nil
+	case reconciliation.FieldProgress:
+		m.ResetProgress()
 		return nil
 	}
 	return fmt.Errorf("unknown Reconciliation field %s", name)

@@ -27,7 +27,9 @@ type Reconciliation struct {
 	// Blocks holds the value of the "blocks" field.
 	Blocks bool `json:"blocks,omitempty"`
 	// Report holds the value of the "report" field.
-	Report       json.RawMessage `json:"report,omitempty"`
+	Report json.RawMessage `json:"report,omitempty"`
+	// Progress holds the value of the "progress" field.
+	Progress     json.RawMessage `json:"progress,omitempty"`
 	selectValues sql.SelectValues
 }
 
@@ -36,7 +38,7 @@ func (*Reconciliation) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
-		case reconciliation.FieldReport:
+		case reconciliation.FieldReport, reconciliation.FieldProgress:
 			values[i] = new([]byte)
 		case reconciliation.FieldBlocks:
 			values[i] = new(sql.NullBool)
@@ -100,6 +102,14 @@ func (_m *Reconciliation) assignValues(columns []string, values []any) error {
 					return fmt.Errorf("unmarshal field report: %w", err)
 				}
 			}
+		case reconciliation.FieldProgress:
+			if value, ok := values[i].(*[]byte); !ok {
+				return fmt.Errorf("unexpected type %T for field progress", values[i])
+			} else if value != nil && len(*value) > 0 {
+				if err := json.Unmarshal(*value, &_m.Progress); err != nil {
+					return fmt.Errorf("unmarshal field progress: %w", err)
+				}
+			}
 		default:
 			_m.selectValues.Set(columns[i], values[i])
 		}
@@ -152,6 +162,9 @@ func (_m *Reconciliation) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("report=")
 	builder.WriteString(fmt.Sprintf("%v", _m.Report))
+	builder.WriteString(", ")
+	builder.WriteString("progress=")
+	builder.WriteString(fmt.Sprintf("%v", _m.Progress))
 	builder.WriteByte(')')
 	return builder.String()
 }

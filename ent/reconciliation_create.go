@@ -70,6 +70,12 @@ func (_c *ReconciliationCreate) SetReport(v json.RawMessage) *ReconciliationCrea
 	return _c
 }
 
+// SetProgress sets the "progress" field.
+func (_c *ReconciliationCreate) SetProgress(v json.RawMessage) *ReconciliationCreate {
+	_c.mutation.SetProgress(v)
+	return _c
+}
+
 // SetID sets the "id" field.
 func (_c *ReconciliationCreate) SetID(v string) *ReconciliationCreate {
 	_c.mutation.SetID(v)
@@ -183,6 +189,10 @@ func (_c *ReconciliationCreate) createSpec() (*Reconciliation, *sqlgraph.CreateS
 	if value, ok := _c.mutation.Report(); ok {
 		_spec.SetField(reconciliation.FieldReport, field.TypeJSON, value)
 		_node.Report = value
+	}
+	if value, ok := _c.mutation.Progress(); ok {
+		_spec.SetField(reconciliation.FieldProgress, field.TypeJSON, value)
+		_node.Progress = value
 	}
 	return _node, _spec
 }
@@ -299,6 +309,24 @@ func (u *ReconciliationUpsert) UpdateReport() *ReconciliationUpsert {
 // ClearReport clears the value of the "report" field.
 func (u *ReconciliationUpsert) ClearReport() *ReconciliationUpsert {
 	u.SetNull(reconciliation.FieldReport)
+	return u
+}
+
+// SetProgress sets the "progress" field.
+func (u *ReconciliationUpsert) SetProgress(v json.RawMessage) *ReconciliationUpsert {
+	u.Set(reconciliation.FieldProgress, v)
+	return u
+}
+
+// UpdateProgress sets the "progress" field to the value that was provided on create.
+func (u *ReconciliationUpsert) UpdateProgress() *ReconciliationUpsert {
+	u.SetExcluded(reconciliation.FieldProgress)
+	return u
+}
+
+// ClearProgress clears the value of the "progress" field.
+func (u *ReconciliationUpsert) ClearProgress() *ReconciliationUpsert {
+	u.SetNull(reconciliation.FieldProgress)
 	return u
 }
 
@@ -427,6 +455,27 @@ func (u *ReconciliationUpsertOne) UpdateReport() *ReconciliationUpsertOne {
 func (u *ReconciliationUpsertOne) ClearReport() *ReconciliationUpsertOne {
 	return u.Update(func(s *ReconciliationUpsert) {
 		s.ClearReport()
+	})
+}
+
+// SetProgress sets the "progress" field.
+func (u *ReconciliationUpsertOne) SetProgress(v json.RawMessage) *ReconciliationUpsertOne {
+	return u.Update(func(s *ReconciliationUpsert) {
+		s.SetProgress(v)
+	})
+}
+
+// UpdateProgress sets the "progress" field to the value that was provided on create.
+func (u *ReconciliationUpsertOne) UpdateProgress() *ReconciliationUpsertOne {
+	return u.Update(func(s *ReconciliationUpsert) {
+		s.UpdateProgress()
+	})
+}
+
+// ClearProgress clears the value of the "progress" field.
+func (u *ReconciliationUpsertOne) ClearProgress() *ReconciliationUpsertOne {
+	return u.Update(func(s *ReconciliationUpsert) {
+		s.ClearProgress()
 	})
 }
 
@@ -722,6 +771,27 @@ func (u *ReconciliationUpsertBulk) UpdateReport() *ReconciliationUpsertBulk {
 func (u *ReconciliationUpsertBulk) ClearReport() *ReconciliationUpsertBulk {
 	return u.Update(func(s *ReconciliationUpsert) {
 		s.ClearReport()
+	})
+}
+
+// SetProgress sets the "progress" field.
+func (u *ReconciliationUpsertBulk) SetProgress(v json.RawMessage) *ReconciliationUpsertBulk {
+	return u.Update(func(s *ReconciliationUpsert) {
+		s.SetProgress(v)
+	})
+}
+
+// UpdateProgress sets the "progress" field to the value that was provided on create.
+func (u *ReconciliationUpsertBulk) UpdateProgress() *ReconciliationUpsertBulk {
+	return u.Update(func(s *ReconciliationUpsert) {
+		s.UpdateProgress()
+	})
+}
+
+// ClearProgress clears the value of the "progress" field.
+func (u *ReconciliationUpsertBulk) ClearProgress() *ReconciliationUpsertBulk {
+	return u.Update(func(s *ReconciliationUpsert) {
+		s.ClearProgress()
 	})
 }
 

@@ -104,6 +104,24 @@ func (_u *ReconciliationUpdate) ClearReport() *ReconciliationUpdate {
 	return _u
 }
 
+// SetProgress sets the "progress" field.
+func (_u *ReconciliationUpdate) SetProgress(v json.RawMessage) *ReconciliationUpdate {
+	_u.mutation.SetProgress(v)
+	return _u
+}
+
+// AppendProgress appends value to the "progress" field.
+func (_u *ReconciliationUpdate) AppendProgress(v json.RawMessage) *ReconciliationUpdate {
+	_u.mutation.AppendProgress(v)
+	return _u
+}
+
+// ClearProgress clears the value of the "progress" field.
+func (_u *ReconciliationUpdate) ClearProgress() *ReconciliationUpdate {
+	_u.mutation.ClearProgress()
+	return _u
+}
+
 // Mutation returns the ReconciliationMutation object of the builder.
 func (_u *ReconciliationUpdate) Mutation() *ReconciliationMutation {
 	return _u.mutation
@@ -176,6 +194,17 @@ func (_u *ReconciliationUpdate) sqlSave(ctx context.Context) (_node int, err err
 	}
 	if _u.mutation.ReportCleared() {
 		_spec.ClearField(reconciliation.FieldReport, field.TypeJSON)
+	}
+	if value, ok := _u.mutation.Progress(); ok {
+		_spec.SetField(reconciliation.FieldProgress, field.TypeJSON, value)
+	}
+	if value, ok := _u.mutation.AppendedProgress(); ok {
+		_spec.AddModifier(func(u *sql.UpdateBuilder) {
+			sqljson.Append(u, reconciliation.FieldProgress, value)
+		})
+	}
+	if _u.mutation.ProgressCleared() {
+		_spec.ClearField(reconciliation.FieldProgress, field.TypeJSON)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
@@ -269,6 +298,24 @@ func (_u *ReconciliationUpdateOne) AppendReport(v json.RawMessage) *Reconciliati
 // ClearReport clears the value of the "report" field.
 func (_u *ReconciliationUpdateOne) ClearReport() *ReconciliationUpdateOne {
 	_u.mutation.ClearReport()
+	return _u
+}
+
+// SetProgress sets the "progress" field.
+func (_u *ReconciliationUpdateOne) SetProgress(v json.RawMessage) *ReconciliationUpdateOne {
+	_u.mutation.SetProgress(v)
+	return _u
+}
+
+// AppendProgress appends value to the "progress" field.
+func (_u *ReconciliationUpdateOne) AppendProgress(v json.RawMessage) *ReconciliationUpdateOne {
+	_u.mutation.AppendProgress(v)
+	return _u
+}
+
+// ClearProgress clears the value of the "progress" field.
+func (_u *ReconciliationUpdateOne) ClearProgress() *ReconciliationUpdateOne {
+	_u.mutation.ClearProgress()
 	return _u
 }
 
@@ -374,6 +421,17 @@ func (_u *ReconciliationUpdateOne) sqlSave(ctx context.Context) (_node *Reconcil
 	}
 	if _u.mutation.ReportCleared() {
 		_spec.ClearField(reconciliation.FieldReport, field.TypeJSON)
+	}
+	if value, ok := _u.mutation.Progress(); ok {
+		_spec.SetField(reconciliation.FieldProgress, field.TypeJSON, value)
+	}
+	if value, ok := _u.mutation.AppendedProgress(); ok {
+		_spec.AddModifier(func(u *sql.UpdateBuilder) {
+			sqljson.Append(u, reconciliation.FieldProgress, value)
+		})
+	}
+	if _u.mutation.ProgressCleared() {
+		_spec.ClearField(reconciliation.FieldProgress, field.TypeJSON)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	_node = &Reconciliation{config: _u.config}

@@ -11,7 +11,9 @@ import (
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/event"
+	"github.com/roamcard/roamcard/ent/finding"
 	"github.com/roamcard/roamcard/ent/hold"
+	"github.com/roamcard/roamcard/ent/issuerline"
 	"github.com/roamcard/roamcard/ent/job"
 	"github.com/roamcard/roamcard/ent/order"
 	"github.com/roamcard/roamcard/ent/payment"
@@ -108,12 +110,44 @@ func init() {
 	eventDescID := eventFields[0].Descriptor()
 	// event.DefaultID holds the default value on creation for the id field.
 	event.DefaultID = eventDescID.Default.(func() uuid.UUID)
+	findingFields := schema.Finding{}.Fields()
+	_ = findingFields
+	// findingDescResolution is the schema descriptor for resolution field.
+	findingDescResolution := findingFields[16].Descriptor()
+	// finding.DefaultResolution holds the default value on creation for the resolution field.
+	finding.DefaultResolution = findingDescResolution.Default.(string)
+	// findingDescResolvedBy is the schema descriptor for resolved_by field.
+	findingDescResolvedBy := findingFields[17].Descriptor()
+	// finding.DefaultResolvedBy holds the default value on creation for the resolved_by field.
+	finding.DefaultResolvedBy = findingDescResolvedBy.Default.(string)
+	// findingDescReason is the schema descriptor for reason field.
+	findingDescReason := findingFields[18].Descriptor()
+	// finding.DefaultReason holds the default value on creation for the reason field.
+	finding.DefaultReason = findingDescReason.Default.(string)
 	holdFields := schema.Hold{}.Fields()
 	_ = holdFields
 	// holdDescID is the schema descriptor for id field.
 	holdDescID := holdFields[0].Descriptor()
 	// hold.DefaultID holds the default value on creation for the id field.
 	hold.DefaultID = holdDescID.Default.(func() uuid.UUID)
+	issuerlineFields := schema.IssuerLine{}.Fields()
+	_ = issuerlineFields
+	// issuerlineDescBalanceUsdCents is the schema descriptor for balance_usd_cents field.
+	issuerlineDescBalanceUsdCents := issuerlineFields[6].Descriptor()
+	// issuerline.DefaultBalanceUsdCents holds the default value on creation for the balance_usd_cents field.
+	issuerline.DefaultBalanceUsdCents = issuerlineDescBalanceUsdCents.Default.(int64)
+	// issuerlineDescOrderID is the schema descriptor for order_id field.
+	issuerlineDescOrderID := issuerlineFields[7].Descriptor()
+	// issuerline.DefaultOrderID holds the default value on creation for the order_id field.
+	issuerline.DefaultOrderID = issuerlineDescOrderID.Default.(string)
+	// issuerlineDescSpentUsdCents is the schema descriptor for spent_usd_cents field.
+	issuerlineDescSpentUsdCents := issuerlineFields[8].Descriptor()
+	// issuerline.DefaultSpentUsdCents holds the default value on creation for the spent_usd_cents field.
+	issuerline.DefaultSpentUsdCents = issuerlineDescSpentUsdCents.Default.(int64)
+	// issuerlineDescPending is the schema descriptor for pending field.
+	issuerlineDescPending := issuerlineFields[10].Descriptor()
+	// issuerline.DefaultPending holds the default value on creation for the pending field.
+	issuerline.DefaultPending = issuerlineDescPending.Default.(bool)
 	jobFields := schema.Job{}.Fields()
 	_ = jobFields
 	// jobDescTraceparent is the schema descriptor for traceparent field.

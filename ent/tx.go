@@ -34,8 +34,12 @@ type Tx struct {
 	EsimToken *EsimTokenClient
 	// Event is the client for interacting with the Event builders.
 	Event *EventClient
+	// Finding is the client for interacting with the Finding builders.
+	Finding *FindingClient
 	// Hold is the client for interacting with the Hold builders.
 	Hold *HoldClient
+	// IssuerLine is the client for interacting with the IssuerLine builders.
+	IssuerLine *IssuerLineClient
 	// Job is the client for interacting with the Job builders.
 	Job *JobClient
 	// KillSwitch is the client for interacting with the KillSwitch builders.
@@ -206,7 +210,9 @@ func (tx *Tx) init() {
 	tx.EsimSync = NewEsimSyncClient(tx.config)
 	tx.EsimToken = NewEsimTokenClient(tx.config)
 	tx.Event = NewEventClient(tx.config)
+	tx.Finding = NewFindingClient(tx.config)
 	tx.Hold = NewHoldClient(tx.config)
+	tx.IssuerLine = NewIssuerLineClient(tx.config)
 	tx.Job = NewJobClient(tx.config)
 	tx.KillSwitch = NewKillSwitchClient(tx.config)
 	tx.LedgerEntry = NewLedgerEntryClient(tx.config)

@@ -16,7 +16,7 @@ func admin() *cobra.Command {
 		Use: "admin", GroupID: "operate", Args: noArgs, Short: "What operators do; the token is in ROAMCARD_OPERATOR_TOKEN or its _FILE", RunE: help,
 	}
 	b.flags(cmd)
-	cmd.AddCommand(b.feeJobs(), b.adminOrders(), b.transfers(), b.switches(), b.challenges(), b.books(), activity())
+	cmd.AddCommand(b.feeJobs(), b.adminOrders(), b.transfers(), b.findings(), b.switches(), b.challenges(), b.books(), activity())
 	return cmd
 }
 

@@ -39,11 +39,14 @@ func (b *buyer) showBooks(cmd *cobra.Command, r *roamcardv1.Reconciliation) erro
 	err := b.show(cmd, r, func(w io.Writer) {
 		fmt.Fprintf(w, "as of\t%s, blocks %d to %d\n", r.GetAt().AsTime().Format("2006-01-02 15:04:05 MST"), r.GetFirstBlock(), r.GetLastBlock())
 		fmt.Fprintf(w, "checked\t%d orders, %d transfers, %d cards\n", r.GetChecked().GetOrders(), r.GetChecked().GetTransfers(), r.GetChecked().GetCards())
+		for _, s := range r.GetSums() {
+			fmt.Fprintf(w, "open\t%d %s, %d of them block\n", s.GetOpen(), s.GetCode(), s.GetBlocking())
+		}
 		for _, f := range r.GetFindings() {
 			fmt.Fprintf(w, "%s\t%s %s\n", f.GetCode(), f.GetOrderId(), f.GetDetail())
 		}
 	})
-	if err == nil && len(r.GetFindings()) > 0 {
+	if err == nil && len(r.GetSums()) > 0 {
 		err = app.ErrDifference
 	}
 	return err

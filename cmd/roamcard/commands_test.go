@@ -216,6 +216,8 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"admin orders queue", exitOK, "REASON", ""},
 		{"admin orders show $ORDER", exitOK, "payment_required -> settling by buyer", ""},
 		{"admin orders decide $ORDER refund --reason test", exitFailure, "", "order_not_in_review"},
+		{"admin findings list", exitOK, "RESOLUTION", ""},
+		{"admin findings resolve 4711 --reason test", exitFailure, "", "finding_not_found"},
 		{"admin transfers list", exitOK, "RESOLUTION", ""},
 		{"admin transfers resolve 0x1 --as donation --reason test", exitUsage, "", "log index"},
 		{"admin transfers resolve 0x" + strings.Repeat("1", 64) + "#5 --as refunded-by-hand --reason test", exitFailure, "", "transfer_not_found"},

@@ -41,6 +41,14 @@ var (
 					Where: "((nonce)::text <> ''::text)",
 				},
 			},
+			{
+				Name:    "arrivals_authorization",
+				Unique:  false,
+				Columns: []*schema.Column{ArrivalsColumns[6], ArrivalsColumns[8]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((nonce)::text <> ''::text)",
+				},
+			},
 		},
 	}
 	// AttemptsColumns holds the columns for the "attempts" table.
@@ -167,6 +175,14 @@ var (
 				Name:    "card_owner_created_at",
 				Unique:  false,
 				Columns: []*schema.Column{CardsColumns[2], CardsColumns[8]},
+			},
+			{
+				Name:    "cards_account",
+				Unique:  false,
+				Columns: []*schema.Column{CardsColumns[6]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((account)::text <> ''::text)",
+				},
 			},
 		},
 	}
@@ -344,6 +360,65 @@ var (
 			},
 		},
 	}
+	// FindingsColumns holds the columns for the "findings" table.
+	FindingsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeInt64, Increment: true},
+		{Name: "books", Type: field.TypeString},
+		{Name: "unit", Type: field.TypeString},
+		{Name: "code", Type: field.TypeString},
+		{Name: "subject", Type: field.TypeString},
+		{Name: "order_id", Type: field.TypeString},
+		{Name: "owner", Type: field.TypeString},
+		{Name: "product", Type: field.TypeString},
+		{Name: "detail", Type: field.TypeString, Size: 2147483647},
+		{Name: "evidence", Type: field.TypeString, Size: 2147483647},
+		{Name: "size", Type: field.TypeInt64},
+		{Name: "blocks", Type: field.TypeBool},
+		{Name: "first_seen", Type: field.TypeTime},
+		{Name: "last_seen", Type: field.TypeTime},
+		{Name: "closed_at", Type: field.TypeTime, Nullable: true},
+		{Name: "resolved_at", Type: field.TypeTime, Nullable: true},
+		{Name: "resolution", Type: field.TypeString, Default: ""},
+		{Name: "resolved_by", Type: field.TypeString, Default: ""},
+		{Name: "reason", Type: field.TypeString, Size: 2147483647, Default: ""},
+	}
+	// FindingsTable holds the schema information for the "findings" table.
+	FindingsTable = &schema.Table{
+		Name:       "findings",
+		Columns:    FindingsColumns,
+		PrimaryKey: []*schema.Column{FindingsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "findings_difference",
+				Unique:  true,
+				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[2], FindingsColumns[3], FindingsColumns[4]},
+			},
+			{
+				Name:    "findings_present",
+				Unique:  false,
+				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[2]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(closed_at IS NULL)",
+				},
+			},
+			{
+				Name:    "findings_listed",
+				Unique:  false,
+				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[0]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(closed_at IS NULL)",
+				},
+			},
+			{
+				Name:    "findings_blocking",
+				Unique:  false,
+				Columns: []*schema.Column{FindingsColumns[1], FindingsColumns[6]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(blocks AND (closed_at IS NULL) AND (resolved_at IS NULL))",
+				},
+			},
+		},
+	}
 	// HoldsColumns holds the columns for the "holds" table.
 	HoldsColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -382,6 +457,55 @@ var (
 				Columns: []*schema.Column{HoldsColumns[2], HoldsColumns[6]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "(released_at IS NOT NULL)",
+				},
+			},
+		},
+	}
+	// IssuerLinesColumns holds the columns for the "issuer_lines" table.
+	IssuerLinesColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeString},
+		{Name: "reference", Type: field.TypeUUID},
+		{Name: "account", Type: field.TypeString},
+		{Name: "direction", Type: field.TypeString},
+		{Name: "state", Type: field.TypeString},
+		{Name: "amount_usd_cents", Type: field.TypeInt64},
+		{Name: "balance_usd_cents", Type: field.TypeInt64, Default: 0},
+		{Name: "order_id", Type: field.TypeString, Default: ""},
+		{Name: "spent_usd_cents", Type: field.TypeInt64, Default: 0},
+		{Name: "epoch", Type: field.TypeInt64},
+		{Name: "pending", Type: field.TypeBool, Default: true},
+		{Name: "changed_at", Type: field.TypeTime},
+	}
+	// IssuerLinesTable holds the schema information for the "issuer_lines" table.
+	IssuerLinesTable = &schema.Table{
+		Name:       "issuer_lines",
+		Columns:    IssuerLinesColumns,
+		PrimaryKey: []*schema.Column{IssuerLinesColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "issuer_lines_reference",
+				Unique:  false,
+				Columns: []*schema.Column{IssuerLinesColumns[1]},
+			},
+			{
+				Name:    "issuer_lines_order",
+				Unique:  false,
+				Columns: []*schema.Column{IssuerLinesColumns[7]},
+			},
+			{
+				Name:    "issuer_lines_pending",
+				Unique:  false,
+				Columns: []*schema.Column{IssuerLinesColumns[0]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "pending",
+				},
+			},
+			{
+				Name:    "issuer_lines_spent",
+				Unique:  false,
+				Columns: []*schema.Column{IssuerLinesColumns[0]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(spent_usd_cents > 0)",
 				},
 			},
 		},
@@ -477,6 +601,14 @@ var (
 				Unique:  true,
 				Columns: []*schema.Column{LedgerEntriesColumns[1], LedgerEntriesColumns[2]},
 			},
+			{
+				Name:    "ledger_entries_card",
+				Unique:  false,
+				Columns: []*schema.Column{LedgerEntriesColumns[2]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "((account)::text ~~ 'card:%'::text)",
+				},
+			},
 		},
 	}
 	// LedgerPostingsColumns holds the columns for the "ledger_postings" table.
@@ -491,6 +623,21 @@ var (
 		Name:       "ledger_postings",
 		Columns:    LedgerPostingsColumns,
 		PrimaryKey: []*schema.Column{LedgerPostingsColumns[0]},
+		Indexes: []*schema.Index{
+			{
+				Name:    "ledger_postings_order",
+				Unique:  false,
+				Columns: []*schema.Column{LedgerPostingsColumns[1], LedgerPostingsColumns[0]},
+			},
+			{
+				Name:    "ledger_postings_at",
+				Unique:  false,
+				Columns: []*schema.Column{LedgerPostingsColumns[3]},
+				Annotation: &entsql.IndexAnnotation{
+					Type: "BRIN",
+				},
+			},
+		},
 	}
 	// MutexesColumns holds the columns for the "mutexes" table.
 	MutexesColumns = []*schema.Column{
@@ -546,6 +693,11 @@ var (
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
 				},
+			},
+			{
+				Name:    "orders_changed",
+				Unique:  false,
+				Columns: []*schema.Column{OrdersColumns[16]},
 			},
 			{
 				Name:    "orders_unpaid",
@@ -638,6 +790,7 @@ var (
 		{Name: "at", Type: field.TypeTime, Nullable: true},
 		{Name: "blocks", Type: field.TypeBool, Default: false},
 		{Name: "report", Type: field.TypeJSON, Nullable: true},
+		{Name: "progress", Type: field.TypeJSON, Nullable: true},
 	}
 	// ReconciliationsTable holds the schema information for the "reconciliations" table.
 	ReconciliationsTable = &schema.Table{
@@ -776,7 +929,9 @@ var (
 		EsimSyncsTable,
 		EsimTokensTable,
 		EventsTable,
+		FindingsTable,
 		HoldsTable,
+		IssuerLinesTable,
 		JobsTable,
 		SwitchesTable,
 		LedgerEntriesTable,
@@ -833,6 +988,9 @@ func init() {
 	HoldsTable.Annotation = &entsql.Annotation{}
 	HoldsTable.Annotation.Checks = map[string]string{
 		"holds_units": "units > 0",
+	}
+	IssuerLinesTable.Annotation = &entsql.Annotation{
+		Table: "issuer_lines",
 	}
 	JobsTable.Annotation = &entsql.Annotation{}
 	JobsTable.Annotation.Checks = map[string]string{

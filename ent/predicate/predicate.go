@@ -39,8 +39,14 @@ type EsimToken func(*sql.Selector)
 // Event is the predicate function for event builders.
 type Event func(*sql.Selector)
 
+// Finding is the predicate function for finding builders.
+type Finding func(*sql.Selector)
+
 // Hold is the predicate function for hold builders.
 type Hold func(*sql.Selector)
+
+// IssuerLine is the predicate function for issuerline builders.
+type IssuerLine func(*sql.Selector)
 
 // Job is the predicate function for job builders.
 type Job func(*sql.Selector)

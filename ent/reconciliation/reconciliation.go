@@ -21,6 +21,8 @@ const (
 	FieldBlocks = "blocks"
 	// FieldReport holds the string denoting the report field in the database.
 	FieldReport = "report"
+	// FieldProgress holds the string denoting the progress field in the database.
+	FieldProgress = "progress"
 	// Table holds the table name of the reconciliation in the database.
 	Table = "reconciliations"
 )
@@ -33,6 +35,7 @@ var Columns = []string{
 	FieldAt,
 	FieldBlocks,
 	FieldReport,
+	FieldProgress,
 }
 
 // ValidColumn reports if the column name is valid (part of the table columns).

@@ -234,6 +234,16 @@ func ReportNotNil() predicate.Reconciliation {
 	return predicate.Reconciliation(sql.FieldNotNull(FieldReport))
 }
 
+// ProgressIsNil applies the IsNil predicate on the "progress" field.
+func ProgressIsNil() predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldIsNull(FieldProgress))
+}
+
+// ProgressNotNil applies the NotNil predicate on the "progress" field.
+func ProgressNotNil() predicate.Reconciliation {
+	return predicate.Reconciliation(sql.FieldNotNull(FieldProgress))
+}
+
 // And groups predicates with the AND operator between them.
 func And(predicates ...predicate.Reconciliation) predicate.Reconciliation {
 	return predicate.Reconciliation(sql.AndPredicates(predicates...))

@@ -46,6 +46,8 @@ func (Card) Indexes() []ent.Index {
 			StorageKey("cards_live").
 			Annotations(entsql.IndexWhere("(((status)::text <> 'CLOSED'::text) AND ((status)::text <> 'FAILED'::text))")),
 		index.Fields("owner", "created_at"),
+		index.Fields("account").StorageKey("cards_account").
+			Annotations(entsql.IndexWhere("((account)::text <> ''::text)")),
 	}
 }
 

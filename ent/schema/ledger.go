@@ -25,6 +25,15 @@ func (LedgerPosting) Fields() []ent.Field {
 	}
 }
 
+// Indexes of a posting.
+func (LedgerPosting) Indexes() []ent.Index {
+	return []ent.Index{
+		index.Fields("order_id", "id").StorageKey("ledger_postings_order"),
+		// Postings are appended in the order of their time, nearly.
+		index.Fields("at").StorageKey("ledger_postings_at").Annotations(entsql.IndexType("BRIN")),
+	}
+}
+
 // Annotations of a posting.
 func (LedgerPosting) Annotations() []schema.Annotation {
 	return []schema.Annotation{
@@ -49,7 +58,12 @@ func (LedgerEntry) Fields() []ent.Field {
 
 // Indexes of an entry.
 func (LedgerEntry) Indexes() []ent.Index {
-	return []ent.Index{index.Fields("posting_id", "account").Unique().StorageKey("ledger_entries_line")}
+	return []ent.Index{
+		index.Fields("posting_id", "account").Unique().StorageKey("ledger_entries_line"),
+		// What is on a card.
+		index.Fields("account").StorageKey("ledger_entries_card").
+			Annotations(entsql.IndexWhere("((account)::text ~~ 'card:%'::text)")),
+	}
 }
 
 // Annotations of an entry.

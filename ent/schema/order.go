@@ -60,6 +60,8 @@ func (Order) Indexes() []ent.Index {
 		index.Fields("status", "updated_at").
 			StorageKey("orders_open").
 			Annotations(entsql.IndexWhere("((status)::text <> 'fulfilled'::text)")),
+		// What changed of late.
+		index.Fields("updated_at").StorageKey("orders_changed"),
 		// Unpaid orders by the end of their time.
 		index.Fields("expires_at").
 			StorageKey("orders_unpaid").

@@ -39,6 +39,8 @@ func (Arrival) Indexes() []ent.Index {
 		index.Fields("sender", "value").
 			StorageKey("arrivals_payer").
 			Annotations(entsql.IndexWhere("((nonce)::text <> ''::text)")),
+		index.Fields("sender", "nonce").StorageKey("arrivals_authorization").
+			Annotations(entsql.IndexWhere("((nonce)::text <> ''::text)")),
 	}
 }
 
@@ -62,5 +64,7 @@ func (Reconciliation) Fields() []ent.Field {
 		field.Time("at").Optional().Nillable(),
 		field.Bool("blocks").Default(false),
 		field.JSON("report", json.RawMessage{}).Optional(),
+		// How far the comparisons have come in each book.
+		field.JSON("progress", json.RawMessage{}).Optional(),
 	}
 }

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 
-	"google.golang.org/protobuf/proto"
-
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -39,14 +37,18 @@ func reportMessage(r reconcile.Report) *roamcardv1.Reconciliation {
 		m.Balances = append(m.Balances, &roamcardv1.LedgerBalance{Account: b.Account, Units: b.Units.String()})
 	}
 	for _, f := range r.Findings {
-		found := &roamcardv1.Finding{Code: string(f.Code), Subject: f.Subject, Detail: f.Detail, Blocks: f.Blocks}
-		if f.Order != "" {
-			found.OrderId = proto.String(f.Order)
-		}
-		m.Findings = append(m.Findings, found)
+		m.Findings = append(m.Findings, findingMessage(f))
 	}
 	for _, t := range r.Resolved {
-		m.Resolved = append(m.Resolved, &roamcardv1.ResolvedTransfer{Subject: t.Subject, Resolution: string(t.Resolution), Detail: t.Detail})
+		m.Resolved = append(m.Resolved, &roamcardv1.ResolvedDifference{
+			Code: string(t.Code), Subject: t.Subject, Resolution: string(t.Resolution), Detail: t.Detail,
+		})
+	}
+	for _, s := range r.Sums {
+		m.Sums = append(m.Sums, &roamcardv1.FindingSum{Code: string(s.Code), Open: uint32(s.Open), Blocking: uint32(s.Blocking)})
+	}
+	if !r.CompleteAt.IsZero() {
+		m.CompleteAt = timestamp(r.CompleteAt)
 	}
 	return m
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -115,8 +116,38 @@ func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
 		units := int64(balance)
 		out.BalanceUnits = &units
 	})
+	all.Go(func() {
+		if err := a.bookLevels(ctx, now, &out); err != nil {
+			failed("books", err)
+		}
+	})
 	all.Wait()
 	return out
+}
+
+// bookLevels tells how the books stand.
+func (a *App) bookLevels(ctx context.Context, now time.Time, out *telemetry.Levels) error {
+	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
+	at, _, err := books.Compared(ctx)
+	if err != nil {
+		return err
+	}
+	sums, err := books.Counts(ctx)
+	if err != nil {
+		return err
+	}
+	if !at.IsZero() {
+		age := max(0, now.Sub(at))
+		out.BooksAge = &age
+	}
+	open := map[reconcile.Code]reconcile.Sum{}
+	for _, s := range sums {
+		open[s.Code] = s
+	}
+	for _, code := range reconcile.Codes() {
+		out.Findings = append(out.Findings, telemetry.FindingLevel{Code: string(code), Open: open[code].Open, Blocking: open[code].Blocking})
+	}
+	return nil
 }
 
 // metricsPage is the listener for Prometheus, apart from the API: what it shows is no caller's business.

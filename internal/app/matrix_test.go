@@ -140,6 +140,8 @@ func (m *matrix) rows() map[string]row {
 		"ListSwitches":          {good: 200},
 		"SetSwitch":             {ids: map[string]string{"product": "esim"}, body: `{"paused":false,"reason":"the matrix"}`, good: 200},
 		"GetReconciliation":     {good: 200},
+		"ListFindings":          {good: 200},
+		"ResolveFinding":        {ids: map[string]string{"id": "4711"}, body: `{"reason":"the matrix"}`, good: 404},
 		"ListTransfers":         {good: 200},
 		"ResolveTransfer":       {ids: map[string]string{"transaction": "0x" + strings.Repeat("1", 64), "logIndex": "5"}, body: `{"resolution":"known","reason":"the matrix"}`, good: 404},
 		"CreateOrder":           {body: `{"amount":"25.00"}`, good: 200, other: 409},

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -31,19 +32,19 @@ const gatePeriods = 3
 func (a *App) newReconciler() *reconcile.Reconciler {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	return reconcile.New(reconcile.Config{
-		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Books: books, Reports: books, Strays: books, PayTo: a.config.PayTo, Now: time.Now,
+		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Unread: books, Books: books, Reports: books, Strays: books,
+		PayTo: a.config.PayTo, Now: time.Now,
 	})
 }
 
-// reconciled says whether top-ups may be sold, as far as the treasury goes; nil when nothing decides that.
-func (a *App) reconciled() func(context.Context) error {
+// gate says whether top-ups may be sold, as far as the treasury goes; nil when nothing decides that.
+func (a *App) gate() card.Books {
 	if !a.config.ReconcileGate || a.config.ReconcileEvery == 0 {
 		return nil
 	}
-	gate := &reconcile.Gate{
-		Reports: a.store.Treasury(a.config.Asset, a.config.PayTo), MaxAge: gatePeriods * a.config.ReconcileEvery, Now: time.Now,
+	return &reconcile.Gate{
+		Standings: a.store.Treasury(a.config.Asset, a.config.PayTo), MaxAge: gatePeriods * a.config.ReconcileEvery, Now: time.Now,
 	}
-	return gate.Open
 }
 
 // registerReconcile adds the periodic comparison, unless its period is zero.
@@ -56,8 +57,14 @@ func registerReconcile(r *job.Runner, every time.Duration, with *reconcile.Recon
 		if err != nil {
 			return job.Outcome{}, fmt.Errorf("compare the books: %w", err)
 		}
+		for _, sum := range report.Sums {
+			log.WarnContext(ctx, "books differ", slog.String("code", string(sum.Code)), slog.Int("open", sum.Open), slog.Int("blocking", sum.Blocking))
+		}
 		for _, f := range report.Findings {
-			log.ErrorContext(ctx, "books differ", slog.String("code", string(f.Code)), slog.String("order", f.Order),
+			if f.FirstSeen.Before(report.Began) {
+				continue
+			}
+			log.ErrorContext(ctx, "difference found", slog.String("code", string(f.Code)), slog.String("order", f.Order),
 				slog.String("subject", f.Subject), slog.String("detail", f.Detail), slog.Bool("blocks", f.Blocks))
 		}
 		return job.Done(), nil
@@ -88,7 +95,7 @@ func Reconcile(ctx context.Context, c ReconcileConfig) error {
 	if err := c.tell(report); err != nil {
 		return fmt.Errorf("tell the report: %w", err)
 	}
-	if len(report.Findings) > 0 {
+	if report.Open() > 0 {
 		return ErrDifference
 	}
 	return nil
@@ -153,8 +160,8 @@ func (c ReconcileConfig) tell(r reconcile.Report) error {
 	k := r.Checked
 	lines := []string{
 		fmt.Sprintf("blocks %d to %d: %d transfers", r.FirstBlock, r.LastBlock, k.Transfers),
-		fmt.Sprintf("ours:   %d orders, %d payments, %d postings", k.Orders, k.Payments, k.Postings),
-		fmt.Sprintf("issuer: %d cards, %d movements; holders have spent %s USD", k.Cards, k.Movements, r.SpentUSDCents),
+		fmt.Sprintf("looked at %d orders, %d payments, %d postings", k.Orders, k.Payments, k.Postings),
+		fmt.Sprintf("at the issuer %d cards, %d movements; holders have spent %s USD", k.Cards, k.Movements, r.SpentUSDCents),
 	}
 	for _, b := range r.Balances {
 		lines = append(lines, fmt.Sprintf("  %-20s %18s USDC", b.Account, b.Units.Dollars()))
@@ -169,11 +176,17 @@ func (c ReconcileConfig) tell(r reconcile.Report) error {
 	for _, t := range r.Resolved {
 		lines = append(lines, fmt.Sprintf("resolved as %s: %s\n  %s", t.Resolution, t.Subject, t.Detail))
 	}
+	for _, s := range r.Sums {
+		lines = append(lines, fmt.Sprintf("%6d %s, %d of them block", s.Open, s.Code, s.Blocking))
+	}
+	if !r.CompleteAt.IsZero() {
+		lines = append(lines, "all that there was at "+r.CompleteAt.Format(time.RFC3339)+" is compared")
+	}
 	verdict := "the books agree"
-	if n := len(r.Findings); n > 0 {
+	if n := r.Open(); n > 0 {
 		verdict = fmt.Sprintf("differences: %d", n)
 		if r.Blocks() {
-			verdict += "; top-ups stay closed until they are gone"
+			verdict += "; the top-ups that they concern stay closed until they are gone or resolved"
 		}
 	}
 	for _, line := range append(lines, verdict) {

@@ -244,7 +244,7 @@ func TestEachBookIsCompared(t *testing.T) {
 	if _, err := other.Open(t.Context(), card.Opening{Ref: card.Ref(uuid.New()), Load: 1}); err != nil {
 		t.Fatal(err)
 	}
-	if r := w.wantCodes("a card of nobody's", reconcile.ProviderReversed, reconcile.ProviderUnknown); !r.Blocks() {
+	if r := w.wantCodes("a card of nobody's", reconcile.ProviderReversed, reconcile.ProviderUnknown); r.Blocks() {
 		t.Errorf("findings %+v", r.Findings)
 	}
 	// A book that cannot be read is no finding, and the last report stays.
@@ -285,11 +285,12 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 	w.wantCodes("a stray transfer", reconcile.TransferUnmatched)
 	is("a stray transfer", 402, fault.PaymentRequired)
 
+	// What concerns one wallet closes top-ups for that wallet.
 	w.execute("UPDATE payments SET value = value + 1")
 	if !w.compared().Blocks() {
 		t.Error("a payment of another amount does not block")
 	}
-	is("a difference", 503, fault.TreasuryUnreconciled)
+	is("a difference of one wallet's", 402, fault.PaymentRequired)
 	before := w.footprint()
 	if a := b.topUp("t", 2500); a.status != 503 || a.problem.Code != string(fault.TreasuryUnreconciled) {
 		t.Errorf("a paid top-up: %d %s", a.status, a.body)
@@ -297,14 +298,31 @@ func TestTopupsStayClosedWhileTheTreasuryIsUnreconciled(t *testing.T) {
 	if after := w.footprint(); after != before {
 		t.Errorf("a refused top-up left a trace:\n was %s\n now %s", before, after)
 	}
-	if a := w.send(purchase("another", "")); a.status != 402 {
-		t.Errorf("a card while top-ups are closed: %d %s", a.status, a.body)
-	}
-	w.execute("UPDATE payments SET value = value - 1")
+	c := w.buyer()
+	c.bought("another card")
+	c.topUp("another", 2500).into(t, 200, nil)
+	w.execute("UPDATE payments SET value = value - 1 WHERE payer = $1", strings.ToLower(b.address.String()))
 	w.compared()
 	is("mended books", 402, fault.PaymentRequired)
 
-	w.execute(`UPDATE reconciliations SET at = at - interval '4 hours', report = jsonb_set(report, '{at}', to_jsonb(to_char(now() - interval '4 hours', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')))`)
+	// What concerns nobody in particular closes them for all, until an operator says that it is understood.
+	w.execute("INSERT INTO ledger_postings (id, order_id, kind, at) VALUES ('unmatched/x', '', 'unmatched', now())")
+	w.wantCodes("a posting of nobody's", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected, reconcile.TransferUnmatched)
+	is("a posting of nobody's", 503, fault.TreasuryUnreconciled)
+	if a := w.send(purchase("another", "")); a.status != 402 {
+		t.Errorf("a card while top-ups are closed: %d %s", a.status, a.body)
+	}
+	for i, f := range w.findings("") {
+		if f.Blocks {
+			w.explain(f, "a test put it there", fmt.Sprint("explain ", i)).into(t, 200, nil)
+		}
+	}
+	is("explained", 402, fault.PaymentRequired)
+	w.wantCodes("explained", reconcile.TransferUnmatched)
+	is("still explained", 402, fault.PaymentRequired)
+
+	// Whatever the report says: the gate reads how old the comparison is from its own column.
+	w.execute("UPDATE reconciliations SET at = at - interval '4 hours'")
 	is("an old report", 503, fault.TreasuryUnreconciled)
 	w.compared()
 	is("a new report", 402, fault.PaymentRequired)

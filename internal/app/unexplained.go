@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -32,22 +33,28 @@ func (a *App) unexplained(suppliers esim.Supplier) func(context.Context) (bool, 
 	}
 }
 
+// mostPages bounds a reading of the issuer's whole books.
+const mostPages = 1 << 16
+
 // goods are what the providers made, or are about to make.
 func (a *App) goods(ctx context.Context, supplier esim.Supplier) (store.Goods, error) {
 	var g store.Goods
-	statement, err := a.issuer.Statement(ctx)
+	_, ended, err := reconcile.EachLine(ctx, a.issuer, "", mostPages, func(lines []reconcile.Line) error {
+		for _, l := range lines {
+			if l.Card != nil && l.Card.State != card.AccountRejected {
+				g.Cards = append(g.Cards, uuid.UUID(l.Card.Ref))
+			}
+			if m := l.Movement; m != nil && m.Direction == card.Load && m.State != card.MoveFailed {
+				g.Loads = append(g.Loads, uuid.UUID(m.Ref))
+			}
+		}
+		return nil
+	})
 	if err != nil {
-		return g, fmt.Errorf("read the issuer's statement: %w", err)
+		return g, fmt.Errorf("read the issuer's books: %w", err)
 	}
-	for _, made := range statement.Accounts {
-		if made.State != card.AccountRejected {
-			g.Cards = append(g.Cards, uuid.UUID(made.Ref))
-		}
-	}
-	for _, made := range statement.Movements {
-		if made.Direction == card.Load && made.State != card.MoveFailed {
-			g.Loads = append(g.Loads, uuid.UUID(made.Ref))
-		}
+	if !ended {
+		return g, errors.New("the issuer's books do not end")
 	}
 	historian, ok := supplier.(esim.Historian)
 	if !ok {

@@ -85,7 +85,7 @@ func (a *App) parts() (p *parts, err error) {
 	if p.esims, err = a.esims(p.esimWorkers, p.closed); err != nil {
 		return nil, err
 	}
-	p.topups = card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Reconciled: a.reconciled()}
+	p.topups = card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Books: a.gate()}
 	p.products = []checkout.Product{p.cards, p.topups, p.esims}
 	if p.refunds, err = a.refunds(); err != nil {
 		return nil, err

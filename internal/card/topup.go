@@ -51,8 +51,16 @@ type Topups struct {
 	*Cards
 	// TopupPaused closes the sale.
 	TopupPaused bool
-	// Reconciled refuses with a fault while it is not known that the treasury's books agree. May be nil.
-	Reconciled func(ctx context.Context) error
+	// Books say whether it is known that the treasury's books agree. Nil asks nobody.
+	Books Books
+}
+
+// Books say whether it is known that the treasury's books agree.
+type Books interface {
+	// Open refuses with a fault while nobody can be sold a top-up.
+	Open(ctx context.Context) error
+	// OpenTo refuses with a fault while one wallet cannot.
+	OpenTo(ctx context.Context, owner x402.Address) error
 }
 
 // Kind implements checkout.Product.
@@ -64,8 +72,8 @@ func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *orde
 	if err := t.selling(ctx, order.CardTopup, t.TopupPaused, fault.TopupPaused, "No top-ups are sold at the moment."); err != nil {
 		return order.Offer{}, err
 	}
-	if t.Reconciled != nil {
-		if err := t.Reconciled(ctx); err != nil {
+	if t.Books != nil {
+		if err := t.Books.Open(ctx); err != nil {
 			return order.Offer{}, err
 		}
 	}
@@ -103,11 +111,16 @@ func splitOf(request json.RawMessage, quoted *order.Offer) (Topup, error) {
 	return TopupOf(r.Gross), nil
 }
 
-// Admit implements checkout.Product: the payer's active card, and the credit from the issuer's float.
+// Admit implements checkout.Product: the payer's active card, books that agree about the payer, and the credit from the issuer's float.
 func (t Topups) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
 	c, err := t.fundable(ctx, owner, atOnce)
 	if err != nil {
 		return order.Admission{}, err
+	}
+	if t.Books != nil {
+		if err := t.Books.OpenTo(ctx, owner); err != nil {
+			return order.Admission{}, err
+		}
 	}
 	var split Topup
 	if err := json.Unmarshal(o.Item, &split); err != nil {

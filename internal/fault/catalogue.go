@@ -25,6 +25,7 @@ const (
 	JobNotFound              Code = "job_not_found"
 	ReportNotFound           Code = "report_not_found"
 	TransferNotFound         Code = "transfer_not_found"
+	FindingNotFound          Code = "finding_not_found"
 	MethodNotAllowed         Code = "method_not_allowed"
 	BodyTooLarge             Code = "body_too_large"
 	MediaTypeUnsupported     Code = "media_type_unsupported"
@@ -48,6 +49,7 @@ const (
 	AccountBlocked           Code = "account_blocked"
 	FacilitatorDown          Code = "facilitator_down"
 	ChainUnsettled           Code = "chain_unsettled"
+	FindingResolved          Code = "finding_resolved"
 	RateLimited              Code = "rate_limited"
 	PaymentsUndecided        Code = "payments_undecided"
 	IssuePaused              Code = "issue_paused"
@@ -86,6 +88,7 @@ var catalogue = index(
 	Kind{JobNotFound, http.StatusNotFound, "There is no such job.", false, false, FixRequest},
 	Kind{ReportNotFound, http.StatusNotFound, "There is no report yet.", true, false, WaitAndRetry},
 	Kind{TransferNotFound, http.StatusNotFound, "There is no such transfer without an order.", false, false, FixRequest},
+	Kind{FindingNotFound, http.StatusNotFound, "There is no such finding.", false, false, FixRequest},
 	Kind{MethodNotAllowed, http.StatusMethodNotAllowed, "The path does not take this method.", false, false, FixRequest},
 	Kind{BodyTooLarge, http.StatusRequestEntityTooLarge, "The request body is too large.", false, false, FixRequest},
 	Kind{MediaTypeUnsupported, http.StatusUnsupportedMediaType, "The request body must be application/json.", false, false, FixRequest},
@@ -107,6 +110,7 @@ var catalogue = index(
 	Kind{OrderNotInReview, http.StatusConflict, "The order does not wait for an operator.", false, false, FixRequest},
 	Kind{RefundUnavailable, http.StatusConflict, "Nothing can be refunded.", false, false, ContactSupport},
 	Kind{TransferResolved, http.StatusConflict, "The transfer has been resolved.", false, false, FixRequest},
+	Kind{FindingResolved, http.StatusConflict, "The finding has been resolved.", false, false, FixRequest},
 
 	Kind{TransferUnproven, http.StatusConflict, "The chain does not show the payment's transfer in this transaction.", true, false, FixRequest},
 	Kind{PayerBlacklisted, http.StatusConflict, "The token's issuer blocks the payer's account.", false, false, FixRequest},

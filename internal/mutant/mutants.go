@@ -108,6 +108,22 @@ const (
 	HoldsReleasedEarly = planted == "holds_released_early"
 )
 
+// Comparing the books.
+const (
+	// FindingsBlockAll closes top-ups for everybody by a finding that concerns one wallet, or by one that strangers can cause.
+	FindingsBlockAll = planted == "findings_block_all"
+	// AnyAmountOfNonce takes a transfer of any amount for the payment whose nonce it used.
+	AnyAmountOfNonce = planted == "any_amount_of_nonce"
+	// RangesNotHalved gives a comparison up at a range of blocks that the nodes refuse.
+	RangesNotHalved = planted == "ranges_not_halved"
+	// DifferenceSeenOnce reports what differs only because the books are read one after the other.
+	DifferenceSeenOnce = planted == "difference_seen_once"
+	// ResolutionForgotten reopens what an operator has resolved at the next comparison.
+	ResolutionForgotten = planted == "resolution_forgotten"
+	// ReportUnbounded lists everything that is open in the report.
+	ReportUnbounded = planted == "report_unbounded"
+)
+
 // Delivering.
 const (
 	// ResendUnknown calls the issuer again after an unknown answer, without looking what became of it.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -33,24 +34,6 @@ type Transfer struct {
 	Nonce x402.Hash
 }
 
-// Issuer is the issuer's own book.
-type Issuer interface {
-	// Statement is everything it opened and moved for us. It may be read while things happen.
-	Statement(ctx context.Context) (Statement, error)
-}
-
-// Statement is what an issuer carried out, or refused to.
-type Statement struct {
-	Accounts  []StatedAccount
-	Movements []card.Moved
-}
-
-// StatedAccount is a card and what is on it.
-type StatedAccount struct {
-	card.Account
-	Balance money.Cents
-}
-
 // Arrivals keep the transfers of the blocks that have been read.
 type Arrivals interface {
 	// Scanned says how far that is.
@@ -68,28 +51,98 @@ type Scan struct {
 	Oldest uint64
 }
 
-// Books are our own.
+// Books are our own, read in parts: a comparison takes the same memory however much was ever sold.
 type Books interface {
-	// Records reads all of them at one moment.
-	Records(ctx context.Context) (Records, error)
-	// Post adds what is not posted yet.
-	Post(ctx context.Context, postings []ledger.Posting) error
+	// Progress says how far comparisons have come; Advance records it.
+	Progress(ctx context.Context) (Progress, error)
+	Advance(ctx context.Context, p Progress) error
+	// Page lists units that a comparison has to look at, in the order of their cursors: limit of them at most, from after a
+	// cursor on. next is the cursor of the last, empty when there are no more.
+	Page(ctx context.Context, l List, since time.Time, after string, limit int) (units []Unit, next string, err error)
+	// OrdersOfLines are the orders that may explain lines of the issuer.
+	OrdersOfLines(ctx context.Context, lines []string) ([]order.ID, error)
+	// OfOrders reads all that belongs to some orders, and the lines of the issuer that are named, at one moment.
+	OfOrders(ctx context.Context, orders []order.ID, lines []string) (Records, error)
+	// OfTransfers reads all that belongs to some transfers, named as subjects, and some postings without an order, at one moment. The
+	// orders of the payments among them are not in it.
+	OfTransfers(ctx context.Context, subjects, postings []string) (Records, error)
+	// Enter copies a page of the issuer's books.
+	Enter(ctx context.Context, lines []Line, epoch int64) error
+	// Open are those of some findings that are open already, or resolved.
+	Open(ctx context.Context, found []Finding) ([]Finding, error)
+	// Conclude stores what a comparison of some units came to, all or nothing: findings of them that it did not find are closed.
+	Conclude(ctx context.Context, c Conclusion) error
+	// Sum adds the ledger up by kind of account: the entries after one number up to another, without bound when that is 0.
+	Sum(ctx context.Context, after, upto int64) (sums map[string]money.USDC, last int64, err error)
 }
 
-// Records are our own books at one moment.
+// List names units that a comparison has to look at.
+type List int
+
+// The lists.
+const (
+	// OrdersChanged are the orders that changed since a time.
+	OrdersChanged List = iota
+	// OrdersPosted are the orders of what was posted since a time.
+	OrdersPosted
+	// PostingsChanged are the postings without an order of the same time.
+	PostingsChanged
+	// LinesChanged are the lines of the issuer that changed and were not compared since.
+	LinesChanged
+	// Standing are the units with a finding that is not closed, without those of transfers: each resolution, payment and
+	// posting of a transfer brings it here another way.
+	Standing
+	// NewArrivals are the transfers that no finding is about, from one number on.
+	NewArrivals
+	// AllArrivals, AllOrders and AllPostings are everything: transfers, orders and what is posted for them, and postings without
+	// an order.
+	AllArrivals
+	AllOrders
+	AllPostings
+)
+
+// Conclusion is what the comparison of some units came to.
+type Conclusion struct {
+	Units []Unit
+	Found []Finding
+	// Postings are missing, and are added.
+	Postings []ledger.Posting
+	// Lines are those of the issuer that were looked at.
+	Lines []LineOrder
+}
+
+// LineOrder is a line of the issuer with the order that explains it, if one does.
+type LineOrder struct {
+	Line  string
+	Order order.ID
+	// Spent is what the holder of a card has spent.
+	Spent money.Cents
+}
+
+// Records are a part of our own books at one moment.
 type Records struct {
-	Scan     Scan
+	Scan Scan
+	// Unread are the blocks of the payments that could not be read.
+	Unread   []uint64
 	Arrivals []Transfer
 	// Resolved are those among them that operators have resolved.
 	Resolved []Resolved
 	Orders   []Order
-	// Payments are those to the payee.
 	Payments []Payment
 	Cards    []card.Card
+	// Accounts are the issuer's names for all cards that the orders are about.
+	Accounts map[uuid.UUID]string
 	// Esims are those that were made.
 	Esims    []Esim
 	Fees     []Fee
 	Postings []ledger.Posting
+	// Balances are what the ledger has on the cards; Loading is what is being put on them.
+	Balances map[uuid.UUID]money.USDC
+	Loading  map[uuid.UUID]money.Cents
+	// Lines are the issuer's, as they were last read.
+	Lines []Line
+	// Epoch is the last whole reading of the issuer's books. A line that it did not show is gone.
+	Epoch int64
 }
 
 // Order is what was sold.
@@ -97,6 +150,7 @@ type Order struct {
 	ID     order.ID
 	Kind   order.Kind
 	Status order.Status
+	Owner  x402.Address
 	Price  money.Cents
 	// Delivery is which attempt at the delivery it is at; the issuer refused those before.
 	Delivery int
@@ -116,6 +170,11 @@ func (o Order) open() bool {
 // perhaps says that the issuer may have carried it out, or not, without either being wrong.
 func (o Order) perhaps() bool { return o.open() || o.ByHand }
 
+// sold says that it was claimed once; what is not has no books.
+func (o Order) sold() bool {
+	return o.Status != order.PaymentRequired && o.Status != order.Expired
+}
+
 // Payment is an authorization claimed for an order. Its place on the chain is set once it is paid.
 type Payment struct {
 	ID     uuid.UUID
@@ -124,6 +183,8 @@ type Payment struct {
 	Payer  x402.Address
 	Value  money.USDC
 	Nonce  x402.Hash
+	// Elsewhere says that it was made to another payee, whose transfers are not read.
+	Elsewhere bool
 
 	Transaction x402.Hash
 	LogIndex    uint
@@ -144,6 +205,8 @@ type Fee struct {
 
 // Reports keep the last report.
 type Reports interface {
+	// Sums counts what is open by code, and lists the newest open and resolved findings, so many of each.
+	Sums(ctx context.Context, list int) (sums []Sum, open, resolved []Finding, spent money.Cents, err error)
 	// Keep replaces the last report.
 	Keep(ctx context.Context, r Report) error
 	// Last is the last report; ok is false before there was one.

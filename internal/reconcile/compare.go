@@ -1,47 +1,114 @@
 package reconcile
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// comparison is one look at all the books.
+// comparison is one look at a part of the books.
 type comparison struct {
 	Records
-	statement Statement
-	orders    map[order.ID]Order
-	balances  map[ledger.Account]money.USDC
+	orders   map[order.ID]Order
+	byPlace  map[Place]*Payment
+	byNonce  map[authorization]*Payment
+	expected []ledger.Posting
+	// addable are those expected postings that a comparison adds itself.
+	addable map[ledger.ID]bool
 
-	found []Finding
-	// strays are transfers of nobody's; unposted are those among them that the ledger does not have.
-	strays   []Transfer
+	found    []Finding
 	unposted []ledger.Posting
-	resolved []ResolvedTransfer
-	spent    money.Cents
+	lines    []LineOrder
+	checked  Checked
 }
 
-func compare(r Records, s Statement) *comparison {
-	c := &comparison{Records: r, statement: s, orders: map[order.ID]Order{}, balances: ledger.Balances(r.Postings)}
+type authorization struct {
+	payer x402.Address
+	nonce x402.Hash
+}
+
+func begin(r Records) *comparison {
+	c := &comparison{
+		Records: r, orders: map[order.ID]Order{}, byPlace: map[Place]*Payment{}, byNonce: map[authorization]*Payment{},
+		addable: map[ledger.ID]bool{},
+	}
 	for _, o := range r.Orders {
 		c.orders[o.ID] = o
 	}
+	for i := range c.Payments {
+		p := &c.Payments[i]
+		if !p.Nonce.IsZero() { // a plain transfer has none
+			c.byNonce[authorization{p.Payer, p.Nonce}] = p
+		}
+		if p.Status == payment.Paid {
+			c.byPlace[Place{p.Transaction, p.LogIndex}] = p
+		}
+	}
+	return c
+}
+
+// compareOrders compares orders with all that belongs to them.
+func compareOrders(r Records) *comparison {
+	c := begin(r)
+	c.checked = Checked{Payments: len(r.Payments), Postings: len(r.Postings)}
+	for _, o := range r.Orders {
+		if o.sold() {
+			c.checked.Orders++
+		}
+	}
 	c.chain()
 	c.payments()
+	c.expect()
 	c.ledger()
 	c.issuer()
 	return c
 }
 
-func (c *comparison) add(code Code, of order.ID, subject, format string, args ...any) {
-	c.found = append(c.found, Finding{Code: code, Order: string(of), Subject: subject, Detail: fmt.Sprintf(format, args...), Blocks: blocks[code]})
+// compareTransfers compares transfers that may belong to nobody with the ledger.
+func compareTransfers(r Records) *comparison {
+	c := begin(r)
+	c.checked = Checked{Postings: len(r.Postings)}
+	posted := map[ledger.ID]bool{}
+	for _, p := range r.Postings {
+		posted[p.ID] = true
+	}
+	for _, t := range r.Arrivals {
+		p := c.paymentOf(t)
+		unmatched := ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value)
+		switch {
+		case p == nil:
+			c.unmatched(t, unmatched)
+		case posted[unmatched.ID]:
+			// It was nobody's until an order was paid with it.
+			matched := ledger.Matched(string(p.Order), t.Transaction.String(), t.LogIndex, t.Value)
+			c.addable[matched.ID] = true
+			c.expected = append(c.expected, unmatched, matched)
+		}
+	}
+	c.ledger()
+	return c
+}
+
+func (c *comparison) add(f Finding, format string, args ...any) {
+	f.Detail = fmt.Sprintf(format, args...)
+	if o, ok := c.orders[order.ID(f.Order)]; ok {
+		f.Owner, f.Product = o.Owner.Lower(), string(o.Kind)
+	}
+	if f.Unit == "" {
+		f.Unit = OrderUnit(order.ID(f.Order))
+	}
+	if f.Evidence == "" {
+		f.Evidence = f.Detail
+	}
+	f.Blocks = f.blocks()
+	c.found = append(c.found, f)
 }
 
 // Place is where the transfer stands on the chain.
@@ -49,64 +116,66 @@ func (t Transfer) Place() Place { return Place{t.Transaction, t.LogIndex} }
 
 func (t Transfer) subject() string { return t.Place().String() }
 
-// chain matches transfers with payments: by the authorization they carried out, or by their place.
-func (c *comparison) chain() {
-	type authorization struct {
-		payer x402.Address
-		nonce x402.Hash
+// paymentOf is the payment that a transfer makes: by the authorization that it carried out, or by its place. A payer can use a
+// nonce for another amount than the one that was claimed: such a transfer pays nothing, and is nobody's.
+func (c *comparison) paymentOf(t Transfer) *Payment {
+	p := c.byNonce[authorization{t.From, t.Nonce}]
+	if p == nil {
+		p = c.byPlace[t.Place()]
 	}
-	byPlace, byNonce := map[Place]*Payment{}, map[authorization]*Payment{}
-	for i := range c.Payments {
-		p := &c.Payments[i]
-		if !p.Nonce.IsZero() { // a plain transfer has none
-			byNonce[authorization{p.Payer, p.Nonce}] = p
-		}
-		if p.Status == payment.Paid {
-			byPlace[Place{p.Transaction, p.LogIndex}] = p
-		}
-	}
-	arrived := map[*Payment]bool{}
-	for _, t := range c.Arrivals {
-		p := cmp.Or(byNonce[authorization{t.From, t.Nonce}], byPlace[t.Place()])
-		switch {
-		case p == nil:
-			c.stray(t)
-			continue
-		case p.Status == payment.Claimed:
-			c.add(TransferUnrecorded, p.Order, t.subject(), "the payment of %s USDC arrived and is not recorded as paid yet", t.Value.Dollars())
-		case p.Status == payment.Dead:
-			c.add(TransferOfDeadPayment, p.Order, t.subject(), "the payment of %s USDC arrived and is recorded as dead", t.Value.Dollars())
-		case p.Value != t.Value || p.Payer != t.From:
-			c.add(PaymentDiffers, p.Order, t.subject(), "%s USDC arrived from %s, recorded are %s from %s", t.Value.Dollars(), t.From, p.Value.Dollars(), p.Payer)
-		}
-		arrived[p] = true
-	}
-	for i := range c.Payments {
-		p := &c.Payments[i]
-		if p.Status == payment.Paid && !arrived[p] && p.Block >= c.Scan.First && p.Block < c.Scan.Next {
-			c.add(PaymentWithoutTransfer, p.Order, p.ID.String(), "recorded are %s USDC in %s, where the chain shows no such transfer", p.Value.Dollars(), p.Transaction)
-		}
-	}
-}
-
-// stray notes a transfer of nobody's: it differs until an operator says what has become of it.
-func (c *comparison) stray(t Transfer) {
-	c.strays = append(c.strays, t)
-	what := fmt.Sprintf("%s USDC arrived from %s for no order", t.Value.Dollars(), t.From)
-	if r := c.resolution(t); r != nil {
-		c.resolved = append(c.resolved, ResolvedTransfer{t.subject(), r.As, fmt.Sprintf("%s; %s says: %s", what, r.Operator, r.Reason)})
-		return
-	}
-	c.add(TransferUnmatched, "", t.subject(), "%s", what)
-}
-
-// resolution is what an operator decided about a transfer, nil when nobody did.
-func (c *comparison) resolution(t Transfer) *Resolved {
-	i := slices.IndexFunc(c.Resolved, func(r Resolved) bool { return r.Place == t.Place() })
-	if i < 0 {
+	if p != nil && p.Status != payment.Paid && p.Value != t.Value && !mutant.AnyAmountOfNonce {
 		return nil
 	}
-	return &c.Resolved[i]
+	return p
+}
+
+// chain compares payments with their transfers.
+func (c *comparison) chain() {
+	arrived := map[*Payment]bool{}
+	for _, t := range c.Arrivals {
+		p := c.paymentOf(t)
+		if p == nil {
+			continue
+		}
+		f := Finding{Order: string(p.Order), Subject: t.subject()}
+		switch {
+		case p.Status == payment.Claimed:
+			f.Code = TransferUnrecorded
+			c.add(f, "the payment of %s USDC arrived and is not recorded as paid yet", t.Value.Dollars())
+		case p.Status == payment.Dead:
+			f.Code = TransferOfDeadPayment
+			c.add(f, "the payment of %s USDC arrived and is recorded as dead", t.Value.Dollars())
+		case p.Value != t.Value || p.Payer != t.From:
+			f.Code = PaymentDiffers
+			c.add(f, "%s USDC arrived from %s, recorded are %s from %s", t.Value.Dollars(), t.From, p.Value.Dollars(), p.Payer)
+		}
+		arrived[p] = true
+		c.checked.Transfers++
+	}
+	for i := range c.Payments {
+		p := &c.Payments[i]
+		read := p.Block >= c.Scan.First && p.Block < c.Scan.Next && !slices.Contains(c.Unread, p.Block) && !p.Elsewhere
+		if p.Status == payment.Paid && !arrived[p] && read {
+			c.add(Finding{Code: PaymentWithoutTransfer, Order: string(p.Order), Subject: p.ID.String()},
+				"recorded are %s USDC in %s, where the chain shows no such transfer", p.Value.Dollars(), p.Transaction)
+		}
+	}
+}
+
+// unmatched notes a transfer of nobody's: it differs until an operator says what has become of it.
+func (c *comparison) unmatched(t Transfer, posting ledger.Posting) {
+	c.checked.Transfers++
+	c.addable[posting.ID] = true
+	c.expected = append(c.expected, posting)
+	f := Finding{Code: TransferUnmatched, Unit: TransferUnit(t.Place()), Subject: t.subject(), Evidence: t.subject()}
+	i := slices.IndexFunc(c.Resolved, func(r Resolved) bool { return r.Place == t.Place() })
+	if i >= 0 {
+		f.Resolved = &c.Resolved[i]
+		if p, moves := f.Resolved.As.Posting(t); moves {
+			c.expected = append(c.expected, p)
+		}
+	}
+	c.add(f, "%s USDC arrived from %s for no order", t.Value.Dollars(), t.From)
 }
 
 // payments compares what was paid with what was sold.
@@ -118,15 +187,20 @@ func (c *comparison) payments() {
 		}
 		paid[p.Order] = true
 		if o := c.orders[p.Order]; o.Price.USDC() != p.Value {
-			c.add(OrderAmount, p.Order, p.ID.String(), "the order costs %s, %s USDC were paid", o.Price, p.Value.Dollars())
+			c.add(Finding{Code: OrderAmount, Order: string(p.Order), Subject: p.ID.String()},
+				"the order costs %s, %s USDC were paid", o.Price, p.Value.Dollars())
 		}
 	}
 	for _, o := range c.Orders {
+		f := Finding{Order: string(o.ID), Subject: string(o.ID)}
 		if o.Status.Paid() && !paid[o.ID] {
-			c.add(OrderWithoutPayment, o.ID, string(o.ID), "the order is %s without a proven payment", o.Status)
+			f.Code = OrderWithoutPayment
+			c.add(f, "the order is %s without a proven payment", o.Status)
 		}
-		if t := o.Topup; o.Kind == order.CardTopup && (t.Gross != o.Price || card.TopupOf(t.Gross) != (card.Topup{Gross: t.Gross, Fee: t.Fee, Credit: t.Credit})) {
-			c.add(OrderAmount, o.ID, string(o.ID), "a top-up of %s is split into %s for the card and %s for us", o.Price, t.Credit, t.Fee)
+		whole := card.Topup{Gross: o.Topup.Gross, Fee: o.Topup.Fee, Credit: o.Topup.Credit}
+		if t := o.Topup; o.Kind == order.CardTopup && o.sold() && (t.Gross != o.Price || card.TopupOf(t.Gross) != whole) {
+			f.Code = OrderAmount
+			c.add(f, "a top-up of %s is split into %s for the card and %s for us", o.Price, t.Credit, t.Fee)
 		}
 	}
 }
@@ -134,82 +208,89 @@ func (c *comparison) payments() {
 // ledger compares what is posted with what the records say must be.
 func (c *comparison) ledger() {
 	expected := map[ledger.ID]ledger.Posting{}
-	for _, p := range c.expected() {
+	for _, p := range c.expected {
 		expected[p.ID] = p
 	}
 	for _, p := range c.Postings {
 		want, ok := expected[p.ID]
 		delete(expected, p.ID)
-		of := order.ID(p.Order)
+		f := Finding{Order: p.Order, Subject: string(p.ID), Unit: postingUnit(p)}
 		if err := p.Check(); err != nil {
-			c.add(LedgerUnbalanced, of, string(p.ID), "%v", err)
+			f.Code = LedgerUnbalanced
+			c.add(f, "%v", err)
 		}
 		switch {
 		case !ok:
-			c.add(PostingUnexpected, of, string(p.ID), "nothing recorded explains this posting")
+			f.Code = PostingUnexpected
+			c.add(f, "nothing recorded explains this posting")
 		case !sameEntries(want.Entries, p.Entries) || want.Order != p.Order:
-			c.add(PostingDiffers, of, string(p.ID), "posted is %v, recorded is %v", p.Entries, want.Entries)
+			f.Code = PostingDiffers
+			c.add(f, "posted is %v, recorded is %v", p.Entries, want.Entries)
 		}
 	}
 	for _, p := range expected {
-		if p.Kind == ledger.KindUnmatched || p.Kind == ledger.KindMatched {
+		if c.addable[p.ID] {
 			c.unposted = append(c.unposted, p)
 			continue
 		}
-		c.add(PostingMissing, order.ID(p.Order), string(p.ID), "recorded is %v, and the ledger does not have it", p.Entries)
+		c.add(Finding{Code: PostingMissing, Order: p.Order, Subject: string(p.ID), Unit: postingUnit(p)},
+			"recorded is %v, and the ledger does not have it", p.Entries)
 	}
 }
 
-// expected is every posting that the records call for.
-func (c *comparison) expected() []ledger.Posting {
-	var all []ledger.Posting
+// postingUnit is what a posting is compared with: its order, else its transfer.
+func postingUnit(p ledger.Posting) Unit {
+	u := unitOf(sortPosting, string(p.ID))
+	if p.Order != "" {
+		return OrderUnit(order.ID(p.Order))
+	}
+	if subject, ok := u.transfer(); ok {
+		return unitOf(sortTransfer, subject)
+	}
+	return u
+}
+
+// expect lists every posting that the orders call for.
+func (c *comparison) expect() {
+	add := func(all ...ledger.Posting) { c.expected = append(c.expected, all...) }
 	posted := map[ledger.ID]bool{}
 	for _, p := range c.Postings {
 		posted[p.ID] = true
-	}
-	for _, t := range c.strays {
-		all = append(all, ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value))
-		if r := c.resolution(t); r != nil {
-			if p, moves := r.As.Posting(t); moves {
-				all = append(all, p)
-			}
-		}
 	}
 	for _, p := range c.Payments {
 		if p.Status != payment.Paid {
 			continue
 		}
-		all = append(all, ledger.Settled(string(p.Order), p.Value))
-		if unmatched := ledger.Unmatched(p.Transaction.String(), p.LogIndex, p.Value); posted[unmatched.ID] {
-			// It was nobody's when a comparison found it, and an order has claimed it since.
-			all = append(all, unmatched, ledger.Matched(string(p.Order), p.Transaction.String(), p.LogIndex, p.Value))
+		add(ledger.Settled(string(p.Order), p.Value))
+		if matched := ledger.Matched(string(p.Order), p.Transaction.String(), p.LogIndex, p.Value); posted[matched.ID] {
+			// It was nobody's until this order was paid with it. Whether it had to be is compared with the transfer.
+			add(matched)
 		}
 		if c.orders[p.Order].Status == order.Refunded {
-			all = append(all, ledger.Refunded(string(p.Order), p.Value))
+			add(ledger.Refunded(string(p.Order), p.Value))
 		}
 	}
 	for _, o := range c.Orders {
 		if o.Kind == order.CardTopup && o.Status == order.Fulfilled {
-			all = append(all, ledger.ToppedUp(string(o.ID), o.Topup.Card.String(), o.Topup.Credit, o.Topup.Fee)...)
+			add(ledger.ToppedUp(string(o.ID), o.Topup.Card.String(), o.Topup.Credit, o.Topup.Fee)...)
 		}
 		if o.Kind == order.ESIM && o.Status == order.Fulfilled {
-			all = append(all, ledger.Sold(string(o.ID), o.Price))
+			add(ledger.Sold(string(o.ID), o.Price))
 		}
 	}
 	for _, e := range c.Esims {
 		if e.Cost > 0 {
-			all = append(all, ledger.Supplied(string(e.Order), e.Cost))
+			add(ledger.Supplied(string(e.Order), e.Cost))
 		}
 	}
 	for _, k := range c.Cards {
 		if sold(k) {
-			all = append(all, ledger.Loaded(string(k.Order), k.ID.String(), k.Load))
+			add(ledger.Loaded(string(k.Order), k.ID.String(), k.Load))
 		}
 	}
 	for _, f := range c.Fees {
-		all = append(all, f.Args.Postings(f.Status)...)
+		add(f.Args.Postings(f.Status)...)
 	}
-	return all
 }
 
 // sold says that a card came to its owner.

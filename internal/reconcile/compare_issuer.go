@@ -7,7 +7,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -39,9 +38,7 @@ type mutation struct {
 // mutations are all of them, by our reference.
 func (c *comparison) mutations() map[card.Ref]*mutation {
 	all := map[card.Ref]*mutation{}
-	accounts := map[uuid.UUID]string{}
 	for _, k := range c.Cards {
-		accounts[k.ID] = k.Account
 		m := &mutation{order: k.Order, what: "card", amount: k.Load, card: k.ID, account: k.Account}
 		switch {
 		case sold(k):
@@ -52,105 +49,161 @@ func (c *comparison) mutations() map[card.Ref]*mutation {
 		all[k.Ref] = m
 	}
 	for _, o := range c.Orders {
-		if o.Kind != order.CardTopup {
-			continue
-		}
-		for attempt := max(1, o.Delivery); attempt > 0; attempt-- {
-			m := &mutation{
-				order: o.ID, what: "load", amount: o.Topup.Credit, card: o.Topup.Card, account: accounts[o.Topup.Card], direction: card.Load,
-			}
-			switch {
-			case attempt < o.Delivery: // confirmed as refused, or there would be no later one
-			case o.perhaps():
-				m.standing = underWay
-			case o.Status == order.Fulfilled:
-				m.standing = taken
-			}
-			all[card.LoadRef(cmp.Or(o.Name, string(o.ID)), attempt)] = m
+		for ref, m := range c.loads(o) {
+			all[ref] = m
 		}
 	}
 	for _, f := range c.Fees {
-		if f.Args.Kept {
-			continue // nothing is moved at the issuer
-		}
-		for a := f.Args; a.Version > 0; a.Version-- {
-			m := &mutation{
-				order: order.ID(a.Order), what: "fee withdrawal", amount: a.Amount, card: a.Card, account: a.Account, direction: card.Withdrawal,
-			}
-			switch {
-			case a.Version < f.Args.Version: // confirmed as failed, or there would be no later one
-			case f.Status == job.Succeeded:
-				m.standing = taken
-			case f.Status == job.Queued || f.Status == job.Processing:
-				m.standing = underWay
-			}
-			all[a.Ref()] = m
+		for ref, m := range withdrawals(f) {
+			all[ref] = m
 		}
 	}
 	return all
 }
 
-// issuer compares the issuer's statement with what we asked for, in both directions.
+// loads are the attempts at a top-up's load.
+func (c *comparison) loads(o Order) map[card.Ref]*mutation {
+	all := map[card.Ref]*mutation{}
+	if o.Kind != order.CardTopup || !o.sold() {
+		return all
+	}
+	for attempt := max(1, o.Delivery); attempt > 0; attempt-- {
+		m := &mutation{
+			order: o.ID, what: "load", amount: o.Topup.Credit, card: o.Topup.Card, account: c.Accounts[o.Topup.Card], direction: card.Load,
+		}
+		switch {
+		case attempt < o.Delivery: // confirmed as refused, or there would be no later one
+		case o.perhaps():
+			m.standing = underWay
+		case o.Status == order.Fulfilled:
+			m.standing = taken
+		}
+		all[card.LoadRef(cmp.Or(o.Name, string(o.ID)), attempt)] = m
+	}
+	return all
+}
+
+// withdrawals are the versions of a fee's withdrawal.
+func withdrawals(f Fee) map[card.Ref]*mutation {
+	all := map[card.Ref]*mutation{}
+	if f.Args.Kept {
+		return all // nothing is moved at the issuer
+	}
+	for a := f.Args; a.Version > 0; a.Version-- {
+		m := &mutation{
+			order: order.ID(a.Order), what: "fee withdrawal", amount: a.Amount, card: a.Card, account: a.Account, direction: card.Withdrawal,
+		}
+		switch {
+		case a.Version < f.Args.Version: // confirmed as failed, or there would be no later one
+		case f.Status == job.Succeeded:
+			m.standing = taken
+		case f.Status == job.Queued || f.Status == job.Processing:
+			m.standing = underWay
+		}
+		all[a.Ref()] = m
+	}
+	return all
+}
+
+// Refs are the references at the issuer of some orders.
+func (r Records) Refs() []card.Ref {
+	c := &comparison{Records: r, orders: map[order.ID]Order{}}
+	all := c.mutations()
+	refs := make([]card.Ref, 0, len(all))
+	for ref := range all {
+		refs = append(refs, ref)
+	}
+	return refs
+}
+
+// issuer compares the issuer's lines with what we asked for, in both directions.
 func (c *comparison) issuer() {
 	all := c.mutations()
 	// What may be on a card beyond the ledger: loads under way, and fees that the issuer gave back.
 	slack := map[uuid.UUID]money.Cents{}
 	for _, m := range all {
-		if m.standing == underWay && m.direction != card.Withdrawal {
+		if m.standing == underWay && m.direction == "" {
 			slack[m.card] += m.amount
 		}
 	}
 	withdrawn := map[uuid.UUID]int{}
-	for _, moved := range c.statement.Movements {
-		m := c.known(all, moved.Ref, "movement")
+	for _, l := range c.Lines {
+		if l.Movement == nil || l.Epoch < c.Epoch {
+			continue
+		}
+		c.checked.Movements++
+		m, moved := c.known(all, l), l.Movement
 		if m == nil {
 			continue
 		}
-		if moved.Amount != m.amount || moved.Direction != m.direction || moved.Account != m.account {
-			c.add(ProviderDiffers, m.order, moved.Ref.String(), "the issuer made a %s of %s on %s, ours is a %s of %s on %s",
-				moved.Direction, moved.Amount, moved.Account, m.direction, m.amount, m.account)
-		}
-		c.happened(m, moved.Ref, moved.State == card.MoveSucceeded, moved.State == card.MoveFailed)
+		c.lines = append(c.lines, LineOrder{Line: l.ID, Order: m.order})
+		c.movement(m, *moved)
 		if m.direction == card.Withdrawal && moved.State == card.MoveSucceeded {
 			if withdrawn[m.card]++; withdrawn[m.card] == 2 {
-				c.add(ProviderDuplicate, m.order, moved.Ref.String(), "the fee was withdrawn more than once")
+				c.add(Finding{Code: ProviderDuplicate, Order: string(m.order), Subject: moved.Ref.String()}, "the fee was withdrawn more than once")
 			}
 		}
 		if m.direction == card.Withdrawal && m.standing == taken && moved.State == card.MoveFailed {
 			slack[m.card] += m.amount
 		}
 	}
-	for _, a := range c.statement.Accounts {
-		m := c.known(all, a.Ref, "card")
-		if m == nil {
+	for _, l := range c.Lines {
+		if l.Card == nil || l.Epoch < c.Epoch {
 			continue
 		}
-		live := a.State == card.AccountActive || a.State == card.AccountFrozen
-		if a.Loaded != m.amount || m.direction != "" {
-			c.add(ProviderDiffers, m.order, a.Ref.String(), "the issuer opened a card with %s, ours is a %s of %s", a.Loaded, m.what, m.amount)
-		}
-		// Also a card that we know to be closed: what was on it is its holder's, until an operator says otherwise.
-		c.happened(m, a.Ref, live, a.State == card.AccountRejected || a.State == card.AccountClosed)
-		if live {
-			c.balance(m, a, slack[m.card])
+		c.checked.Cards++
+		if m := c.known(all, l); m != nil {
+			c.lines = append(c.lines, LineOrder{Line: l.ID, Order: m.order, Spent: c.account(m, *l.Card, slack[m.card])})
 		}
 	}
 	for ref, m := range all {
 		if m.standing == taken && !m.seen {
-			c.add(ProviderRecordMissing, m.order, ref.String(), "the issuer has no record of the %s of %s", m.what, m.amount)
+			c.add(Finding{Code: ProviderRecordMissing, Order: string(m.order), Subject: ref.String()},
+				"the issuer has no record of the %s of %s", m.what, m.amount)
 		}
 	}
 }
 
-// known finds what a record of the issuer's is about; nil when it is about nothing of ours.
-func (c *comparison) known(all map[card.Ref]*mutation, ref card.Ref, what string) *mutation {
+// movement compares one movement.
+func (c *comparison) movement(m *mutation, moved card.Moved) {
+	if moved.Amount != m.amount || moved.Direction != m.direction || moved.Account != m.account {
+		c.add(Finding{Code: ProviderDiffers, Order: string(m.order), Subject: moved.Ref.String()},
+			"the issuer made a %s of %s on %s, ours is a %s of %s on %s",
+			moved.Direction, moved.Amount, moved.Account, m.direction, m.amount, m.account)
+	}
+	c.happened(m, moved.Ref, moved.State == card.MoveSucceeded, moved.State == card.MoveFailed)
+}
+
+// account compares one card, and says what its holder has spent.
+func (c *comparison) account(m *mutation, a StatedAccount, slack money.Cents) (spent money.Cents) {
+	live := a.State == card.AccountActive || a.State == card.AccountFrozen
+	if a.Loaded != m.amount || m.direction != "" {
+		c.add(Finding{Code: ProviderDiffers, Order: string(m.order), Subject: a.Ref.String()},
+			"the issuer opened a card with %s, ours is a %s of %s", a.Loaded, m.what, m.amount)
+	}
+	// Also a card that we know to be closed: what was on it is its holder's, until an operator says otherwise.
+	c.happened(m, a.Ref, live, a.State == card.AccountRejected || a.State == card.AccountClosed)
+	if !live {
+		return 0
+	}
+	return c.balance(m, a, slack+c.Loading[m.card])
+}
+
+// known finds what a line of the issuer's is about; nil when it is about nothing of ours.
+func (c *comparison) known(all map[card.Ref]*mutation, l Line) *mutation {
+	ref, what := l.ref(), "movement"
+	if l.Card != nil {
+		what = "card"
+	}
 	m, ok := all[ref]
 	if !ok {
-		c.add(ProviderUnknown, "", ref.String(), "the issuer has a %s under a reference that belongs to no order", what)
+		c.lines = append(c.lines, LineOrder{Line: l.ID})
+		c.add(Finding{Code: ProviderUnknown, Unit: LineUnit(l.ID), Subject: ref.String(), Owner: l.Owner},
+			"the issuer has a %s under a reference that belongs to no order", what)
 		return nil
 	}
 	if m.seen {
-		c.add(ProviderDuplicate, m.order, ref.String(), "the issuer has two records under one reference")
+		c.add(Finding{Code: ProviderDuplicate, Order: string(m.order), Subject: ref.String()}, "the issuer has two records under one reference")
 	}
 	m.seen = true
 	return m
@@ -158,24 +211,28 @@ func (c *comparison) known(all map[card.Ref]*mutation, ref card.Ref, what string
 
 // happened compares whether a mutation took place, by the issuer, with what we recorded.
 func (c *comparison) happened(m *mutation, ref card.Ref, done, undone bool) {
+	f := Finding{Order: string(m.order), Subject: ref.String()}
 	switch {
 	case m.standing == taken && undone:
-		c.add(ProviderReversed, m.order, ref.String(), "the issuer undid the %s of %s", m.what, m.amount)
+		f.Code = ProviderReversed
+		c.add(f, "the issuer undid the %s of %s", m.what, m.amount)
 	case m.standing == taken && !done:
-		c.add(ProviderRecordMissing, m.order, ref.String(), "the issuer has not carried out the %s of %s", m.what, m.amount)
+		f.Code = ProviderRecordMissing
+		c.add(f, "the issuer has not carried out the %s of %s", m.what, m.amount)
 	case m.standing == untaken && done:
-		c.add(ProviderUnrecorded, m.order, ref.String(), "the issuer carried out the %s of %s, and we have not recorded it", m.what, m.amount)
+		f.Code = ProviderUnrecorded
+		c.add(f, "the issuer carried out the %s of %s, and we have not recorded it", m.what, m.amount)
 	}
 }
 
-// balance compares what is on a card with the ledger. Holders spend, and the issuer does not tell us what: less than the ledger
-// has is spending. More cannot be explained.
-func (c *comparison) balance(m *mutation, a StatedAccount, slack money.Cents) {
-	has := c.balances[ledger.Card(m.card.String())]
-	if a.Balance.USDC() > has+slack.USDC() {
-		c.add(CardBalanceHigh, m.order, m.card.String(), "%s is on the card, the ledger has %s USDC", a.Balance, has.Dollars())
+// balance compares what is on a card with the ledger, and says what the holder has spent. Holders spend, and the issuer does not tell
+// us what: less than the ledger has is spending. More is a merchant's credit, as far as the issuer's movements agree with ours.
+func (c *comparison) balance(m *mutation, a StatedAccount, slack money.Cents) (spent money.Cents) {
+	has := c.Balances[m.card]
+	if beyond, _ := (a.Balance.USDC() - has - slack.USDC()).Cents(); beyond > 0 {
+		c.add(Finding{Code: CardBalanceHigh, Order: string(m.order), Subject: m.card.String(), Evidence: "credit", Size: int64(beyond)},
+			"%s is on the card, the ledger has %s USDC", a.Balance, has.Dollars())
 	}
-	if less, _ := (has - a.Balance.USDC()).Cents(); less > 0 {
-		c.spent += less
-	}
+	less, _ := (has - a.Balance.USDC()).Cents()
+	return max(0, less)
 }

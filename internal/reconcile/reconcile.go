@@ -1,23 +1,22 @@
 // Package reconcile compares the books: what the chain moved, what we recorded and posted, and what the issuer carried out.
 //
-//	chain ─ transfers of safe blocks ─► arrivals ─┐
-//	our payments, orders, cards, fees, ledger ────┼─► compare, twice ─► findings ─► report
-//	issuer ─ its statement ───────────────────────┘            └─► a posting for money that belongs to nobody
+//	chain ─ transfers of safe blocks ──► arrivals ─┐
+//	issuer ─ what changed in its books ─► lines ───┼─► units ─► compare, twice ─► findings ─► gate, report
+//	our orders, payments, cards, fees, ledger ─────┘                        └─► a posting for money that belongs to nobody
 //
-// It moves no money and changes no order: it reads, posts stray money once, and keeps its report. A second run finds the same. What
-// belongs to nobody is found until an operator says what has become of it.
+// It is done in parts: what changed since the last time, what differs still, and a bounded part of everything else, round after round.
+// It moves no money and changes no order: it reads, posts unmatched money once, and keeps its findings and a report. A second run finds
+// the same. What belongs to nobody is found until an operator says what has become of it.
 package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -27,6 +26,7 @@ type Config struct {
 	Chain    Chain
 	Issuer   Issuer
 	Arrivals Arrivals
+	Unread   Unread
 	Books    Books
 	Reports  Reports
 	Strays   Strays
@@ -35,122 +35,120 @@ type Config struct {
 	Now   func() time.Time
 }
 
-// Reconciler compares the books. Any number of them may run at once.
-type Reconciler struct{ Config }
+// Reconciler compares the books. Any number of them may run at once; one of them runs one comparison at a time.
+type Reconciler struct {
+	Config
+	turn chan struct{}
+}
 
 // New makes a Reconciler.
-func New(c Config) *Reconciler { return &Reconciler{c} }
-
-const (
-	// scanStep is how many blocks are read before what was found is stored.
-	scanStep = 2_000
-	// overlap is how many blocks are read again: a node may have lagged behind the one that named the safe block, and shown nothing.
-	overlap = 300
-)
+func New(c Config) *Reconciler { return &Reconciler{c, make(chan struct{}, 1)} }
 
 // Run compares the books and keeps the report. An error means that a book could not be read, and the last report stays.
 func (r *Reconciler) Run(ctx context.Context) (Report, error) {
-	if err := r.scan(ctx); err != nil {
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return Report{}, fmt.Errorf("wait for another comparison: %w", ctx.Err())
+	}
+	scanner := NewScanner(ScannerConfig{Chain: r.Chain, Arrivals: r.Arrivals, Unread: r.Unread, PayTo: r.PayTo})
+	if err := scanner.Scan(ctx); err != nil {
 		return Report{}, fmt.Errorf("read the chain: %w", err)
 	}
-	report, strays, err := r.look(ctx)
+	p, err := r.Books.Progress(ctx)
+	if err != nil {
+		return Report{}, fmt.Errorf("read how far comparisons have come: %w", err)
+	}
+	run := &run{Reconciler: r, progress: p, began: r.Now().UTC(), done: map[Unit]bool{}}
+	if err := run.all(ctx); err != nil {
+		return Report{}, err
+	}
+	report, err := run.report(ctx)
 	if err != nil {
 		return Report{}, err
 	}
-	if len(report.Findings) > 0 {
-		// The books are read one after the other, and things happen meanwhile. What differs for that reason
-		// does not differ a second time.
-		earlier := report.Findings
-		if report, strays, err = r.look(ctx); err != nil {
-			return Report{}, err
-		}
-		report.Findings = both(earlier, report.Findings)
+	if err := r.Books.Advance(ctx, run.progress); err != nil {
+		return Report{}, fmt.Errorf("record how far this comparison has come: %w", err)
 	}
-	if err := r.Books.Post(ctx, strays); err != nil {
-		return Report{}, fmt.Errorf("post what belongs to no order: %w", err)
-	}
-	report.At = r.Now().UTC()
 	if err := r.Reports.Keep(ctx, report); err != nil {
 		return Report{}, fmt.Errorf("keep the report: %w", err)
 	}
 	return report, nil
 }
 
-// scan reads the transfers of the blocks that have become safe since the last time.
-func (r *Reconciler) scan(ctx context.Context) error {
-	safe, err := r.Chain.Safe(ctx)
+// report says what was found, by this comparison and those before it.
+func (r *run) report(ctx context.Context) (Report, error) {
+	sums, err := r.balances(ctx)
 	if err != nil {
-		return fmt.Errorf("find the safe block: %w", down(err, "chain"))
+		return Report{}, fmt.Errorf("add the ledger up: %w", err)
 	}
-	at, err := r.Arrivals.Scanned(ctx)
+	scan, err := r.Arrivals.Scanned(ctx)
 	if err != nil {
-		return fmt.Errorf("find the last block read: %w", err)
+		return Report{}, fmt.Errorf("find the last block read: %w", err)
 	}
-	if !at.Begun {
-		// Money that arrived before the first purchase is nobody's concern here.
-		at.First = safe
-		if at.Oldest > 0 {
-			at.First = min(at.Oldest, safe)
-		}
-		at.Next = at.First
-	}
-	for from := max(at.First, at.Next-min(at.Next, overlap)); from <= safe; from += scanStep {
-		to := min(from+scanStep-1, safe)
-		found, err := r.Chain.Transfers(ctx, r.PayTo, from, to)
-		if err != nil {
-			return fmt.Errorf("read the transfers of blocks %d to %d: %w", from, to, down(err, "chain"))
-		}
-		if err := r.Arrivals.Arrive(ctx, at.First, to+1, found); err != nil {
-			return fmt.Errorf("store the transfers of blocks %d to %d: %w", from, to, err)
-		}
-	}
-	return nil
-}
-
-// look reads our books and then the issuer's, which must have whatever ours have, and compares them.
-func (r *Reconciler) look(ctx context.Context) (Report, []ledger.Posting, error) {
-	records, err := r.Books.Records(ctx)
-	if err != nil {
-		return Report{}, nil, fmt.Errorf("read our books: %w", err)
-	}
-	statement, err := r.Issuer.Statement(ctx)
-	if err != nil {
-		return Report{}, nil, fmt.Errorf("read the issuer's books: %w", down(err, "card issuer"))
-	}
-	c := compare(records, statement)
 	report := Report{
-		FirstBlock: records.Scan.First, LastBlock: records.Scan.Next - min(records.Scan.Next, 1),
-		Checked: Checked{
-			Orders: len(records.Orders), Payments: len(records.Payments), Transfers: len(records.Arrivals),
-			Postings: len(records.Postings), Cards: len(statement.Accounts), Movements: len(statement.Movements),
-		},
-		Balances: balances(append(slices.Clone(records.Postings), c.unposted...)), SpentUSDCents: c.spent, Findings: sorted(c.found),
-		Resolved: c.resolved,
+		At: r.Now().UTC(), FirstBlock: scan.First, LastBlock: scan.Next - min(scan.Next, 1), Checked: r.checked,
+		CompleteAt: r.progress.completeAt(), Began: r.began,
 	}
-	return report, c.unposted, nil
+	for kind, units := range sums {
+		report.Balances = append(report.Balances, Balance{kind, units})
+	}
+	slices.SortFunc(report.Balances, func(a, b Balance) int { return strings.Compare(a.Account, b.Account) })
+	var resolved []Finding
+	report.Sums, report.Findings, resolved, report.SpentUSDCents, err = r.Reports.Sums(ctx, listed)
+	if err != nil {
+		return Report{}, fmt.Errorf("sum the findings: %w", err)
+	}
+	slices.SortFunc(report.Findings, compareFindings)
+	for _, f := range resolved {
+		report.Resolved = append(report.Resolved, ResolvedDifference{
+			Code: f.Code, Subject: f.Subject, Resolution: f.Resolved.As,
+			Detail: fmt.Sprintf("%s; %s says: %s", f.Detail, f.Resolved.Operator, f.Resolved.Reason),
+		})
+	}
+	return report, nil
 }
 
-// down is what an operator may be told of a book that cannot be read.
-func down(err error, who string) error {
-	return errors.Join(err, fault.Newf(fault.DependencyDown, "The %s does not answer.", who))
-}
+// summed is how many entries of the ledger are summed again by one comparison.
+const summed = 1_000_000
 
-// balances sums the ledger by kind of account: the part before the colon where there is one for each order or card.
-func balances(postings []ledger.Posting) []Balance {
-	sums := map[string]money.USDC{}
-	for account, units := range ledger.Balances(postings) {
-		kind, _, _ := strings.Cut(string(account), ":")
-		if kind != "customer" && kind != "card" && kind != "holder" {
-			kind = string(account)
+// balances adds to the sums that are known what was posted since. They are made once more, too, a part at a time, so that an entry
+// that was changed is not missing from them for good.
+func (r *run) balances(ctx context.Context) (map[string]money.USDC, error) {
+	b := &r.progress.Balances
+	add := func(to *map[string]money.USDC, after, upto int64) (last int64, err error) {
+		sums, last, err := r.Books.Sum(ctx, after, upto)
+		if *to == nil {
+			*to = map[string]money.USDC{}
 		}
-		sums[kind] += units
+		for kind, units := range sums {
+			(*to)[kind] += units
+		}
+		return last, err
 	}
-	all := make([]Balance, 0, len(sums))
-	for account, units := range sums {
-		all = append(all, Balance{account, units})
+	if b.Entries.settled(r.began) {
+		if _, err := add(&b.Sums, b.Entries.Done, b.Entries.Last); err != nil {
+			return nil, err
+		}
 	}
-	slices.SortFunc(all, func(a, b Balance) int { return strings.Compare(a.Account, b.Account) })
-	return all
+	b.Entries.pass(r.began)
+	if b.Upto < b.Entries.Done {
+		upto := min(b.Upto+summed, b.Entries.Done)
+		if _, err := add(&b.Again, b.Upto, upto); err != nil {
+			return nil, err
+		}
+		if b.Upto = upto; upto == b.Entries.Done {
+			b.Sums, b.Again, b.Upto = b.Again, nil, 0
+		}
+	}
+	all := map[string]money.USDC{}
+	for kind, units := range b.Sums {
+		all[kind] = units
+	}
+	last, err := add(&all, b.Entries.Done, 0)
+	b.Entries.see(last, r.began)
+	return all, err
 }
 
 // What operators do here, as the audit trail names it.

@@ -1,205 +1,509 @@
-package reconcile
+package reconcile_test
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	kit "github.com/roamcard/roamcard/internal/reconcile/reconciletest"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// desk is every port in memory. Between two looks it does what a test says.
-type desk struct {
-	safe      uint64
-	asked     [][2]uint64
-	records   Records
-	statement Statement
-	meanwhile func(*desk)
-	down      error
-	report    *Report
-	acts      []string
+var (
+	bob  = x402.Address{19: 2}
+	noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+)
+
+// world is a database with a chain and an issuer in memory.
+type world struct {
+	t     *testing.T
+	db    *pgxpool.Pool
+	books store.Treasury
+	now   time.Time
+
+	safe  uint64
+	chain map[uint64][]reconcile.Transfer
+	// refuses says which questions the nodes do not take.
+	refuses func(from, to uint64) error
+	asked   [][2]uint64
+	down    error
+
+	lines []reconcile.Line
+	// meanwhile happens when the issuer is read for the nth time.
+	reads     int
+	meanwhile map[int]func()
+	reconcile *reconcile.Reconciler
 }
 
-func (d *desk) Safe(context.Context) (uint64, error) { return d.safe, d.down }
-
-func (d *desk) Transfers(_ context.Context, _ x402.Address, from, to uint64) ([]Transfer, error) {
-	d.asked = append(d.asked, [2]uint64{from, to})
-	return nil, nil
-}
-
-func (d *desk) Statement(context.Context) (Statement, error) {
-	s := d.statement
-	if d.meanwhile != nil {
-		d.meanwhile(d)
-		d.meanwhile = nil
-	}
-	return s, nil
-}
-
-func (d *desk) Scanned(context.Context) (Scan, error) { return d.records.Scan, nil }
-
-func (d *desk) Arrive(_ context.Context, first, next uint64, _ []Transfer) error {
-	d.records.Scan = Scan{First: first, Next: max(next, d.records.Scan.Next), Begun: true}
-	return nil
-}
-
-func (d *desk) Records(context.Context) (Records, error) { return d.records, nil }
-
-func (d *desk) Post(_ context.Context, all []ledger.Posting) error {
-	d.records.Postings = append(slices.Clone(d.records.Postings), all...)
-	return nil
-}
-
-func (d *desk) Keep(_ context.Context, r Report) error { d.report = &r; return nil }
-
-func (d *desk) Last(context.Context) (Report, bool, error) {
-	if d.report == nil {
-		return Report{}, false, d.down
-	}
-	return *d.report, true, d.down
-}
-
-func (d *desk) Audit(_ context.Context, operator, action string) error {
-	d.acts = append(d.acts, operator+" "+action)
-	return nil
-}
-
-var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-
-func (d *desk) reconciler() *Reconciler {
-	return New(Config{Chain: d, Issuer: d, Arrivals: d, Books: d, Reports: d, Now: func() time.Time { return noon }})
-}
-
-func (d *desk) run(t *testing.T) Report {
-	t.Helper()
-	r, err := d.reconciler().Run(t.Context())
+func newWorld(t *testing.T) *world {
+	url := storetest.URL(t)
+	db, err := pgxpool.New(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(db.Close)
+	w := &world{t: t, db: db, now: noon, safe: 99, chain: map[uint64][]reconcile.Transfer{}, meanwhile: map[int]func(){}}
+	w.books = storetest.Open(t, url).Treasury(kit.Asset, kit.PayTo)
+	b := w.books
+	w.reconcile = reconcile.New(reconcile.Config{
+		Chain: w, Issuer: w, Arrivals: b, Unread: b, Books: b, Reports: b, Strays: b, PayTo: kit.PayTo, Now: func() time.Time { return w.now },
+	})
+	return w
+}
+
+func (w *world) Safe(context.Context) (uint64, error) { return w.safe, w.down }
+
+func (w *world) Transfers(_ context.Context, _ x402.Address, from, to uint64) (found []reconcile.Transfer, err error) {
+	w.asked = append(w.asked, [2]uint64{from, to})
+	if w.refuses != nil {
+		err = w.refuses(from, to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for block := from; block <= to; block++ {
+		found = append(found, w.chain[block]...)
+	}
+	return found, nil
+}
+
+// Changes shows the lines by their place in the list.
+func (w *world) Changes(_ context.Context, after string) (reconcile.Page, error) {
+	w.reads++
+	if do := w.meanwhile[w.reads]; do != nil {
+		do()
+	}
+	from := 0
+	_, _ = fmt.Sscan(after, &from)
+	to := min(len(w.lines), from+500)
+	return reconcile.Page{Lines: w.lines[from:to], Next: fmt.Sprint(to), More: to < len(w.lines)}, nil
+}
+
+func (w *world) run() reconcile.Report {
+	w.t.Helper()
+	w.now = w.now.Add(time.Minute)
+	r, err := w.reconcile.Run(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	return r
 }
 
-// TestWhatHappensBetweenTwoReadingsIsNoDifference places an order after our books are read and before the issuer's are.
-func TestWhatHappensBetweenTwoReadingsIsNoDifference(t *testing.T) {
-	after, statement := good()
-	before := after
-	before.Orders = slices.Concat(after.Orders[:2], after.Orders[3:])
-	before.Payments = slices.Concat(after.Payments[:2], after.Payments[3:])
-	before.Postings = slices.Concat(after.Postings[:4], after.Postings[5:])
-	loadOpen(&statement)
-	d := &desk{records: before, statement: statement, safe: 99, meanwhile: func(d *desk) { d.records = after }}
-	if r := d.run(t); len(r.Findings) > 0 {
-		t.Errorf("found %+v", r.Findings)
+func (w *world) wants(what string, want ...reconcile.Code) reconcile.Report {
+	w.t.Helper()
+	r := w.run()
+	var got []reconcile.Code
+	for _, f := range r.Findings {
+		got = append(got, f.Code)
 	}
-	// Without the order it stays a difference.
-	d = &desk{records: before, statement: statement, safe: 99}
-	if r := d.run(t); len(r.Findings) != 1 || r.Findings[0].Code != ProviderUnknown {
-		t.Errorf("found %+v", r.Findings)
+	if diff := cmp.Diff(want, slices.Compact(got)); diff != "" {
+		w.t.Errorf("%s: codes differ (-want +got):\n%s%+v", what, diff, r.Findings[:min(5, len(r.Findings))])
+	}
+	return r
+}
+
+func (w *world) execute(sql string, args ...any) {
+	w.t.Helper()
+	if _, err := w.db.Exec(w.t.Context(), sql, args...); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
 	}
 }
 
-func TestASecondRunFindsTheSameAndPostsNothing(t *testing.T) {
-	records, statement := good()
-	records.Arrivals = append(records.Arrivals, Transfer{Transaction: x402.Hash{0xdd}, Block: 50, From: bob, Value: 7})
-	statement.Accounts[0].Loaded++
-	d := &desk{records: records, statement: statement, safe: 99}
-	first := d.run(t)
-	posted := len(d.records.Postings)
-	second := d.run(t)
-	if len(d.records.Postings) != posted || posted != len(records.Postings)+1 {
-		t.Errorf("%d postings at first, %d after the first run, %d after the second", len(records.Postings), posted, len(d.records.Postings))
+func (w *world) count(sql string, args ...any) (n int) {
+	w.t.Helper()
+	if err := w.db.QueryRow(w.t.Context(), sql, args...).Scan(&n); err != nil {
+		w.t.Fatalf("%s: %v", sql, err)
 	}
-	second.Checked.Postings--
-	if diff := cmp.Diff(first, second); diff != "" {
+	return n
+}
+
+func (w *world) gives(block uint64, n int, value int64) {
+	for i := range n {
+		w.chain[block] = append(w.chain[block], reconcile.Transfer{
+			Transaction: x402.Hash{1, byte(block >> 8), byte(block), byte(i >> 16), byte(i >> 8), byte(i)}, LogIndex: 1, Block: block, From: bob, Value: money(value),
+		})
+	}
+}
+
+var ids atomic.Int64
+
+func ada(reason string) order.Act {
+	return order.Act{Operator: "ada", Key: fmt.Sprint("key ", ids.Add(1)), Reason: reason}
+}
+
+// sells puts n fulfilled purchases of a card into the books, each with its payment, transfer, card, withdrawn fee, postings and the
+// issuer's lines, and an account of its own. It is one statement for each table, whatever n is.
+func (w *world) sells(n int) {
+	w.t.Helper()
+	if err := kit.Sell(w.t.Context(), w.db, 1, n); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestWhatHappensBetweenTwoReadingsIsNoDifference: the issuer's books are read before ours, and an order is delivered in between.
+func TestWhatHappensBetweenTwoReadingsIsNoDifference(t *testing.T) {
+	w := newWorld(t)
+	w.sells(1)
+	w.wants("good books")
+	// The issuer's line of the card is hidden from the first reading, and there for the second.
+	line := reconcile.Line{ID: "crd_1", Card: &reconcile.StatedAccount{
+		Account: card.Account{ID: "crd_1", Ref: kit.CardRef(1), State: card.AccountActive, Loaded: 2500}, Balance: 1500}}
+	w.execute("DELETE FROM issuer_lines WHERE id = 'crd_1'")
+	w.meanwhile[w.reads+3] = func() { w.lines = append(w.lines, line) }
+	w.wants("a card that appears between two readings")
+	w.execute("DELETE FROM issuer_lines WHERE id = 'crd_1'")
+	w.lines = nil
+	w.execute("UPDATE reconciliations SET progress = jsonb_set(progress, '{feed}', '\"0\"')")
+	w.wants("a card that the issuer does not know", reconcile.ProviderRecordMissing)
+}
+
+func TestASecondRunFindsTheSameAndPostsNothing(t *testing.T) {
+	w := newWorld(t)
+	w.safe = 0
+	w.run()
+	w.safe = 99
+	w.gives(50, 3, 7)
+	w.chain[50][0].From = x402.Address{19: 3}
+	first := w.wants("unmatched transfers", reconcile.TransferUnmatched)
+	if n := w.count("SELECT count(*) FROM ledger_postings WHERE kind = 'unmatched'"); n != 3 {
+		t.Errorf("%d postings", n)
+	}
+	second := w.run()
+	if diff := cmp.Diff(first.Findings, second.Findings); diff != "" || w.count("SELECT count(*) FROM ledger_postings") != 3 {
 		t.Errorf("the second report differs (-first +second):\n%s", diff)
 	}
-	if len(first.Findings) != 2 || !first.Blocks() || first.At != noon {
+	if first.Blocks() || first.Open() != 3 || first.CompleteAt != first.Began {
 		t.Errorf("report %+v", first)
 	}
 }
 
 func TestTheChainIsReadInStepsFromWhereItWasLeft(t *testing.T) {
-	for name, tt := range map[string]struct {
-		at   Scan
+	w := newWorld(t)
+	for _, tt := range []struct {
+		what string
 		safe uint64
 		want [][2]uint64
-		end  Scan
+		next uint64
 	}{
-		"the first time":                       {Scan{}, 5000, [][2]uint64{{5000, 5000}}, Scan{First: 5000, Next: 5001, Begun: true}},
-		"the first time, with payments":        {Scan{Oldest: 900}, 5000, [][2]uint64{{900, 2899}, {2900, 4899}, {4900, 5000}}, Scan{First: 900, Next: 5001, Begun: true}},
-		"the first time, with one of a moment": {Scan{Oldest: 6000}, 5000, [][2]uint64{{5000, 5000}}, Scan{First: 5000, Next: 5001, Begun: true}},
-		"later":                                {Scan{First: 10, Next: 1000, Begun: true}, 1100, [][2]uint64{{700, 1100}}, Scan{First: 10, Next: 1101, Begun: true}},
-		"soon after the first":                 {Scan{First: 990, Next: 1000, Begun: true}, 1001, [][2]uint64{{990, 1001}}, Scan{First: 990, Next: 1002, Begun: true}},
-		"the first block":                      {Scan{}, 0, [][2]uint64{{0, 0}}, Scan{First: 0, Next: 1, Begun: true}},
-		"a node far behind":                    {Scan{First: 10, Next: 1000, Begun: true}, 600, nil, Scan{First: 10, Next: 1000, Begun: true}},
+		{"the first time", 5000, [][2]uint64{{5000, 5000}}, 5001},
+		{"later", 9100, [][2]uint64{{5000, 6999}, {7000, 8999}, {9000, 9100}}, 9101},
+		{"soon after", 9101, [][2]uint64{{8801, 9101}}, 9102},
+		{"a node far behind", 600, nil, 9102},
 	} {
-		d := &desk{records: Records{Scan: tt.at}, safe: tt.safe}
-		r := d.run(t)
-		if diff := cmp.Diff(tt.want, d.asked); diff != "" || d.records.Scan != tt.end {
-			t.Errorf("%s: ends at %+v (-want +got):\n%s", name, d.records.Scan, diff)
+		w.safe, w.asked = tt.safe, nil
+		r := w.run()
+		if diff := cmp.Diff(tt.want, w.asked); diff != "" || r.FirstBlock != 5000 || r.LastBlock != tt.next-1 {
+			t.Errorf("%s: blocks %d to %d (-want +got):\n%s", tt.what, r.FirstBlock, r.LastBlock, diff)
 		}
-		if r.FirstBlock != tt.end.First || r.LastBlock != tt.end.Next-1 {
-			t.Errorf("%s: reports blocks %d to %d", name, r.FirstBlock, r.LastBlock)
+	}
+}
+
+// TestARangeThatIsTooLargeIsHalved: the nodes show at most ten transfers at once, and one block has more than that.
+func TestARangeThatIsTooLargeIsHalved(t *testing.T) {
+	w := newWorld(t)
+	w.safe = 0
+	w.run()
+	const most = 10
+	full := uint64(777)
+	w.gives(full, most+1, 5)
+	for block := uint64(100); block < 200; block++ {
+		w.gives(block, 1, 5)
+	}
+	w.gives(900, 1, 5)
+	w.refuses = func(from, to uint64) error {
+		n := 0
+		for block := from; block <= to; block++ {
+			n += len(w.chain[block])
 		}
+		if n > most {
+			return errors.New("query returned more than 10 results")
+		}
+		return nil
+	}
+	w.safe = 1500
+	r := w.wants("a block that no node shows", reconcile.BlockUnread, reconcile.TransferUnmatched)
+	if r.LastBlock != 1500 || r.Blocks() || w.count("SELECT count(*) FROM arrivals") != 101 || len(w.asked) > 150 {
+		t.Errorf("up to block %d, %d questions, %d arrivals, blocks %t", r.LastBlock, len(w.asked), w.count("SELECT count(*) FROM arrivals"), r.Blocks())
+	}
+	if f := r.Findings[0]; f.Subject != fmt.Sprint(full) {
+		t.Errorf("finding %+v", f)
+	}
+	w.wants("it stays", reconcile.BlockUnread, reconcile.TransferUnmatched)
+	w.refuses = nil
+	w.wants("it is read after all", reconcile.TransferUnmatched)
+	if n := w.count("SELECT count(*) FROM arrivals"); n != 101+most+1 {
+		t.Errorf("%d arrivals", n)
+	}
+	// Nodes that show nothing at all are not the blocks' fault.
+	w.refuses = func(uint64, uint64) error { return errors.New("method not found") }
+	w.safe = 1600
+	if _, err := w.reconcile.Run(t.Context()); err == nil {
+		t.Error("a comparison of what nobody reads")
 	}
 }
 
 func TestABookThatCannotBeReadLeavesTheLastReport(t *testing.T) {
-	d := &desk{down: errors.New("no answer")}
-	_, err := d.reconciler().RunFor(t.Context(), "ada")
-	var f *fault.Fault
-	if !errors.As(err, &f) || f.Code != fault.DependencyDown || d.report != nil {
-		t.Errorf("%v, report %v", err, d.report)
-	}
-	d.down = nil
-	if _, err := d.reconciler().LastFor(t.Context(), "ada"); !errors.As(err, &f) || f.Code != fault.ReportNotFound {
+	w := newWorld(t)
+	if _, err := w.reconcile.LastFor(t.Context(), "ada"); codeOf(err) != fault.ReportNotFound {
 		t.Errorf("before the first report: %v", err)
 	}
-	d.run(t)
-	if r, err := d.reconciler().LastFor(t.Context(), "ada"); err != nil || r.At != noon {
+	w.run()
+	last := w.now
+	w.down = errors.New("no answer")
+	if _, err := w.reconcile.RunFor(t.Context(), "ada"); codeOf(err) != fault.DependencyDown {
+		t.Errorf("%v", err)
+	}
+	if r, err := w.reconcile.LastFor(t.Context(), "ada"); err != nil || !r.At.Equal(last) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if want := []string{"ada treasury.reconcile", "ada treasury.report", "ada treasury.report"}; !slices.Equal(d.acts, want) {
-		t.Errorf("audited %q", d.acts)
+	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada'"); n != 3 {
+		t.Errorf("%d acts", n)
 	}
 }
 
-func TestTheGateFollowsTheLastReport(t *testing.T) {
-	d := &desk{}
+func codeOf(err error) fault.Code {
+	var f *fault.Fault
+	if errors.As(err, &f) {
+		return f.Code
+	}
+	return ""
+}
+
+// TestTheGateFollowsTheStandings: who is kept from topping up by what, and for how long.
+func TestTheGateFollowsTheStandings(t *testing.T) {
+	w := newWorld(t)
+	w.sells(2)
 	now := noon
-	gate := &Gate{Reports: d, MaxAge: 30 * time.Minute, Now: func() time.Time { return now }}
-	is := func(what string, want fault.Code) {
+	gate := &reconcile.Gate{Standings: w.books, MaxAge: 30 * time.Minute, Now: func() time.Time { return now }}
+	is := func(what string, all, first, second fault.Code) {
 		t.Helper()
-		now = now.Add(gateTTL)
-		var got fault.Code
-		if f, ok := errors.AsType[*fault.Fault](gate.Open(t.Context())); ok {
-			got = f.Code
-		}
-		if got != want {
-			t.Errorf("%s: %q, want %q", what, got, want)
+		now = now.Add(time.Second)
+		got := []fault.Code{codeOf(gate.Open(t.Context())), codeOf(gate.OpenTo(t.Context(), kit.Owner(1))), codeOf(gate.OpenTo(t.Context(), kit.Owner(2)))}
+		if diff := cmp.Diff([]fault.Code{all, first, second}, got); diff != "" {
+			t.Errorf("%s: everybody, the first owner, the second (-want +got):\n%s", what, diff)
 		}
 	}
-	is("before the first report", "")
-	d.report = &Report{At: now}
-	is("books that agree", "")
-	d.report.Findings = []Finding{{Code: TransferUnmatched}, {Code: ProviderReversed}}
-	is("a stray transfer and a reversal", "")
-	d.report.Findings = append(d.report.Findings, Finding{Code: PostingMissing, Blocks: true})
-	is("a missing posting", fault.TreasuryUnreconciled)
-	d.report.Findings = nil
-	is("mended books", "")
-	now = d.report.At.Add(30*time.Minute - gateTTL)
-	is("an old report", "")
-	is("a report too old", fault.TreasuryUnreconciled)
-	d.down = errors.New("no answer")
-	now = now.Add(gateTTL)
-	if err := gate.Open(t.Context()); err == nil {
-		t.Error("open while nobody knows")
+	const closed = fault.TreasuryUnreconciled
+	is("before the first comparison", "", "", "")
+	w.gives(90, 1, 7)
+	w.wants("an unmatched transfer", reconcile.TransferUnmatched)
+	is("an unmatched transfer", "", "", "")
+	w.execute("UPDATE payments SET value = value + 1 WHERE order_id = $1", kit.OrderID(1))
+	w.run()
+	is("a payment of the first owner's", "", closed, "")
+	w.execute("UPDATE payments SET value = value - 1 WHERE order_id = $1", kit.OrderID(1))
+	w.run()
+	is("mended books", "", "", "")
+	// A posting of nobody's is everybody's.
+	w.execute("INSERT INTO ledger_postings (id, order_id, kind, at) VALUES ('unmatched/x', '', 'unmatched', now())")
+	r := w.wants("a posting that nobody can explain", reconcile.LedgerUnbalanced, reconcile.PostingUnexpected, reconcile.TransferUnmatched)
+	is("a posting that nobody can explain", closed, "", "")
+	for _, f := range r.Findings {
+		if f.Code != reconcile.TransferUnmatched {
+			if _, err := w.reconcile.ResolveFindingFor(t.Context(), f.ID, ada("a test's")); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	is("explained by an operator", "", "", "")
+	now = w.now.Add(30*time.Minute - time.Second)
+	is("a comparison as old as may be", "", "", "")
+	now = w.now.Add(30 * time.Minute)
+	is("a comparison that is too old", closed, "", "")
+}
+
+// TestNobodyClosesTheGateForOthers: what strangers, merchants and the issuer's staff can cause concerns one wallet, or none.
+func TestNobodyClosesTheGateForOthers(t *testing.T) {
+	w := newWorld(t)
+	w.sells(3)
+	w.wants("good books")
+	gate := &reconcile.Gate{Standings: w.books, MaxAge: time.Hour, Now: func() time.Time { return w.now }}
+	shut := func() (all []int) {
+		t.Helper()
+		if err := gate.Open(t.Context()); err != nil {
+			all = append(all, 0)
+		}
+		for i := range 3 {
+			if err := gate.OpenTo(t.Context(), kit.Owner(i+1)); err != nil {
+				all = append(all, i+1)
+			}
+		}
+		return all
+	}
+	// The first owner uses a claimed nonce for one unit, and the claim dies.
+	w.execute("UPDATE payments SET status = 'dead', transaction = NULL, block = NULL, log_index = NULL, settled_at = NULL WHERE order_id = $1", kit.OrderID(1))
+	w.execute("UPDATE orders SET status = 'payment_required', updated_at = $2 WHERE id = $1", kit.OrderID(1), w.now)
+	w.clear(1)
+	var nonce string
+	if err := w.db.QueryRow(t.Context(), "SELECT nonce FROM payments WHERE order_id = $1", kit.OrderID(1)).Scan(&nonce); err != nil {
+		t.Fatal(err)
+	}
+	hash, err := x402.ParseHash(nonce)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.chain[95] = []reconcile.Transfer{{Transaction: x402.Hash{7}, Block: 95, From: kit.Owner(1), Value: 1, Nonce: hash}}
+	if r := w.wants("a nonce used for one unit", reconcile.TransferUnmatched); r.Blocks() || shut() != nil {
+		t.Errorf("closed for %v", shut())
+	}
+	// A card of nobody's, and a movement of nobody's on the second owner's card.
+	w.line(reconcile.Line{ID: "crd_x", Card: &reconcile.StatedAccount{Account: card.Account{ID: "crd_x", Ref: card.Ref(uuid.New()), State: card.AccountActive, Loaded: 1}, Balance: 1}})
+	if r := w.wants("a card of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched); r.Blocks() || shut() != nil {
+		t.Errorf("closed for %v", shut())
+	}
+	w.line(reconcile.Line{ID: "mov_x", Movement: &card.Moved{Ref: card.Ref(uuid.New()), Account: kit.Account(2), Direction: card.Load, Amount: 5, State: card.MoveSucceeded}})
+	w.wants("a movement of nobody's", reconcile.ProviderUnknown, reconcile.TransferUnmatched)
+	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
+		t.Errorf("closed for (-want +got):\n%s", diff)
+	}
+	// A merchant's credit on the third owner's card.
+	w.line(reconcile.Line{ID: kit.Account(3), Card: &reconcile.StatedAccount{Account: card.Account{ID: kit.Account(3), Ref: kit.CardRef(3), State: card.AccountActive, Loaded: 2500}, Balance: 1700}})
+	w.wants("a merchant's credit", reconcile.CardBalanceHigh, reconcile.ProviderUnknown, reconcile.TransferUnmatched)
+	if diff := cmp.Diff([]int{2}, shut()); diff != "" {
+		t.Errorf("closed for (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhatIsResolvedStaysSoUntilThereIsMore resolves a merchant's credit; only a larger one is news.
+func TestWhatIsResolvedStaysSoUntilThereIsMore(t *testing.T) {
+	w := newWorld(t)
+	w.sells(1)
+	credit := func(balance int64) {
+		w.line(reconcile.Line{ID: kit.Account(1), Card: &reconcile.StatedAccount{
+			Account: card.Account{ID: kit.Account(1), Ref: kit.CardRef(1), State: card.AccountActive, Loaded: 2500}, Balance: cents(balance)}})
+	}
+	w.wants("good books")
+	credit(1700)
+	f := w.wants("a merchant's credit", reconcile.CardBalanceHigh).Findings[0]
+	act := ada("a refund by the merchant, ticket 12")
+	for range 2 {
+		got, err := w.reconcile.ResolveFindingFor(t.Context(), f.ID, act)
+		if err != nil || got.Resolved == nil || got.Resolved.As != reconcile.Explained || got.Resolved.Reason != act.Reason || got.Resolved.Operator != "ada" {
+			t.Errorf("resolved %+v, %v", got, err)
+		}
+	}
+	other := act
+	other.Reason = "something else"
+	if _, err := w.reconcile.ResolveFindingFor(t.Context(), f.ID, other); codeOf(err) != fault.IdempotencyKeyReused {
+		t.Errorf("the key for another reason: %v", err)
+	}
+	if _, err := w.reconcile.ResolveFindingFor(t.Context(), f.ID, ada("again")); codeOf(err) != fault.FindingResolved {
+		t.Errorf("resolved again: %v", err)
+	}
+	if _, err := w.reconcile.ResolveFindingFor(t.Context(), f.ID+1000, ada("what")); codeOf(err) != fault.FindingNotFound {
+		t.Errorf("resolved what is not: %v", err)
+	}
+	r := w.wants("resolved")
+	if len(r.Resolved) != 1 || r.Resolved[0].Resolution != reconcile.Explained || r.Open() != 0 {
+		t.Errorf("report %+v", r)
+	}
+	credit(1600)
+	w.wants("some of it is spent")
+	credit(1500)
+	w.wants("all of it is spent")
+	credit(1700)
+	w.wants("the same again")
+	credit(1701)
+	if r := w.wants("one more cent", reconcile.CardBalanceHigh); r.Findings[0].ID != f.ID || r.Resolved != nil {
+		t.Errorf("report %+v", r)
+	}
+	if n := w.count("SELECT count(*) FROM audit WHERE action = 'finding.resolve' AND reason = $1 AND before->>'code' = 'card_balance_high'", act.Reason); n != 1 {
+		t.Errorf("%d audit rows", n)
+	}
+}
+
+// TestEveryFindingCanBeResolved by the one route, also a transfer of nobody's and a block that nobody shows.
+func TestEveryFindingCanBeResolved(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	w.gives(105, 1, 7)
+	w.gives(106, 1, 7)
+	w.refuses = func(from, to uint64) error {
+		if from <= 106 && to >= 106 {
+			return errors.New("response size exceeded")
+		}
+		return nil
+	}
+	w.safe = 110
+	for _, f := range w.wants("two findings", reconcile.BlockUnread, reconcile.TransferUnmatched).Findings {
+		if _, err := w.reconcile.ResolveFindingFor(t.Context(), f.ID, ada("understood")); err != nil {
+			t.Errorf("%s: %v", f.Code, err)
+		}
+	}
+	r := w.wants("both are resolved")
+	if len(r.Resolved) != 2 || w.count("SELECT count(*) FROM resolutions WHERE resolution = 'known'") != 1 {
+		t.Errorf("report %+v", r)
+	}
+	page, next, err := w.reconcile.FindingsFor(t.Context(), reconcile.FindingQuery{Resolved: true, Limit: 1}, ada(""))
+	if err != nil || len(page) != 1 || next == 0 {
+		t.Errorf("%+v, %d, %v", page, next, err)
+	}
+}
+
+// TestOldRowsAreFoundByTheRounds spoils what nothing changed for a long time.
+func TestOldRowsAreFoundByTheRounds(t *testing.T) {
+	w := newWorld(t)
+	w.sells(5)
+	w.wants("good books")
+	w.now = w.now.Add(24 * time.Hour)
+	w.wants("a day later")
+	for what, tt := range map[string]struct {
+		spoil, mend string
+		want        []reconcile.Code
+	}{
+		"an entry": {"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
+			"UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
+			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers}},
+		"an order":   {"UPDATE orders SET price_usd_cents = 2501 WHERE id = '" + kit.OrderID(2) + "'", "UPDATE orders SET price_usd_cents = 2500", []reconcile.Code{reconcile.OrderAmount, reconcile.PostingDiffers, reconcile.ProviderDiffers}},
+		"an arrival": {"DELETE FROM arrivals WHERE id = 3", "", []reconcile.Code{reconcile.PaymentWithoutTransfer}},
+	} {
+		w.unlocked(tt.spoil)
+		w.wants(what, tt.want...)
+		if tt.mend != "" {
+			w.unlocked(tt.mend)
+			w.wants(what + ", mended")
+		} else {
+			if err := kit.Sell(t.Context(), w.db, 3, 3, "arrivals"); err != nil {
+				t.Fatal(err)
+			}
+			w.run()
+		}
+	}
+}
+
+// TestManyUnmatchedTransfersAreSummed: a report takes the same room however many transfers of nobody's there are.
+func TestManyUnmatchedTransfersAreSummed(t *testing.T) {
+	w := newWorld(t)
+	w.run()
+	const n = 2_500
+	w.gives(105, n, 1)
+	w.safe = 110
+	r := w.run()
+	if len(r.Findings) != 100 || r.Open() != n || w.count("SELECT count(*) FROM ledger_postings") != n {
+		t.Errorf("%d listed, %d open", len(r.Findings), r.Open())
+	}
+	if size := w.count("SELECT length(report::text) FROM reconciliations"); size > 100_000 {
+		t.Errorf("a report of %d bytes", size)
+	}
+	if _, err := w.reconcile.ResolveFor(t.Context(), w.chain[105][0].Place(), reconcile.Donation, ada("thanks")); err != nil {
+		t.Fatal(err)
+	}
+	r = w.run()
+	if r.Open() != n-1 || len(r.Resolved) != 1 || r.Resolved[0].Resolution != reconcile.Donation {
+		t.Errorf("%d open, resolved %+v", r.Open(), r.Resolved)
 	}
 }

@@ -2,10 +2,12 @@ package reconcile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // Code names one way in which the books can differ. Codes are stable.
@@ -38,11 +40,15 @@ const (
 	ProviderUnrecorded    Code = "provider_unrecorded"
 	ProviderReversed      Code = "provider_reversed"
 	CardBalanceHigh       Code = "card_balance_high"
+
+	// The chain and what we have read of it.
+	BlockUnread Code = "block_unread"
 )
 
-// blocks says for each code whether top-ups stay closed while it is found: when what is received, owed or loaded is not known any
-// more. What concerns one order, or what a stranger can cause by sending money, does not close them for all.
-var blocks = map[Code]bool{
+// blocking says for each code whether it keeps top-ups from being sold: when what is received, owed or loaded is not known any more.
+// It does so for the wallet that it concerns; only what concerns no wallet does so for all. What a stranger can cause, by sending
+// money or by a merchant's credit, is never of that sort.
+var blocking = map[Code]bool{
 	TransferUnmatched:      false,
 	TransferUnrecorded:     false,
 	TransferOfDeadPayment:  true,
@@ -60,21 +66,58 @@ var blocks = map[Code]bool{
 	ProviderRecordMissing:  true,
 	ProviderUnrecorded:     false,
 	ProviderReversed:       false,
-	CardBalanceHigh:        true,
+	CardBalanceHigh:        false,
+	BlockUnread:            false,
+}
+
+// Codes lists every code, sorted.
+func Codes() []Code { return slices.Sorted(maps.Keys(blocking)) }
+
+// blocks says whether a finding keeps top-ups from being sold, to its owner or, when it has none, to everybody. What the issuer has
+// beyond our books on no card of ours concerns no buyer.
+func (f Finding) blocks() bool {
+	return (blocking[f.Code] && (f.Owner != "" || f.Code != ProviderUnknown)) || mutant.FindingsBlockAll
 }
 
 // Finding is one thing that does not match.
 type Finding struct {
-	Code Code `json:"code"`
+	// ID names it; zero before it is stored.
+	ID   int64 `json:"id,string,omitempty"`
+	Code Code  `json:"code"`
 	// Order is the order it concerns, if there is one.
 	Order string `json:"orderId,omitempty"`
-	// Subject is what differs: a transfer, a payment, a posting, a reference at the issuer, a card.
+	// Subject is what differs: a transfer, a payment, a posting, a reference at the issuer, a card, a block.
 	Subject string `json:"subject"`
 	// Detail says it to a person.
 	Detail string `json:"detail"`
-	// Blocks says that no top-ups are sold while it is found.
+	// Blocks says that no top-ups are sold while it is open: to its owner, or to nobody when it has none.
 	Blocks bool `json:"blocks"`
+	// Owner is the wallet that it concerns, lower-case, and Product the kind of its order, if there are such.
+	Owner   string `json:"owner,omitempty"`
+	Product string `json:"product,omitempty"`
+	// Unit is what was compared when it was found.
+	Unit Unit `json:"-"`
+	// Evidence is what it rests on, and Size how large the difference is, where that may change without being news. What an operator
+	// has resolved stays so while the evidence is the same and the size does not grow.
+	Evidence string `json:"-"`
+	Size     int64  `json:"-"`
+
+	FirstSeen time.Time `json:"firstSeenAt,omitzero"`
+	LastSeen  time.Time `json:"lastSeenAt,omitzero"`
+	// Resolved is nil while it is open.
+	Resolved *Resolved `json:"-"`
 }
+
+// Sum counts the open findings of one code.
+type Sum struct {
+	Code Code `json:"code"`
+	Open int  `json:"open"`
+	// Blocking are those that keep top-ups from being sold.
+	Blocking int `json:"blocking"`
+}
+
+// listed is how many findings a report lists; all are counted.
+const listed = 100
 
 // Report is what one comparison of the books found.
 type Report struct {
@@ -88,21 +131,29 @@ type Report struct {
 	Balances []Balance `json:"balances"`
 	// SpentUSDCents is what holders have spent, as far as it can be told: what the ledger has on their cards beyond what is there.
 	SpentUSDCents money.Cents `json:"spentUsdCents"`
-	// Findings are sorted; none means that the books agree.
+	// Findings are those that are open, at most 100: first what blocks, last what anybody can add to by sending money, and of the same
+	// sort the newest. None means that the books agree.
 	Findings []Finding `json:"findings"`
-	// Resolved are the transfers of nobody's that operators have resolved.
-	Resolved []ResolvedTransfer `json:"resolved"`
+	// Resolved are the newest differences that operators have resolved, at most 100.
+	Resolved []ResolvedDifference `json:"resolved"`
+	// Sums count everything that is open.
+	Sums []Sum `json:"sums,omitempty"`
+	// CompleteAt: all that there was then has been compared since. Zero before the first round through everything is complete.
+	CompleteAt time.Time `json:"completeAt,omitzero"`
+	// Began is when the comparison did.
+	Began time.Time `json:"-"`
 }
 
-// ResolvedTransfer is a transfer that would be a finding, had not an operator resolved it.
-type ResolvedTransfer struct {
+// ResolvedDifference is what would be a finding, had not an operator resolved it.
+type ResolvedDifference struct {
+	Code       Code       `json:"code"`
 	Subject    string     `json:"subject"`
 	Resolution Resolution `json:"resolution"`
 	// Detail says it to a person.
 	Detail string `json:"detail"`
 }
 
-// Checked counts what was compared.
+// Checked counts what one comparison looked at.
 type Checked struct {
 	Orders    int `json:"orders"`
 	Payments  int `json:"payments"`
@@ -113,29 +164,54 @@ type Checked struct {
 	Movements int `json:"movements"`
 }
 
+func (c *Checked) plus(o Checked) {
+	c.Orders += o.Orders
+	c.Payments += o.Payments
+	c.Transfers += o.Transfers
+	c.Postings += o.Postings
+	c.Cards += o.Cards
+	c.Movements += o.Movements
+}
+
 // Balance is the sum of the accounts of one kind, in millionths of a dollar.
 type Balance struct {
 	Account string     `json:"account"`
 	Units   money.USDC `json:"units,string"`
 }
 
-// Blocks says that something was found for which no top-ups are sold.
+// Blocks says that something was found for which some or all top-ups are not sold.
 func (r Report) Blocks() bool {
-	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Blocks })
+	return slices.ContainsFunc(r.Sums, func(s Sum) bool { return s.Blocking > 0 })
 }
 
-func sorted(all []Finding) []Finding {
-	slices.SortFunc(all, compareFindings)
-	return slices.CompactFunc(all, func(a, b Finding) bool { return compareFindings(a, b) == 0 })
+// Open is how many findings there are.
+func (r Report) Open() (n int) {
+	for _, s := range r.Sums {
+		n += s.Open
+	}
+	return n
+}
+
+// key is what makes two findings the same.
+type key struct {
+	unit    Unit
+	code    Code
+	subject string
+}
+
+func (f Finding) key() key { return key{f.Unit, f.Code, f.Subject} }
+
+// seen indexes findings by what makes them the same.
+func seen(all ...[]Finding) map[key]bool {
+	keys := map[key]bool{}
+	for _, list := range all {
+		for _, f := range list {
+			keys[f.key()] = true
+		}
+	}
+	return keys
 }
 
 func compareFindings(a, b Finding) int {
 	return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Order, b.Order), cmp.Compare(a.Subject, b.Subject))
-}
-
-// both are the findings of the later reading that the earlier one had too.
-func both(earlier, later []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(later), func(f Finding) bool {
-		return !slices.ContainsFunc(earlier, func(e Finding) bool { return compareFindings(e, f) == 0 })
-	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -12,7 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Resolution is what an operator says has become of a transfer that belongs to no order. It is final.
+// Resolution is what an operator says has become of a transfer that belongs to no order, which is final, or of another finding.
 type Resolution string
 
 // The resolutions.
@@ -23,6 +25,8 @@ const (
 	Donation Resolution = "donation"
 	// Known says that the money is somebody's who is known, and stays where it is.
 	Known Resolution = "known"
+	// Explained says that a finding about something else than a transfer is understood.
+	Explained Resolution = "explained"
 )
 
 // Posting is what a resolution moves in the ledger; ok is false when it moves nothing.
@@ -40,6 +44,24 @@ func (r Resolution) Posting(t Transfer) (p ledger.Posting, ok bool) {
 type Place struct {
 	Transaction x402.Hash
 	LogIndex    uint
+}
+
+// isPlace reports whether a text is a place.
+func isPlace(text string) bool {
+	_, err := ParsePlace(text)
+	return err == nil
+}
+
+// ParsePlace reads a place as reports show it.
+func ParsePlace(text string) (Place, error) {
+	hash, index, _ := strings.Cut(text, "/")
+	transaction, err1 := x402.ParseHash(hash)
+	n, err2 := strconv.ParseUint(index, 10, 31)
+	at := Place{transaction, uint(n)}
+	if err1 != nil || err2 != nil || at.String() != text {
+		return Place{}, errors.New("not the place of a transfer")
+	}
+	return at, nil
 }
 
 // String is the place as reports show it: "0x…/5".
@@ -81,12 +103,29 @@ type Strays interface {
 	// such transfer, ErrResolved when it was resolved by another act, ErrKeyReused when the operator used the
 	// key for another resolution.
 	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (Stray, error)
+	// Findings lists what differs still, newest first.
+	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
+	// ResolveFinding stores that a finding is understood, once for each key, and does for a transfer what Resolve does.
+	// ErrNoFinding when nothing of the kind differs, ErrResolved and ErrKeyReused as there.
+	ResolveFinding(ctx context.Context, id int64, act order.Act) (Finding, error)
+}
+
+// FindingQuery asks for a page of findings.
+type FindingQuery struct {
+	// Resolved asks for those that are; otherwise for those that are open.
+	Resolved bool
+	// Code is that of all of them; empty for any.
+	Code Code
+	// Before is the last finding of the page before, or zero.
+	Before int64
+	Limit  int
 }
 
 // The errors of Strays.
 var (
 	ErrNoStray   = errors.New("there is no such stray transfer")
-	ErrResolved  = errors.New("the transfer has been resolved")
+	ErrNoFinding = errors.New("there is no such finding")
+	ErrResolved  = errors.New("it has been resolved")
 	ErrKeyReused = errors.New("the key was used for another act")
 )
 
@@ -120,4 +159,35 @@ func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution, ac
 		return Stray{}, fmt.Errorf("resolve the transfer: %w", err)
 	}
 	return s, nil
+}
+
+// FindingsFor shows an operator a page of findings, newest first, and where the next page begins, if there is one.
+func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery, act order.Act) (page []Finding, next int64, err error) {
+	limit := q.Limit
+	q.Limit++
+	page, err = r.Strays.Findings(ctx, q, act)
+	if err != nil {
+		return nil, 0, fmt.Errorf("list the findings: %w", err)
+	}
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].ID
+	}
+	return page, next, nil
+}
+
+// ResolveFindingFor takes an operator's word that a finding is understood. From then on it blocks nothing.
+func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.Act) (Finding, error) {
+	f, err := r.Strays.ResolveFinding(ctx, id, act)
+	switch {
+	case errors.Is(err, ErrNoFinding):
+		return Finding{}, fault.New(fault.FindingNotFound, "Nothing of this kind differs.")
+	case errors.Is(err, ErrResolved):
+		return Finding{}, fault.New(fault.FindingResolved, "This finding has been resolved.")
+	case errors.Is(err, ErrKeyReused):
+		return Finding{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
+	case err != nil:
+		return Finding{}, fmt.Errorf("resolve the finding: %w", err)
+	}
+	return f, nil
 }

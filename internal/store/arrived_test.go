@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -53,7 +54,7 @@ func read(t *testing.T, books store.Treasury, a payment.Arrived) reconcile.Trans
 	if err := books.Arrive(t.Context(), 1, 100, []reconcile.Transfer{found}); err != nil {
 		t.Fatal(err)
 	}
-	if err := books.Post(t.Context(), []ledger.Posting{ledger.Unmatched(r.Transaction.String(), r.LogIndex, r.Amount)}); err != nil {
+	if err := books.Conclude(t.Context(), reconcile.Conclusion{Postings: []ledger.Posting{ledger.Unmatched(r.Transaction.String(), r.LogIndex, r.Amount)}}); err != nil {
 		t.Fatal(err)
 	}
 	return found
@@ -172,15 +173,22 @@ func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
 	if _, err := s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p)); err != nil {
 		t.Fatal(err)
 	}
-	records, err := books.Records(t.Context())
+	ofOrder, err := books.OfOrders(t.Context(), []order.ID{p.Order.ID}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	balances := ledger.Balances(records.Postings)
+	sums, _, err := books.Sum(t.Context(), 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	balances := map[ledger.Account]money.USDC{}
+	for account, units := range sums {
+		balances[ledger.Account(account)] = units
+	}
 	if balances[ledger.Strays] != 0 || balances[ledger.Treasury] != 25_000_000 {
 		t.Errorf("balances %v", balances)
 	}
-	if !slices.ContainsFunc(records.Postings, func(p ledger.Posting) bool { return p.Kind == ledger.KindMatched }) {
+	if !slices.ContainsFunc(ofOrder.Postings, func(p ledger.Posting) bool { return p.Kind == ledger.KindMatched }) {
 		t.Error("nothing is posted as matched")
 	}
 	if open, err := books.Strays(t.Context(), reconcile.StrayQuery{Limit: 9}, order.Act{Operator: "ada"}); err != nil || len(open) != 0 {

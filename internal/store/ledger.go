@@ -28,6 +28,29 @@ func post(tx *ent.Tx, now time.Time, p ledger.Posting) {
 	later(tx, postSQL, p.ID, p.Order, p.Kind, now, accounts, amounts)
 }
 
+// postAllSQL is postSQL for many postings.
+const postAllSQL = `
+	WITH posted AS (
+		INSERT INTO ledger_postings (id, order_id, kind, at)
+		SELECT p.id, p.order_id, p.kind, $1 FROM unnest($2::varchar[], $3::varchar[], $4::varchar[]) AS p (id, order_id, kind)
+		ON CONFLICT (id) DO NOTHING RETURNING id)
+	INSERT INTO ledger_entries (posting_id, account, amount)
+	SELECT posted.id, e.account, e.amount FROM unnest($5::varchar[], $6::varchar[], $7::bigint[]) AS e (posting_id, account, amount)
+		JOIN posted ON posted.id = e.posting_id`
+
+// postAll is post for many postings.
+func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
+	var ids, orders, kinds, of, accounts []string
+	var amounts []int64
+	for _, p := range all {
+		ids, orders, kinds = append(ids, string(p.ID)), append(orders, p.Order), append(kinds, string(p.Kind))
+		for _, e := range p.Entries {
+			of, accounts, amounts = append(of, string(p.ID)), append(accounts, string(e.Account)), append(amounts, int64(e.Amount))
+		}
+	}
+	later(tx, postAllSQL, now, ids, orders, kinds, of, accounts, amounts)
+}
+
 // postDelivered queues what a delivery moved, once its order is fulfilled. The load of a new card is posted when the card becomes
 // active, the cost of an eSIM when the eSIM is ready.
 func postDelivered(tx *ent.Tx, now time.Time, o order.Order) error {

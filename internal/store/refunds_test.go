@@ -137,7 +137,7 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	if err != nil || o.Status != order.Refunded || o.Delivery != 2 {
 		t.Errorf("order %+v, %v", o, err)
 	}
-	if records, err := treasury(s).Records(t.Context()); err != nil || balanceOf(records.Postings, ledger.Customer(string(p.Order.ID))) != 0 {
+	if records, err := treasury(s).OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil || balanceOf(records.Postings, ledger.Customer(string(p.Order.ID))) != 0 {
 		t.Errorf("the ledger owes the customer of a refunded order: %+v, %v", records.Postings, err)
 	}
 	if held, err := s.Cards().Held(t.Context(), "float/k", time.Now().Add(time.Minute)); err != nil || held != 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // What operators do with transfers that belong to no order, as the audit trail names it.
@@ -88,6 +87,7 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 		now := t.s.stamp()
 		stray.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
 		later(tx, resolveSQL, at.String(), as, act.Reason, act.Operator, now)
+		later(tx, transferFindingSQL, t.id(), string(reconcile.TransferUnit(at)), now, as, act.Operator, act.Reason)
 		if p, moves := as.Posting(stray.Transfer); moves {
 			post(tx, now, p)
 		}
@@ -115,12 +115,11 @@ func scanStray(row pgx.CollectableRow) (s reconcile.Stray, err error) {
 }
 
 func scanResolved(row pgx.CollectableRow) (r reconcile.Resolved, err error) {
-	var transaction string
-	var index int64
-	if err := row.Scan(&transaction, &index, &r.As, &r.Reason, &r.Operator, &r.At); err != nil {
+	var id string
+	if err := row.Scan(&id, &r.As, &r.Reason, &r.Operator, &r.At); err != nil {
 		return r, err
 	}
-	r.Place.LogIndex = uint(index)
-	r.Place.Transaction, err = x402.ParseHash(transaction)
+	r.At = r.At.UTC()
+	r.Place, err = reconcile.ParsePlace(id)
 	return r, err
 }

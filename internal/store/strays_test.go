@@ -28,7 +28,7 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 	posted := []ledger.Posting{
 		ledger.Unmatched(found[0].Transaction.String(), 2, 5), ledger.Unmatched(found[1].Transaction.String(), 4, 6),
 	}
-	if err := books.Post(t.Context(), posted); err != nil {
+	if err := books.Conclude(t.Context(), reconcile.Conclusion{Postings: posted}); err != nil {
 		t.Fatal(err)
 	}
 	ada := func(key, reason string) order.Act { return order.Act{Operator: "ada", Key: key, Reason: reason} }
@@ -79,7 +79,7 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 	if got := list(reconcile.StrayQuery{Resolved: true, Limit: 1}); len(got) != 1 || got[0] != found[1] {
 		t.Errorf("the first page: %+v", got)
 	}
-	r, err := books.Records(t.Context())
+	r, err := books.OfTransfers(t.Context(), []string{found[0].Place().String(), found[1].Place().String()}, nil)
 	if err != nil || len(r.Resolved) != 2 || len(r.Postings) != 4 {
 		t.Fatalf("%+v, %+v, %v", r.Resolved, r.Postings, err)
 	}

@@ -51,17 +51,22 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	if scan, err := books.Scanned(t.Context()); err != nil || scan != want {
 		t.Errorf("after: %+v, %v", scan, err)
 	}
-	r, err := books.Records(t.Context())
-	if err != nil || r.Scan != want {
-		t.Fatalf("records of %+v, %v", r.Scan, err)
+	subjects := []string{found[0].Place().String(), found[1].Place().String()}
+	r, err := books.OfTransfers(t.Context(), subjects, nil)
+	if err != nil {
+		t.Fatal(err)
 	}
 	if diff := cmp.Diff(found, r.Arrivals); diff != "" {
 		t.Errorf("arrivals differ (-want +got):\n%s", diff)
 	}
 	// Another payee's books are its own.
-	other, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Records(t.Context())
-	if err != nil || len(other.Arrivals) != 0 || len(other.Payments) != 0 || other.Scan.Begun {
+	stranger := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8})
+	other, err := stranger.OfTransfers(t.Context(), subjects, nil)
+	if err != nil || len(other.Arrivals) != 0 {
 		t.Errorf("another payee's: %+v, %v", other, err)
+	}
+	if of, err := stranger.OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil || len(of.Payments) != 1 || !of.Payments[0].Elsewhere || of.Scan.Begun {
+		t.Errorf("another payee's: %+v, %v", of, err)
 	}
 	for _, sql := range []string{"UPDATE arrivals SET value = 1", "DELETE FROM arrivals", "TRUNCATE arrivals"} {
 		if _, err := s.Pool().Exec(t.Context(), sql); err == nil {
@@ -73,10 +78,12 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 func TestStrayMoneyIsPostedOnce(t *testing.T) {
 	s := storetest.New(t)
 	p := ledger.Unmatched(x402.Hash{1}.String(), 2, 5)
-	if n := atOnce(func() error { return treasury(s).Post(t.Context(), []ledger.Posting{p}) }); n != 10 {
+	if n := atOnce(func() error {
+		return treasury(s).Conclude(t.Context(), reconcile.Conclusion{Postings: []ledger.Posting{p}})
+	}); n != 10 {
 		t.Errorf("posted %d times without an error, want all", n)
 	}
-	r, err := treasury(s).Records(t.Context())
+	r, err := treasury(s).OfTransfers(t.Context(), []string{x402.Hash{1}.String() + "/2"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,11 +98,11 @@ func TestRecordsAreWhatWasStored(t *testing.T) {
 	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a); err != nil {
 		t.Fatal(err)
 	}
-	r, err := treasury(s).Records(t.Context())
+	r, err := treasury(s).OfOrders(t.Context(), []order.ID{c.Order}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Orders) != 1 || r.Orders[0] != (reconcile.Order{ID: c.Order, Kind: order.CardIssue, Status: order.Settling, Price: 2500, Delivery: 1}) {
+	if len(r.Orders) != 1 || r.Orders[0] != (reconcile.Order{ID: c.Order, Kind: order.CardIssue, Status: order.Settling, Owner: c.Owner, Price: 2500, Delivery: 1, Name: string(c.Order)}) {
 		t.Errorf("orders %+v", r.Orders)
 	}
 	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != payer || r.Payments[0].Value != 25_000_000 {
@@ -123,7 +130,8 @@ func TestTheLatestReportIsKept(t *testing.T) {
 	}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	later := reconcile.Report{At: at.Add(time.Minute), LastBlock: 7, Balances: []reconcile.Balance{{Account: "x", Units: -1}},
-		Findings: []reconcile.Finding{{Code: reconcile.PostingMissing, Subject: "s", Blocks: true}}}
+		Findings: []reconcile.Finding{{Code: reconcile.PostingMissing, Subject: "s", Blocks: true}},
+		Sums:     []reconcile.Sum{{Code: reconcile.PostingMissing, Open: 1, Blocking: 1}}}
 	for _, r := range []reconcile.Report{{At: at, LastBlock: 5}, later, {At: at, LastBlock: 6}} {
 		if err := books.Keep(t.Context(), r); err != nil {
 			t.Fatal(err)

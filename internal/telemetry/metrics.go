@@ -225,6 +225,15 @@ type Levels struct {
 	// ReceivableCents is what owners owe of issue fees; nil when it cannot be read.
 	ReceivableCents *int64
 	Asset           string
+	Findings        []FindingLevel
+	// BooksAge is since when the books have not been compared; nil before they ever were.
+	BooksAge *time.Duration
+}
+
+// FindingLevel is how many findings of a code are open, and how many of them keep top-ups from being sold.
+type FindingLevel struct {
+	Code           string
+	Open, Blocking int
 }
 
 // JobLevel is how many jobs of a kind are in a state, and how old the oldest is.
@@ -245,8 +254,8 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 	if m == nil {
 		return nil
 	}
-	var depth, float, balance, receivable metric.Int64ObservableGauge
-	var jobAge, orderAge metric.Float64ObservableGauge
+	var depth, float, balance, receivable, findings metric.Int64ObservableGauge
+	var jobAge, orderAge, booksAge metric.Float64ObservableGauge
 	var all []metric.Observable
 	for _, g := range []struct {
 		into             *metric.Int64ObservableGauge
@@ -256,6 +265,7 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 		{&float, "treasury.float.usd_cents", "", "what the card issuer can still load, in US cents"},
 		{&receivable, "treasury.receivable.usd_cents", "", "issue fees that holders spent before their withdrawal, in US cents"},
 		{&balance, "treasury.balance", "", "what the payee holds, in the asset's smallest unit"},
+		{&findings, "books.findings", "", "differences between the books that nobody has resolved"},
 	} {
 		made, err := m.meter.Int64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit(g.unit))
 		if err != nil {
@@ -269,6 +279,7 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 	}{
 		{&jobAge, "job.queue.age", "the oldest job that has not succeeded"},
 		{&orderAge, "order.age", "the oldest order that is not final"},
+		{&booksAge, "books.age", "since the last comparison of the books"},
 	} {
 		made, err := m.meter.Float64ObservableGauge(g.name, metric.WithDescription(g.help), metric.WithUnit("s"))
 		if err != nil {
@@ -285,6 +296,14 @@ func (m *Metrics) Observe(look func(context.Context) Levels) error {
 		}
 		for _, r := range now.Orders {
 			o.ObserveFloat64(orderAge, r.Age.Seconds(), metric.WithAttributes(attribute.String("product", r.Product)))
+		}
+		for _, f := range now.Findings {
+			code := attribute.String("code", f.Code)
+			o.ObserveInt64(findings, int64(f.Blocking), metric.WithAttributes(code, attribute.Bool("blocks", true)))
+			o.ObserveInt64(findings, int64(f.Open-f.Blocking), metric.WithAttributes(code, attribute.Bool("blocks", false)))
+		}
+		if now.BooksAge != nil {
+			o.ObserveFloat64(booksAge, now.BooksAge.Seconds())
 		}
 		if now.FloatCents != nil {
 			o.ObserveInt64(float, *now.FloatCents)

@@ -54,3 +54,14 @@ func (a Admin) Transfers(ctx context.Context, status string) iter.Seq2[*roamcard
 		return res.GetTransfers(), res.NextPageToken, nil
 	})
 }
+
+// Findings lists what differs between the books, newest first: open or resolved, of one code or, when it is empty, of any.
+func (a Admin) Findings(ctx context.Context, status, code string) iter.Seq2[*roamcardv1.Finding, error] {
+	return pages(func(token *string) ([]*roamcardv1.Finding, *string, error) {
+		res, err := a.ListFindings(ctx, &roamcardv1.ListFindingsRequest{Status: given(status), Code: given(code), PageToken: token})
+		if err != nil {
+			return nil, nil, err
+		}
+		return res.GetFindings(), res.NextPageToken, nil
+	})
+}

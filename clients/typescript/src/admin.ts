@@ -3,7 +3,7 @@ import { type Call, type CallOptions, paged } from "./call.js";
 import { type Connection, keyHeader, present } from "./connection.js";
 import type { GetActivityResponse, PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type {
-  FeeJob, GetChallengeRetentionResponse, InspectOrderResponse, PruneChallengesResponse, QueuedOrder, Reconciliation, StrayTransfer, Switch,
+  FeeJob, Finding, GetChallengeRetentionResponse, InspectOrderResponse, PruneChallengesResponse, QueuedOrder, Reconciliation, StrayTransfer, Switch,
 } from "./gen/roamcard/v1/operator_pb.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
@@ -98,6 +98,20 @@ export class Admin {
   /** Reads the last comparison. */
   reconciliation(options: CallOptions = {}): Call<Reconciliation> {
     return this.#connection.call(options, async (wire) => present((await this.#connection.operator.getReconciliation({}, wire)).report));
+  }
+
+  /** Reads what differs between the books, of any code or of one: what is open, or what is resolved. */
+  findings({ status, code, ...options }: CallOptions & { status?: "open" | "resolved"; code?: string } = {}): AsyncGenerator<Finding, void> {
+    return paged(async (page) => {
+      const request = { ...page, ...(status !== undefined && { status }), ...(code !== undefined && { code }) };
+      const { findings, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listFindings(request, wire));
+      return { items: findings, nextPageToken };
+    });
+  }
+
+  /** Says that a finding is understood. It blocks nothing until there is more of it. */
+  resolveFinding(id: string, { reason, idempotencyKey, ...options }: ActOptions): Call<Finding> {
+    return this.#connection.call(options, async (wire) => present((await this.#connection.operator.resolveFinding({ id, reason }, wire)).finding), { [keyHeader]: idempotencyKey });
   }
 
   /** Reads the transfers to the payee that belong to no order: the open ones, or those that are resolved. */

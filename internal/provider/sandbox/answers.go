@@ -177,6 +177,7 @@ func (a cardAnswer) account(ref card.Ref) (card.Account, error) {
 }
 
 type movementAnswer struct {
+	ID        string `json:"id"`
 	Reference string `json:"reference"`
 	Card      string `json:"cardId"`
 	Direction string `json:"direction"`

@@ -57,6 +57,8 @@ type cardRow struct {
 	HiddenUntil time.Time `json:"hiddenUntil,omitzero"`
 	// AtOnce says that the card was declined in the answer to its request.
 	AtOnce bool `json:"atOnce,omitempty"`
+	// Changed numbers its last change, among all changes.
+	Changed int `json:"changed,omitempty"`
 }
 
 // moveRow is a load or a withdrawal in the books. Its times are those of cardRow.
@@ -74,6 +76,7 @@ type moveRow struct {
 	DueAt       time.Time   `json:"dueAt,omitzero"`
 	HiddenUntil time.Time   `json:"hiddenUntil,omitzero"`
 	AtOnce      bool        `json:"atOnce,omitempty"`
+	Changed     int         `json:"changed,omitempty"`
 }
 
 // binRow is a range of card numbers.
@@ -169,15 +172,17 @@ func (b *books) apply(e entry) error {
 			b.executed[c.Reference]++
 			b.roll = append(b.roll, c.ID) // entries, and cards in an entry, are in the order of their seq
 		}
+		c.Changed = max(c.Changed, c.Seq)
 		b.cards[c.ID], b.cardOf[c.Reference] = c, c.ID
-		b.await(c.ID, c.Seq, c.DueAt)
+		b.await(c.ID, c.Changed, c.DueAt)
 	}
 	for _, m := range e.Movements {
 		if _, known := b.movements[m.ID]; !known {
 			b.executed[m.Reference]++
 		}
+		m.Changed = max(m.Changed, m.Seq)
 		b.movements[m.ID], b.moveOf[m.Reference] = m, m.ID
-		b.await(m.ID, m.Seq, m.DueAt)
+		b.await(m.ID, m.Changed, m.DueAt)
 	}
 	return nil
 }
@@ -247,6 +252,12 @@ func (c *change) commit() error {
 	}
 	slices.SortFunc(e.Cards, func(a, b cardRow) int { return cmp.Compare(a.Seq, b.Seq) })
 	slices.SortFunc(e.Movements, func(a, b moveRow) int { return cmp.Compare(a.Seq, b.Seq) })
+	for i := range e.Cards {
+		e.Cards[i].Changed = c.next()
+	}
+	for i := range e.Movements {
+		e.Movements[i].Changed = c.next()
+	}
 	return c.books.write(e)
 }
 

@@ -20,7 +20,7 @@ import (
 // statementPage is how many lines of a statement one answer holds.
 const statementPage = 500
 
-// lineBody is one line of a statement: a card, with what is on it, or a movement.
+// lineBody is one line of a statement: a card, with what is on it, or a movement. Seq numbers its last change.
 type lineBody struct {
 	Seq      int           `json:"seq"`
 	Card     *cardBody     `json:"card,omitempty"`
@@ -34,7 +34,7 @@ type statementBody struct {
 	More bool `json:"more"`
 }
 
-// getStatement shows a page of everything in the books, oldest first.
+// getStatement shows a page of what is in the books, as it stands, by its last change, the earliest first.
 func (s *Server) getStatement(c call) (any, error) {
 	after, err := strconv.Atoi(cmp.Or(c.request.URL.Query().Get("after"), "0"))
 	if err != nil || after < 0 {
@@ -47,11 +47,11 @@ func (s *Server) getStatement(c call) (any, error) {
 	page := statementBody{Items: []lineBody{}}
 	for _, row := range cards {
 		body := s.cardBody(row)
-		page.Items = append(page.Items, lineBody{Seq: row.Seq, Card: &body, Balance: &row.Balance})
+		page.Items = append(page.Items, lineBody{Seq: row.Changed, Card: &body, Balance: &row.Balance})
 	}
 	for _, row := range movements {
 		body := movementBodyOf(row)
-		page.Items = append(page.Items, lineBody{Seq: row.Seq, Movement: &body})
+		page.Items = append(page.Items, lineBody{Seq: row.Changed, Movement: &body})
 	}
 	slices.SortFunc(page.Items, func(a, b lineBody) int { return cmp.Compare(a.Seq, b.Seq) })
 	if len(page.Items) > statementPage {
@@ -60,7 +60,7 @@ func (s *Server) getStatement(c call) (any, error) {
 	return page, nil
 }
 
-// since are the rows after a line that look-ups would find.
+// since are the rows that changed after a line and that look-ups would find.
 func (b *books) since(after int) (cards []cardRow, movements []moveRow, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -68,18 +68,41 @@ func (b *books) since(after int) (cards []cardRow, movements []moveRow, err erro
 	if err := b.advance(now); err != nil {
 		return nil, nil, err
 	}
-	shown := func(seq int, hidden time.Time) bool { return seq > after && !now.Before(hidden) }
+	if err := b.reveal(now); err != nil {
+		return nil, nil, err
+	}
 	for _, row := range b.cards {
-		if shown(row.Seq, row.HiddenUntil) {
+		if row.Changed > after && row.HiddenUntil.IsZero() {
 			cards = append(cards, row)
 		}
 	}
 	for _, row := range b.movements {
-		if shown(row.Seq, row.HiddenUntil) {
+		if row.Changed > after && row.HiddenUntil.IsZero() {
 			movements = append(movements, row)
 		}
 	}
 	return cards, movements, nil
+}
+
+// reveal makes a change of what was hidden until now: whoever has read the statement further than that would not see it.
+func (b *books) reveal(now time.Time) error {
+	ch := b.begin(now)
+	for id, row := range b.cards {
+		if !row.HiddenUntil.IsZero() && !now.Before(row.HiddenUntil) {
+			row.HiddenUntil = time.Time{}
+			ch.cards[id] = row
+		}
+	}
+	for id, row := range b.movements {
+		if !row.HiddenUntil.IsZero() && !now.Before(row.HiddenUntil) {
+			row.HiddenUntil = time.Time{}
+			ch.movements[id] = row
+		}
+	}
+	if len(ch.cards)+len(ch.movements) == 0 {
+		return nil
+	}
+	return ch.commit()
 }
 
 type lineAnswer struct {
@@ -96,59 +119,60 @@ type statementAnswer struct {
 
 var _ reconcile.Issuer = (*Issuer)(nil)
 
-// Statement implements reconcile.Issuer. A card may move on between two pages; its line is of one moment.
-func (i *Issuer) Statement(ctx context.Context) (reconcile.Statement, error) {
-	var all reconcile.Statement
-	for after := 0; ; {
-		var page statementAnswer
-		err := i.call(ctx, request{
-			op: "statement", method: http.MethodGet, path: []string{"statement"}, route: "/v1/statement",
-			query: url.Values{"after": {strconv.Itoa(after)}},
-		}, &page)
-		if err == nil {
-			after, err = page.enter(&all, after)
-		}
-		if err != nil {
-			return reconcile.Statement{}, fmt.Errorf("read the statement: %w", err)
-		}
-		if !page.More {
-			return all, nil
-		}
+// Changes implements reconcile.Issuer. The cursor is the number of the last change; a card may move on between two pages, and comes
+// again then.
+func (i *Issuer) Changes(ctx context.Context, after string) (reconcile.Page, error) {
+	last, err := strconv.Atoi(cmp.Or(after, "0"))
+	if err != nil {
+		return reconcile.Page{}, fmt.Errorf("read the statement after %q: %w", after, err)
 	}
+	var got statementAnswer
+	var page reconcile.Page
+	if err = i.call(ctx, request{
+		op: "statement", method: http.MethodGet, path: []string{"statement"}, route: "/v1/statement",
+		query: url.Values{"after": {strconv.Itoa(last)}},
+	}, &got); err == nil {
+		page, err = got.page(last)
+	}
+	if err != nil {
+		return reconcile.Page{}, fmt.Errorf("read the statement: %w", err)
+	}
+	return page, nil
 }
 
-// enter adds a page's lines to a statement, and returns the last of them.
-func (p statementAnswer) enter(all *reconcile.Statement, after int) (int, error) {
+// page reads an answer's lines.
+func (p statementAnswer) page(after int) (page reconcile.Page, err error) {
 	if p.Items == nil || (p.More && len(*p.Items) == 0) {
-		return after, unclear("the statement in the answer does not match the documentation")
+		return page, unclear("the statement in the answer does not match the documentation")
 	}
 	for _, line := range *p.Items {
 		if line.Seq <= after || (line.Card == nil) == (line.Movement == nil) {
-			return after, unclear("a line of the statement does not match the documentation")
+			return page, unclear("a line of the statement does not match the documentation")
 		}
 		after = line.Seq
-		if err := line.enter(all); err != nil {
-			return after, err
+		read, err := line.read()
+		if err != nil {
+			return page, err
 		}
+		page.Lines = append(page.Lines, read)
 	}
-	return after, nil
+	page.Next, page.More = strconv.Itoa(after), p.More
+	return page, nil
 }
 
-func (l lineAnswer) enter(all *reconcile.Statement) error {
+func (l lineAnswer) read() (reconcile.Line, error) {
 	if l.Movement != nil {
 		ref, err := uuid.Parse(l.Movement.Reference)
-		if err != nil {
-			return unclear("a reference in the statement is none")
+		if err != nil || !isID(l.Movement.ID) {
+			return reconcile.Line{}, unclear("a movement in the statement does not match the documentation")
 		}
 		moved, err := l.Movement.moved(card.Ref(ref))
-		all.Movements = append(all.Movements, moved)
-		return err
+		return reconcile.Line{ID: l.Movement.ID, Movement: &moved}, err
 	}
 	ref, err := uuid.Parse(l.Card.Reference)
 	if err != nil || l.Balance == nil || *l.Balance < 0 {
-		return unclear("a card in the statement does not match the documentation")
+		return reconcile.Line{}, unclear("a card in the statement does not match the documentation")
 	}
 	account, err := l.Card.account(card.Ref(ref))
-	all.Accounts = append(all.Accounts, reconcile.StatedAccount{Account: account, Balance: money.Cents(*l.Balance)})
-	return err
+	return reconcile.Line{ID: account.ID, Card: &reconcile.StatedAccount{Account: account, Balance: money.Cents(*l.Balance)}}, err
 }

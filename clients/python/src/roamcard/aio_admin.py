@@ -9,12 +9,14 @@ from ._gen.roamcard.v1.activity_pb import GetActivityRequest, GetActivityRespons
 from ._gen.roamcard.v1.operator_pb import (
     DecideOrderRequest,
     FeeJob,
+    Finding,
     GetChallengeRetentionRequest,
     GetChallengeRetentionResponse,
     GetReconciliationRequest,
     InspectOrderRequest,
     InspectOrderResponse,
     ListFeeJobsRequest,
+    ListFindingsRequest,
     ListOrderQueueRequest,
     ListSwitchesRequest,
     ListTransfersRequest,
@@ -24,6 +26,7 @@ from ._gen.roamcard.v1.operator_pb import (
     ReconcileFeeJobRequest,
     ReconcileRequest,
     Reconciliation,
+    ResolveFindingRequest,
     ResolveTransferRequest,
     RetryFeeJobRequest,
     SetSwitchRequest,
@@ -76,6 +79,15 @@ class AsyncAdmin(Group):
         request = ResolveTransferRequest(transaction=transaction, log_index=log_index, resolution=resolution, reason=reason)
         answer = await self._engine.run(self._core.operated("resolve_transfer", request, idempotency_key or new_key()))
         return present(StrayTransfer, answer.transfer)
+
+    def findings(self, *, status: Literal["open", "resolved"] | None = None, code: str | None = None) -> AsyncIterator[Finding]:
+        """Lists what differs between the books, newest first: what is open, or in another status; of any code, or of one."""
+        return self._engine.each(self._core.pages("list_findings", "findings", ListFindingsRequest(status=status, code=code)))
+
+    async def resolve_finding(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Finding:
+        """Says that a finding is understood. It blocks nothing until there is more of it. The same key resolves it once."""
+        request = ResolveFindingRequest(id=id, reason=reason)
+        return present(Finding, (await self._engine.run(self._core.operated("resolve_finding", request, idempotency_key or new_key()))).finding)
 
     def orders(self, *, status: str | None = None) -> AsyncIterator[QueuedOrder]:
         """Lists orders, newest first: those that wait for an operator, or those in another status."""

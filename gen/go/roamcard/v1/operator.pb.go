@@ -933,10 +933,15 @@ type Reconciliation struct {
 	Balances []*LedgerBalance `protobuf:"bytes,5,rep,name=balances,proto3" json:"balances,omitempty"`
 	// What card holders have spent, as far as the issuer's balances tell.
 	SpentUsdCents uint32 `protobuf:"varint,6,opt,name=spent_usd_cents,json=spentUsdCents,proto3" json:"spent_usd_cents,omitempty"`
-	// Empty when the books agree.
+	// What is open, at most 100: what blocks rather than what does not, and the newest. Empty when the books agree.
 	Findings []*Finding `protobuf:"bytes,7,rep,name=findings,proto3" json:"findings,omitempty"`
-	// Transfers that would be findings, had not operators resolved them.
-	Resolved      []*ResolvedTransfer `protobuf:"bytes,8,rep,name=resolved,proto3" json:"resolved,omitempty"`
+	// What would be a finding, had not operators resolved it, newest first, at most 100.
+	Resolved []*ResolvedDifference `protobuf:"bytes,8,rep,name=resolved,proto3" json:"resolved,omitempty"`
+	// How many findings are open, by code: also those that `findings` has no room for.
+	Sums []*FindingSum `protobuf:"bytes,9,rep,name=sums,proto3" json:"sums,omitempty"`
+	// What changes is compared at once, everything else by and by. All that there was at this time has been compared
+	// since; absent while that is not so.
+	CompleteAt    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=complete_at,json=completeAt,proto3" json:"complete_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1020,14 +1025,90 @@ func (x *Reconciliation) GetFindings() []*Finding {
 	return nil
 }
 
-func (x *Reconciliation) GetResolved() []*ResolvedTransfer {
+func (x *Reconciliation) GetResolved() []*ResolvedDifference {
 	if x != nil {
 		return x.Resolved
 	}
 	return nil
 }
 
-// How much was compared.
+func (x *Reconciliation) GetSums() []*FindingSum {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *Reconciliation) GetCompleteAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.CompleteAt
+	}
+	return nil
+}
+
+// How many findings of one code are open.
+type FindingSum struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Code  string                 `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
+	Open  uint32                 `protobuf:"varint,2,opt,name=open,proto3" json:"open,omitempty"`
+	// How many of them keep top-ups from being sold.
+	Blocking      uint32 `protobuf:"varint,3,opt,name=blocking,proto3" json:"blocking,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FindingSum) Reset() {
+	*x = FindingSum{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FindingSum) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FindingSum) ProtoMessage() {}
+
+func (x *FindingSum) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FindingSum.ProtoReflect.Descriptor instead.
+func (*FindingSum) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *FindingSum) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+func (x *FindingSum) GetOpen() uint32 {
+	if x != nil {
+		return x.Open
+	}
+	return 0
+}
+
+func (x *FindingSum) GetBlocking() uint32 {
+	if x != nil {
+		return x.Blocking
+	}
+	return 0
+}
+
+// How much was looked at by this comparison.
 type ReconciledBooks struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Orders   uint32                 `protobuf:"varint,1,opt,name=orders,proto3" json:"orders,omitempty"`
@@ -1046,7 +1127,7 @@ type ReconciledBooks struct {
 
 func (x *ReconciledBooks) Reset() {
 	*x = ReconciledBooks{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1139,7 @@ func (x *ReconciledBooks) String() string {
 func (*ReconciledBooks) ProtoMessage() {}
 
 func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[18]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1152,7 @@ func (x *ReconciledBooks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReconciledBooks.ProtoReflect.Descriptor instead.
 func (*ReconciledBooks) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{18}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ReconciledBooks) GetOrders() uint32 {
@@ -1128,7 +1209,7 @@ type LedgerBalance struct {
 
 func (x *LedgerBalance) Reset() {
 	*x = LedgerBalance{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1140,7 +1221,7 @@ func (x *LedgerBalance) String() string {
 func (*LedgerBalance) ProtoMessage() {}
 
 func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[19]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1153,7 +1234,7 @@ func (x *LedgerBalance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerBalance.ProtoReflect.Descriptor instead.
 func (*LedgerBalance) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{19}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LedgerBalance) GetAccount() string {
@@ -1176,19 +1257,35 @@ type Finding struct {
 	// A stable name for the kind of difference.
 	Code    string  `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	OrderId *string `protobuf:"bytes,2,opt,name=order_id,json=orderId,proto3,oneof" json:"order_id,omitempty"`
-	// The transfer, payment, posting, reference at the issuer or card that it is about.
+	// The transfer, payment, posting, reference at the issuer, card or block that it is about.
 	Subject string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	// A sentence for people.
 	Detail string `protobuf:"bytes,4,opt,name=detail,proto3" json:"detail,omitempty"`
-	// Whether no top-ups are sold while this is found.
-	Blocks        bool `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// Whether top-ups are not sold while this is open: to its owner, or to nobody when it has no owner.
+	Blocks bool `protobuf:"varint,5,opt,name=blocks,proto3" json:"blocks,omitempty"`
+	// Names it to ResolveFinding.
+	Id string `protobuf:"bytes,6,opt,name=id,proto3" json:"id,omitempty"`
+	// The wallet that it concerns, in EIP-55 form, if there is one.
+	Owner *string `protobuf:"bytes,7,opt,name=owner,proto3,oneof" json:"owner,omitempty"`
+	// card_issue, card_topup or esim, when it concerns an order.
+	Product *string `protobuf:"bytes,8,opt,name=product,proto3,oneof" json:"product,omitempty"`
+	// When it was first and last seen. The last is renewed once an hour at most.
+	FirstSeenAt *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=first_seen_at,json=firstSeenAt,proto3" json:"first_seen_at,omitempty"`
+	LastSeenAt  *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=last_seen_at,json=lastSeenAt,proto3" json:"last_seen_at,omitempty"`
+	// open or resolved.
+	Status string `protobuf:"bytes,11,opt,name=status,proto3" json:"status,omitempty"`
+	// What was said of it, why, by whom and when; absent while it is open.
+	Resolution    *string                `protobuf:"bytes,12,opt,name=resolution,proto3,oneof" json:"resolution,omitempty"`
+	Reason        *string                `protobuf:"bytes,13,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
+	Operator      *string                `protobuf:"bytes,14,opt,name=operator,proto3,oneof" json:"operator,omitempty"`
+	ResolvedAt    *timestamppb.Timestamp `protobuf:"bytes,15,opt,name=resolved_at,json=resolvedAt,proto3" json:"resolved_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Finding) Reset() {
 	*x = Finding{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1297,7 @@ func (x *Finding) String() string {
 func (*Finding) ProtoMessage() {}
 
 func (x *Finding) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[20]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1310,7 @@ func (x *Finding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Finding.ProtoReflect.Descriptor instead.
 func (*Finding) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{20}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Finding) GetCode() string {
@@ -1251,34 +1348,106 @@ func (x *Finding) GetBlocks() bool {
 	return false
 }
 
-// A transfer without an order, and what an operator says has become of it.
-type ResolvedTransfer struct {
+func (x *Finding) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Finding) GetOwner() string {
+	if x != nil && x.Owner != nil {
+		return *x.Owner
+	}
+	return ""
+}
+
+func (x *Finding) GetProduct() string {
+	if x != nil && x.Product != nil {
+		return *x.Product
+	}
+	return ""
+}
+
+func (x *Finding) GetFirstSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.FirstSeenAt
+	}
+	return nil
+}
+
+func (x *Finding) GetLastSeenAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSeenAt
+	}
+	return nil
+}
+
+func (x *Finding) GetStatus() string {
+	if x != nil {
+		return x.Status
+	}
+	return ""
+}
+
+func (x *Finding) GetResolution() string {
+	if x != nil && x.Resolution != nil {
+		return *x.Resolution
+	}
+	return ""
+}
+
+func (x *Finding) GetReason() string {
+	if x != nil && x.Reason != nil {
+		return *x.Reason
+	}
+	return ""
+}
+
+func (x *Finding) GetOperator() string {
+	if x != nil && x.Operator != nil {
+		return *x.Operator
+	}
+	return ""
+}
+
+func (x *Finding) GetResolvedAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ResolvedAt
+	}
+	return nil
+}
+
+// What differs, and what an operator says about it.
+type ResolvedDifference struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its transaction and log index.
+	// A transfer's transaction and log index, or another finding's subject.
 	Subject string `protobuf:"bytes,1,opt,name=subject,proto3" json:"subject,omitempty"`
-	// refunded_by_hand, donation or known.
+	// refunded_by_hand, donation or known for a transfer; explained for everything else.
 	Resolution string `protobuf:"bytes,2,opt,name=resolution,proto3" json:"resolution,omitempty"`
 	// A sentence for people.
-	Detail        string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	Detail string `protobuf:"bytes,3,opt,name=detail,proto3" json:"detail,omitempty"`
+	// The finding's code.
+	Code          string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *ResolvedTransfer) Reset() {
-	*x = ResolvedTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+func (x *ResolvedDifference) Reset() {
+	*x = ResolvedDifference{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *ResolvedTransfer) String() string {
+func (x *ResolvedDifference) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*ResolvedTransfer) ProtoMessage() {}
+func (*ResolvedDifference) ProtoMessage() {}
 
-func (x *ResolvedTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[21]
+func (x *ResolvedDifference) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1289,30 +1458,260 @@ func (x *ResolvedTransfer) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use ResolvedTransfer.ProtoReflect.Descriptor instead.
-func (*ResolvedTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{21}
+// Deprecated: Use ResolvedDifference.ProtoReflect.Descriptor instead.
+func (*ResolvedDifference) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *ResolvedTransfer) GetSubject() string {
+func (x *ResolvedDifference) GetSubject() string {
 	if x != nil {
 		return x.Subject
 	}
 	return ""
 }
 
-func (x *ResolvedTransfer) GetResolution() string {
+func (x *ResolvedDifference) GetResolution() string {
 	if x != nil {
 		return x.Resolution
 	}
 	return ""
 }
 
-func (x *ResolvedTransfer) GetDetail() string {
+func (x *ResolvedDifference) GetDetail() string {
 	if x != nil {
 		return x.Detail
 	}
 	return ""
+}
+
+func (x *ResolvedDifference) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
+type ListFindingsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Only findings in this status; open when absent.
+	Status *string `protobuf:"bytes,1,opt,name=status,proto3,oneof" json:"status,omitempty"`
+	// Only findings of this code.
+	Code *string `protobuf:"bytes,2,opt,name=code,proto3,oneof" json:"code,omitempty"`
+	// How many findings a page holds, 1 to 100; 50 when absent.
+	PageSize *uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3,oneof" json:"page_size,omitempty"`
+	// The `nextPageToken` of the page before.
+	PageToken     *string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3,oneof" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFindingsRequest) Reset() {
+	*x = ListFindingsRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFindingsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFindingsRequest) ProtoMessage() {}
+
+func (x *ListFindingsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFindingsRequest.ProtoReflect.Descriptor instead.
+func (*ListFindingsRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *ListFindingsRequest) GetStatus() string {
+	if x != nil && x.Status != nil {
+		return *x.Status
+	}
+	return ""
+}
+
+func (x *ListFindingsRequest) GetCode() string {
+	if x != nil && x.Code != nil {
+		return *x.Code
+	}
+	return ""
+}
+
+func (x *ListFindingsRequest) GetPageSize() uint32 {
+	if x != nil && x.PageSize != nil {
+		return *x.PageSize
+	}
+	return 0
+}
+
+func (x *ListFindingsRequest) GetPageToken() string {
+	if x != nil && x.PageToken != nil {
+		return *x.PageToken
+	}
+	return ""
+}
+
+type ListFindingsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Findings []*Finding             `protobuf:"bytes,1,rep,name=findings,proto3" json:"findings,omitempty"`
+	// Present when there are more.
+	NextPageToken *string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3,oneof" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListFindingsResponse) Reset() {
+	*x = ListFindingsResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListFindingsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListFindingsResponse) ProtoMessage() {}
+
+func (x *ListFindingsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListFindingsResponse.ProtoReflect.Descriptor instead.
+func (*ListFindingsResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *ListFindingsResponse) GetFindings() []*Finding {
+	if x != nil {
+		return x.Findings
+	}
+	return nil
+}
+
+func (x *ListFindingsResponse) GetNextPageToken() string {
+	if x != nil && x.NextPageToken != nil {
+		return *x.NextPageToken
+	}
+	return ""
+}
+
+type ResolveFindingRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The finding's id. A transfer_unmatched is thereby resolved as known; ResolveTransfer can say more.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Why, for the audit trail; 1 to 500 characters.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveFindingRequest) Reset() {
+	*x = ResolveFindingRequest{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveFindingRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveFindingRequest) ProtoMessage() {}
+
+func (x *ResolveFindingRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveFindingRequest.ProtoReflect.Descriptor instead.
+func (*ResolveFindingRequest) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *ResolveFindingRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *ResolveFindingRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ResolveFindingResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Finding       *Finding               `protobuf:"bytes,1,opt,name=finding,proto3" json:"finding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ResolveFindingResponse) Reset() {
+	*x = ResolveFindingResponse{}
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ResolveFindingResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ResolveFindingResponse) ProtoMessage() {}
+
+func (x *ResolveFindingResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ResolveFindingResponse.ProtoReflect.Descriptor instead.
+func (*ResolveFindingResponse) Descriptor() ([]byte, []int) {
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *ResolveFindingResponse) GetFinding() *Finding {
+	if x != nil {
+		return x.Finding
+	}
+	return nil
 }
 
 type ListTransfersRequest struct {
@@ -1329,7 +1728,7 @@ type ListTransfersRequest struct {
 
 func (x *ListTransfersRequest) Reset() {
 	*x = ListTransfersRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1740,7 @@ func (x *ListTransfersRequest) String() string {
 func (*ListTransfersRequest) ProtoMessage() {}
 
 func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[22]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1753,7 @@ func (x *ListTransfersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersRequest.ProtoReflect.Descriptor instead.
 func (*ListTransfersRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{22}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTransfersRequest) GetStatus() string {
@@ -1389,7 +1788,7 @@ type ListTransfersResponse struct {
 
 func (x *ListTransfersResponse) Reset() {
 	*x = ListTransfersResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1401,7 +1800,7 @@ func (x *ListTransfersResponse) String() string {
 func (*ListTransfersResponse) ProtoMessage() {}
 
 func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[23]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1414,7 +1813,7 @@ func (x *ListTransfersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTransfersResponse.ProtoReflect.Descriptor instead.
 func (*ListTransfersResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{23}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ListTransfersResponse) GetTransfers() []*StrayTransfer {
@@ -1448,7 +1847,7 @@ type ResolveTransferRequest struct {
 
 func (x *ResolveTransferRequest) Reset() {
 	*x = ResolveTransferRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1460,7 +1859,7 @@ func (x *ResolveTransferRequest) String() string {
 func (*ResolveTransferRequest) ProtoMessage() {}
 
 func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[24]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1473,7 +1872,7 @@ func (x *ResolveTransferRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferRequest.ProtoReflect.Descriptor instead.
 func (*ResolveTransferRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{24}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ResolveTransferRequest) GetTransaction() string {
@@ -1513,7 +1912,7 @@ type ResolveTransferResponse struct {
 
 func (x *ResolveTransferResponse) Reset() {
 	*x = ResolveTransferResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1525,7 +1924,7 @@ func (x *ResolveTransferResponse) String() string {
 func (*ResolveTransferResponse) ProtoMessage() {}
 
 func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[25]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1538,7 +1937,7 @@ func (x *ResolveTransferResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolveTransferResponse.ProtoReflect.Descriptor instead.
 func (*ResolveTransferResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{25}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ResolveTransferResponse) GetTransfer() *StrayTransfer {
@@ -1574,7 +1973,7 @@ type StrayTransfer struct {
 
 func (x *StrayTransfer) Reset() {
 	*x = StrayTransfer{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1586,7 +1985,7 @@ func (x *StrayTransfer) String() string {
 func (*StrayTransfer) ProtoMessage() {}
 
 func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[26]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1599,7 +1998,7 @@ func (x *StrayTransfer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StrayTransfer.ProtoReflect.Descriptor instead.
 func (*StrayTransfer) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{26}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *StrayTransfer) GetTransaction() string {
@@ -1693,7 +2092,7 @@ type ListOrderQueueRequest struct {
 
 func (x *ListOrderQueueRequest) Reset() {
 	*x = ListOrderQueueRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1705,7 +2104,7 @@ func (x *ListOrderQueueRequest) String() string {
 func (*ListOrderQueueRequest) ProtoMessage() {}
 
 func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[27]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1718,7 +2117,7 @@ func (x *ListOrderQueueRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueRequest.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{27}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListOrderQueueRequest) GetStatus() string {
@@ -1753,7 +2152,7 @@ type ListOrderQueueResponse struct {
 
 func (x *ListOrderQueueResponse) Reset() {
 	*x = ListOrderQueueResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1765,7 +2164,7 @@ func (x *ListOrderQueueResponse) String() string {
 func (*ListOrderQueueResponse) ProtoMessage() {}
 
 func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[28]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1778,7 +2177,7 @@ func (x *ListOrderQueueResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListOrderQueueResponse.ProtoReflect.Descriptor instead.
 func (*ListOrderQueueResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{28}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListOrderQueueResponse) GetOrders() []*QueuedOrder {
@@ -1816,7 +2215,7 @@ type QueuedOrder struct {
 
 func (x *QueuedOrder) Reset() {
 	*x = QueuedOrder{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1828,7 +2227,7 @@ func (x *QueuedOrder) String() string {
 func (*QueuedOrder) ProtoMessage() {}
 
 func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[29]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1841,7 +2240,7 @@ func (x *QueuedOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueuedOrder.ProtoReflect.Descriptor instead.
 func (*QueuedOrder) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{29}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *QueuedOrder) GetOrderId() string {
@@ -1909,7 +2308,7 @@ type InspectOrderRequest struct {
 
 func (x *InspectOrderRequest) Reset() {
 	*x = InspectOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2320,7 @@ func (x *InspectOrderRequest) String() string {
 func (*InspectOrderRequest) ProtoMessage() {}
 
 func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[30]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2333,7 @@ func (x *InspectOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderRequest.ProtoReflect.Descriptor instead.
 func (*InspectOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{30}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *InspectOrderRequest) GetOrderId() string {
@@ -1966,7 +2365,7 @@ type InspectOrderResponse struct {
 
 func (x *InspectOrderResponse) Reset() {
 	*x = InspectOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1978,7 +2377,7 @@ func (x *InspectOrderResponse) String() string {
 func (*InspectOrderResponse) ProtoMessage() {}
 
 func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[31]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1991,7 +2390,7 @@ func (x *InspectOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InspectOrderResponse.ProtoReflect.Descriptor instead.
 func (*InspectOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{31}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *InspectOrderResponse) GetOrder() *Order {
@@ -2066,7 +2465,7 @@ type PaymentRecord struct {
 
 func (x *PaymentRecord) Reset() {
 	*x = PaymentRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2078,7 +2477,7 @@ func (x *PaymentRecord) String() string {
 func (*PaymentRecord) ProtoMessage() {}
 
 func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[32]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2091,7 +2490,7 @@ func (x *PaymentRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentRecord.ProtoReflect.Descriptor instead.
 func (*PaymentRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{32}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *PaymentRecord) GetId() string {
@@ -2183,7 +2582,7 @@ type RefundRecord struct {
 
 func (x *RefundRecord) Reset() {
 	*x = RefundRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2594,7 @@ func (x *RefundRecord) String() string {
 func (*RefundRecord) ProtoMessage() {}
 
 func (x *RefundRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[33]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2607,7 @@ func (x *RefundRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundRecord.ProtoReflect.Descriptor instead.
 func (*RefundRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{33}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *RefundRecord) GetId() string {
@@ -2309,7 +2708,7 @@ type JobRecord struct {
 
 func (x *JobRecord) Reset() {
 	*x = JobRecord{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2321,7 +2720,7 @@ func (x *JobRecord) String() string {
 func (*JobRecord) ProtoMessage() {}
 
 func (x *JobRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[34]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2334,7 +2733,7 @@ func (x *JobRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobRecord.ProtoReflect.Descriptor instead.
 func (*JobRecord) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{34}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *JobRecord) GetId() string {
@@ -2415,7 +2814,7 @@ type ProviderReference struct {
 
 func (x *ProviderReference) Reset() {
 	*x = ProviderReference{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2826,7 @@ func (x *ProviderReference) String() string {
 func (*ProviderReference) ProtoMessage() {}
 
 func (x *ProviderReference) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[35]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2839,7 @@ func (x *ProviderReference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProviderReference.ProtoReflect.Descriptor instead.
 func (*ProviderReference) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{35}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ProviderReference) GetStep() string {
@@ -2483,7 +2882,7 @@ type OrderMove struct {
 
 func (x *OrderMove) Reset() {
 	*x = OrderMove{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2495,7 +2894,7 @@ func (x *OrderMove) String() string {
 func (*OrderMove) ProtoMessage() {}
 
 func (x *OrderMove) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[36]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2508,7 +2907,7 @@ func (x *OrderMove) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrderMove.ProtoReflect.Descriptor instead.
 func (*OrderMove) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{36}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *OrderMove) GetVersion() uint32 {
@@ -2571,7 +2970,7 @@ type Evidence struct {
 
 func (x *Evidence) Reset() {
 	*x = Evidence{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2982,7 @@ func (x *Evidence) String() string {
 func (*Evidence) ProtoMessage() {}
 
 func (x *Evidence) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[37]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2995,7 @@ func (x *Evidence) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Evidence.ProtoReflect.Descriptor instead.
 func (*Evidence) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{37}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Evidence) GetName() string {
@@ -2627,7 +3026,7 @@ type DecideOrderRequest struct {
 
 func (x *DecideOrderRequest) Reset() {
 	*x = DecideOrderRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2639,7 +3038,7 @@ func (x *DecideOrderRequest) String() string {
 func (*DecideOrderRequest) ProtoMessage() {}
 
 func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[38]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2652,7 +3051,7 @@ func (x *DecideOrderRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderRequest.ProtoReflect.Descriptor instead.
 func (*DecideOrderRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{38}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *DecideOrderRequest) GetOrderId() string {
@@ -2685,7 +3084,7 @@ type DecideOrderResponse struct {
 
 func (x *DecideOrderResponse) Reset() {
 	*x = DecideOrderResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2697,7 +3096,7 @@ func (x *DecideOrderResponse) String() string {
 func (*DecideOrderResponse) ProtoMessage() {}
 
 func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[39]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2710,7 +3109,7 @@ func (x *DecideOrderResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DecideOrderResponse.ProtoReflect.Descriptor instead.
 func (*DecideOrderResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{39}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DecideOrderResponse) GetOrder() *QueuedOrder {
@@ -2733,7 +3132,7 @@ type ProvePaymentRequest struct {
 
 func (x *ProvePaymentRequest) Reset() {
 	*x = ProvePaymentRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2745,7 +3144,7 @@ func (x *ProvePaymentRequest) String() string {
 func (*ProvePaymentRequest) ProtoMessage() {}
 
 func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[40]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2758,7 +3157,7 @@ func (x *ProvePaymentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentRequest.ProtoReflect.Descriptor instead.
 func (*ProvePaymentRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{40}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ProvePaymentRequest) GetOrderId() string {
@@ -2791,7 +3190,7 @@ type ProvePaymentResponse struct {
 
 func (x *ProvePaymentResponse) Reset() {
 	*x = ProvePaymentResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2803,7 +3202,7 @@ func (x *ProvePaymentResponse) String() string {
 func (*ProvePaymentResponse) ProtoMessage() {}
 
 func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[41]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2816,7 +3215,7 @@ func (x *ProvePaymentResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProvePaymentResponse.ProtoReflect.Descriptor instead.
 func (*ProvePaymentResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{41}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *ProvePaymentResponse) GetOrder() *QueuedOrder {
@@ -2834,7 +3233,7 @@ type ListSwitchesRequest struct {
 
 func (x *ListSwitchesRequest) Reset() {
 	*x = ListSwitchesRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2846,7 +3245,7 @@ func (x *ListSwitchesRequest) String() string {
 func (*ListSwitchesRequest) ProtoMessage() {}
 
 func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[42]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2859,7 +3258,7 @@ func (x *ListSwitchesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesRequest.ProtoReflect.Descriptor instead.
 func (*ListSwitchesRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{42}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{47}
 }
 
 type ListSwitchesResponse struct {
@@ -2871,7 +3270,7 @@ type ListSwitchesResponse struct {
 
 func (x *ListSwitchesResponse) Reset() {
 	*x = ListSwitchesResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2883,7 +3282,7 @@ func (x *ListSwitchesResponse) String() string {
 func (*ListSwitchesResponse) ProtoMessage() {}
 
 func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[43]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2896,7 +3295,7 @@ func (x *ListSwitchesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSwitchesResponse.ProtoReflect.Descriptor instead.
 func (*ListSwitchesResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{43}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *ListSwitchesResponse) GetSwitches() []*Switch {
@@ -2920,7 +3319,7 @@ type SetSwitchRequest struct {
 
 func (x *SetSwitchRequest) Reset() {
 	*x = SetSwitchRequest{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +3331,7 @@ func (x *SetSwitchRequest) String() string {
 func (*SetSwitchRequest) ProtoMessage() {}
 
 func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[44]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +3344,7 @@ func (x *SetSwitchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchRequest.ProtoReflect.Descriptor instead.
 func (*SetSwitchRequest) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{44}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *SetSwitchRequest) GetProduct() string {
@@ -2978,7 +3377,7 @@ type SetSwitchResponse struct {
 
 func (x *SetSwitchResponse) Reset() {
 	*x = SetSwitchResponse{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2990,7 +3389,7 @@ func (x *SetSwitchResponse) String() string {
 func (*SetSwitchResponse) ProtoMessage() {}
 
 func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[45]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3003,7 +3402,7 @@ func (x *SetSwitchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSwitchResponse.ProtoReflect.Descriptor instead.
 func (*SetSwitchResponse) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{45}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *SetSwitchResponse) GetSwitch() *Switch {
@@ -3030,7 +3429,7 @@ type Switch struct {
 
 func (x *Switch) Reset() {
 	*x = Switch{}
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3042,7 +3441,7 @@ func (x *Switch) String() string {
 func (*Switch) ProtoMessage() {}
 
 func (x *Switch) ProtoReflect() protoreflect.Message {
-	mi := &file_roamcard_v1_operator_proto_msgTypes[46]
+	mi := &file_roamcard_v1_operator_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3055,7 +3454,7 @@ func (x *Switch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Switch.ProtoReflect.Descriptor instead.
 func (*Switch) Descriptor() ([]byte, []int) {
-	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{46}
+	return file_roamcard_v1_operator_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *Switch) GetProduct() string {
@@ -3162,7 +3561,7 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x1a\n" +
 	"\x18GetReconciliationRequest\"P\n" +
 	"\x19GetReconciliationResponse\x123\n" +
-	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\x81\x03\n" +
+	"\x06report\x18\x01 \x01(\v2\x1b.roamcard.v1.ReconciliationR\x06report\"\xed\x03\n" +
 	"\x0eReconciliation\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x1f\n" +
 	"\vfirst_block\x18\x02 \x01(\rR\n" +
@@ -3172,8 +3571,17 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\achecked\x18\x04 \x01(\v2\x1c.roamcard.v1.ReconciledBooksR\achecked\x126\n" +
 	"\bbalances\x18\x05 \x03(\v2\x1a.roamcard.v1.LedgerBalanceR\bbalances\x12&\n" +
 	"\x0fspent_usd_cents\x18\x06 \x01(\rR\rspentUsdCents\x120\n" +
-	"\bfindings\x18\a \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x129\n" +
-	"\bresolved\x18\b \x03(\v2\x1d.roamcard.v1.ResolvedTransferR\bresolved\"\xb3\x01\n" +
+	"\bfindings\x18\a \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x12;\n" +
+	"\bresolved\x18\b \x03(\v2\x1f.roamcard.v1.ResolvedDifferenceR\bresolved\x12+\n" +
+	"\x04sums\x18\t \x03(\v2\x17.roamcard.v1.FindingSumR\x04sums\x12;\n" +
+	"\vcomplete_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"completeAt\"P\n" +
+	"\n" +
+	"FindingSum\x12\x12\n" +
+	"\x04code\x18\x01 \x01(\tR\x04code\x12\x12\n" +
+	"\x04open\x18\x02 \x01(\rR\x04open\x12\x1a\n" +
+	"\bblocking\x18\x03 \x01(\rR\bblocking\"\xb3\x01\n" +
 	"\x0fReconciledBooks\x12\x16\n" +
 	"\x06orders\x18\x01 \x01(\rR\x06orders\x12\x1a\n" +
 	"\bpayments\x18\x02 \x01(\rR\bpayments\x12\x1c\n" +
@@ -3183,20 +3591,63 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\tmovements\x18\x06 \x01(\rR\tmovements\"?\n" +
 	"\rLedgerBalance\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\tR\aaccount\x12\x14\n" +
-	"\x05units\x18\x02 \x01(\tR\x05units\"\x94\x01\n" +
+	"\x05units\x18\x02 \x01(\tR\x05units\"\xd1\x04\n" +
 	"\aFinding\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x1e\n" +
 	"\border_id\x18\x02 \x01(\tH\x00R\aorderId\x88\x01\x01\x12\x18\n" +
 	"\asubject\x18\x03 \x01(\tR\asubject\x12\x16\n" +
 	"\x06detail\x18\x04 \x01(\tR\x06detail\x12\x16\n" +
-	"\x06blocks\x18\x05 \x01(\bR\x06blocksB\v\n" +
-	"\t_order_id\"d\n" +
-	"\x10ResolvedTransfer\x12\x18\n" +
+	"\x06blocks\x18\x05 \x01(\bR\x06blocks\x12\x0e\n" +
+	"\x02id\x18\x06 \x01(\tR\x02id\x12\x19\n" +
+	"\x05owner\x18\a \x01(\tH\x01R\x05owner\x88\x01\x01\x12\x1d\n" +
+	"\aproduct\x18\b \x01(\tH\x02R\aproduct\x88\x01\x01\x12>\n" +
+	"\rfirst_seen_at\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vfirstSeenAt\x12<\n" +
+	"\flast_seen_at\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"lastSeenAt\x12\x16\n" +
+	"\x06status\x18\v \x01(\tR\x06status\x12#\n" +
+	"\n" +
+	"resolution\x18\f \x01(\tH\x03R\n" +
+	"resolution\x88\x01\x01\x12\x1b\n" +
+	"\x06reason\x18\r \x01(\tH\x04R\x06reason\x88\x01\x01\x12\x1f\n" +
+	"\boperator\x18\x0e \x01(\tH\x05R\boperator\x88\x01\x01\x12;\n" +
+	"\vresolved_at\x18\x0f \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"resolvedAtB\v\n" +
+	"\t_order_idB\b\n" +
+	"\x06_ownerB\n" +
+	"\n" +
+	"\b_productB\r\n" +
+	"\v_resolutionB\t\n" +
+	"\a_reasonB\v\n" +
+	"\t_operator\"z\n" +
+	"\x12ResolvedDifference\x12\x18\n" +
 	"\asubject\x18\x01 \x01(\tR\asubject\x12\x1e\n" +
 	"\n" +
 	"resolution\x18\x02 \x01(\tR\n" +
 	"resolution\x12\x16\n" +
-	"\x06detail\x18\x03 \x01(\tR\x06detail\"\xde\x01\n" +
+	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"\x96\x02\n" +
+	"\x13ListFindingsRequest\x122\n" +
+	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12.\n" +
+	"\x04code\x18\x02 \x01(\tB\x15\xbaH\x12r\x102\x0e^[a-z_]{1,64}$H\x01R\x04code\x88\x01\x01\x12+\n" +
+	"\tpage_size\x18\x03 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x02R\bpageSize\x88\x01\x01\x12=\n" +
+	"\n" +
+	"page_token\x18\x04 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$H\x03R\tpageToken\x88\x01\x01B\t\n" +
+	"\a_statusB\a\n" +
+	"\x05_codeB\f\n" +
+	"\n" +
+	"_page_sizeB\r\n" +
+	"\v_page_token\"\x89\x01\n" +
+	"\x14ListFindingsResponse\x120\n" +
+	"\bfindings\x18\x01 \x03(\v2\x14.roamcard.v1.FindingR\bfindings\x12+\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tH\x00R\rnextPageToken\x88\x01\x01B\x12\n" +
+	"\x10_next_page_token\"f\n" +
+	"\x15ResolveFindingRequest\x12)\n" +
+	"\x02id\x18\x01 \x01(\tB\x19\xbaH\x16r\x142\x12^[1-9][0-9]{0,17}$R\x02id\x12\"\n" +
+	"\x06reason\x18\x02 \x01(\tB\n" +
+	"\xbaH\ar\x05\x10\x01\x18\xf4\x03R\x06reason\"H\n" +
+	"\x16ResolveFindingResponse\x12.\n" +
+	"\afinding\x18\x01 \x01(\v2\x14.roamcard.v1.FindingR\afinding\"\xde\x01\n" +
 	"\x14ListTransfersRequest\x122\n" +
 	"\x06status\x18\x01 \x01(\tB\x15\xbaH\x12r\x10R\x04openR\bresolvedH\x00R\x06status\x88\x01\x01\x12+\n" +
 	"\tpage_size\x18\x02 \x01(\rB\t\xbaH\x06*\x04\x18d(\x01H\x01R\bpageSize\x88\x01\x01\x12=\n" +
@@ -3370,14 +3821,16 @@ const file_roamcard_v1_operator_proto_rawDesc = "" +
 	"\n" +
 	"changed_at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\tchangedAtB\t\n" +
 	"\a_reasonB\v\n" +
-	"\t_operator2\xf3\x18\n" +
+	"\t_operator2\xfb\x1b\n" +
 	"\x0fOperatorService\x12\x9b\x01\n" +
 	"\vListFeeJobs\x12\x1f.roamcard.v1.ListFeeJobsRequest\x1a .roamcard.v1.ListFeeJobsResponse\"I\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02 \x12\x1e/api/admin/card-issue-fee/jobs\x90\x02\x01\x12\xd8\x01\n" +
 	"\x0fReconcileFeeJob\x12#.roamcard.v1.ReconcileFeeJobRequest\x1a$.roamcard.v1.ReconcileFeeJobResponse\"z\x8a\xb5\x18<\b\x04(\x01:\x16operator_token_invalid:\rjob_not_found:\x0fdependency_down\x82\xd3\xe4\x93\x024b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/reconcile\x12\xf3\x01\n" +
 	"\vRetryFeeJob\x12\x1f.roamcard.v1.RetryFeeJobRequest\x1a .roamcard.v1.RetryFeeJobResponse\"\xa0\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x023:\x01*b\x03job\")/api/admin/card-issue-fee/jobs/{id}/retry\x12\x80\x02\n" +
 	"\x0eWriteOffFeeJob\x12\".roamcard.v1.WriteOffFeeJobRequest\x1a#.roamcard.v1.WriteOffFeeJobResponse\"\xa4\x01\x8a\xb5\x18c\b\x04 \x02(\x01:\x16operator_token_invalid:\rjob_not_found:\x1cprovider_failure_unconfirmed:\x16idempotency_key_reused\x82\xd3\xe4\x93\x027:\x01*b\x03job\"-/api/admin/card-issue-fee/jobs/{id}/write-off\x12\xa1\x01\n" +
 	"\tReconcile\x12\x1d.roamcard.v1.ReconcileRequest\x1a\x1e.roamcard.v1.ReconcileResponse\"U\x8a\xb5\x18-\b\x04(\x01:\x16operator_token_invalid:\x0fdependency_down\x82\xd3\xe4\x93\x02\x1eb\x06report\"\x14/api/admin/reconcile\x12\xbd\x01\n" +
-	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x97\x01\n" +
+	"\x11GetReconciliation\x12%.roamcard.v1.GetReconciliationRequest\x1a&.roamcard.v1.GetReconciliationResponse\"Y\x8a\xb5\x18.\b\x04(\x01:\x16operator_token_invalid:\x10report_not_found\x82\xd3\xe4\x93\x02\x1eb\x06report\x12\x14/api/admin/reconcile\x90\x02\x01\x12\x93\x01\n" +
+	"\fListFindings\x12 .roamcard.v1.ListFindingsRequest\x1a!.roamcard.v1.ListFindingsResponse\">\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x15\x12\x13/api/admin/findings\x90\x02\x01\x12\xef\x01\n" +
+	"\x0eResolveFinding\x12\".roamcard.v1.ResolveFindingRequest\x1a#.roamcard.v1.ResolveFindingResponse\"\x93\x01\x8a\xb5\x18[\b\x04 \x02(\x01:\x16operator_token_invalid:\x11finding_not_found:\x10finding_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02.:\x01*b\afinding\" /api/admin/findings/{id}/resolve\x12\x97\x01\n" +
 	"\rListTransfers\x12!.roamcard.v1.ListTransfersRequest\x1a\".roamcard.v1.ListTransfersResponse\"?\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x16\x12\x14/api/admin/transfers\x90\x02\x01\x12\x8b\x02\n" +
 	"\x0fResolveTransfer\x12#.roamcard.v1.ResolveTransferRequest\x1a$.roamcard.v1.ResolveTransferResponse\"\xac\x01\x8a\xb5\x18]\b\x04 \x02(\x01:\x16operator_token_invalid:\x12transfer_not_found:\x11transfer_resolved:\x16idempotency_key_reused\x82\xd3\xe4\x93\x02E:\x01*b\btransfer\"6/api/admin/transfers/{transaction}/{log_index}/resolve\x12\x97\x01\n" +
 	"\x0eListOrderQueue\x12\".roamcard.v1.ListOrderQueueRequest\x1a#.roamcard.v1.ListOrderQueueResponse\"<\x8a\xb5\x18\x1c\b\x04(\x01:\x16operator_token_invalid\x82\xd3\xe4\x93\x02\x13\x12\x11/api/admin/orders\x90\x02\x01\x12\xad\x01\n" +
@@ -3402,7 +3855,7 @@ func file_roamcard_v1_operator_proto_rawDescGZIP() []byte {
 	return file_roamcard_v1_operator_proto_rawDescData
 }
 
-var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
+var file_roamcard_v1_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 52)
 var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetChallengeRetentionRequest)(nil),  // 0: roamcard.v1.GetChallengeRetentionRequest
 	(*GetChallengeRetentionResponse)(nil), // 1: roamcard.v1.GetChallengeRetentionResponse
@@ -3422,118 +3875,134 @@ var file_roamcard_v1_operator_proto_goTypes = []any{
 	(*GetReconciliationRequest)(nil),      // 15: roamcard.v1.GetReconciliationRequest
 	(*GetReconciliationResponse)(nil),     // 16: roamcard.v1.GetReconciliationResponse
 	(*Reconciliation)(nil),                // 17: roamcard.v1.Reconciliation
-	(*ReconciledBooks)(nil),               // 18: roamcard.v1.ReconciledBooks
-	(*LedgerBalance)(nil),                 // 19: roamcard.v1.LedgerBalance
-	(*Finding)(nil),                       // 20: roamcard.v1.Finding
-	(*ResolvedTransfer)(nil),              // 21: roamcard.v1.ResolvedTransfer
-	(*ListTransfersRequest)(nil),          // 22: roamcard.v1.ListTransfersRequest
-	(*ListTransfersResponse)(nil),         // 23: roamcard.v1.ListTransfersResponse
-	(*ResolveTransferRequest)(nil),        // 24: roamcard.v1.ResolveTransferRequest
-	(*ResolveTransferResponse)(nil),       // 25: roamcard.v1.ResolveTransferResponse
-	(*StrayTransfer)(nil),                 // 26: roamcard.v1.StrayTransfer
-	(*ListOrderQueueRequest)(nil),         // 27: roamcard.v1.ListOrderQueueRequest
-	(*ListOrderQueueResponse)(nil),        // 28: roamcard.v1.ListOrderQueueResponse
-	(*QueuedOrder)(nil),                   // 29: roamcard.v1.QueuedOrder
-	(*InspectOrderRequest)(nil),           // 30: roamcard.v1.InspectOrderRequest
-	(*InspectOrderResponse)(nil),          // 31: roamcard.v1.InspectOrderResponse
-	(*PaymentRecord)(nil),                 // 32: roamcard.v1.PaymentRecord
-	(*RefundRecord)(nil),                  // 33: roamcard.v1.RefundRecord
-	(*JobRecord)(nil),                     // 34: roamcard.v1.JobRecord
-	(*ProviderReference)(nil),             // 35: roamcard.v1.ProviderReference
-	(*OrderMove)(nil),                     // 36: roamcard.v1.OrderMove
-	(*Evidence)(nil),                      // 37: roamcard.v1.Evidence
-	(*DecideOrderRequest)(nil),            // 38: roamcard.v1.DecideOrderRequest
-	(*DecideOrderResponse)(nil),           // 39: roamcard.v1.DecideOrderResponse
-	(*ProvePaymentRequest)(nil),           // 40: roamcard.v1.ProvePaymentRequest
-	(*ProvePaymentResponse)(nil),          // 41: roamcard.v1.ProvePaymentResponse
-	(*ListSwitchesRequest)(nil),           // 42: roamcard.v1.ListSwitchesRequest
-	(*ListSwitchesResponse)(nil),          // 43: roamcard.v1.ListSwitchesResponse
-	(*SetSwitchRequest)(nil),              // 44: roamcard.v1.SetSwitchRequest
-	(*SetSwitchResponse)(nil),             // 45: roamcard.v1.SetSwitchResponse
-	(*Switch)(nil),                        // 46: roamcard.v1.Switch
-	(*timestamppb.Timestamp)(nil),         // 47: google.protobuf.Timestamp
-	(*Order)(nil),                         // 48: roamcard.v1.Order
+	(*FindingSum)(nil),                    // 18: roamcard.v1.FindingSum
+	(*ReconciledBooks)(nil),               // 19: roamcard.v1.ReconciledBooks
+	(*LedgerBalance)(nil),                 // 20: roamcard.v1.LedgerBalance
+	(*Finding)(nil),                       // 21: roamcard.v1.Finding
+	(*ResolvedDifference)(nil),            // 22: roamcard.v1.ResolvedDifference
+	(*ListFindingsRequest)(nil),           // 23: roamcard.v1.ListFindingsRequest
+	(*ListFindingsResponse)(nil),          // 24: roamcard.v1.ListFindingsResponse
+	(*ResolveFindingRequest)(nil),         // 25: roamcard.v1.ResolveFindingRequest
+	(*ResolveFindingResponse)(nil),        // 26: roamcard.v1.ResolveFindingResponse
+	(*ListTransfersRequest)(nil),          // 27: roamcard.v1.ListTransfersRequest
+	(*ListTransfersResponse)(nil),         // 28: roamcard.v1.ListTransfersResponse
+	(*ResolveTransferRequest)(nil),        // 29: roamcard.v1.ResolveTransferRequest
+	(*ResolveTransferResponse)(nil),       // 30: roamcard.v1.ResolveTransferResponse
+	(*StrayTransfer)(nil),                 // 31: roamcard.v1.StrayTransfer
+	(*ListOrderQueueRequest)(nil),         // 32: roamcard.v1.ListOrderQueueRequest
+	(*ListOrderQueueResponse)(nil),        // 33: roamcard.v1.ListOrderQueueResponse
+	(*QueuedOrder)(nil),                   // 34: roamcard.v1.QueuedOrder
+	(*InspectOrderRequest)(nil),           // 35: roamcard.v1.InspectOrderRequest
+	(*InspectOrderResponse)(nil),          // 36: roamcard.v1.InspectOrderResponse
+	(*PaymentRecord)(nil),                 // 37: roamcard.v1.PaymentRecord
+	(*RefundRecord)(nil),                  // 38: roamcard.v1.RefundRecord
+	(*JobRecord)(nil),                     // 39: roamcard.v1.JobRecord
+	(*ProviderReference)(nil),             // 40: roamcard.v1.ProviderReference
+	(*OrderMove)(nil),                     // 41: roamcard.v1.OrderMove
+	(*Evidence)(nil),                      // 42: roamcard.v1.Evidence
+	(*DecideOrderRequest)(nil),            // 43: roamcard.v1.DecideOrderRequest
+	(*DecideOrderResponse)(nil),           // 44: roamcard.v1.DecideOrderResponse
+	(*ProvePaymentRequest)(nil),           // 45: roamcard.v1.ProvePaymentRequest
+	(*ProvePaymentResponse)(nil),          // 46: roamcard.v1.ProvePaymentResponse
+	(*ListSwitchesRequest)(nil),           // 47: roamcard.v1.ListSwitchesRequest
+	(*ListSwitchesResponse)(nil),          // 48: roamcard.v1.ListSwitchesResponse
+	(*SetSwitchRequest)(nil),              // 49: roamcard.v1.SetSwitchRequest
+	(*SetSwitchResponse)(nil),             // 50: roamcard.v1.SetSwitchResponse
+	(*Switch)(nil),                        // 51: roamcard.v1.Switch
+	(*timestamppb.Timestamp)(nil),         // 52: google.protobuf.Timestamp
+	(*Order)(nil),                         // 53: roamcard.v1.Order
 }
 var file_roamcard_v1_operator_proto_depIdxs = []int32{
 	12, // 0: roamcard.v1.ListFeeJobsResponse.jobs:type_name -> roamcard.v1.FeeJob
 	12, // 1: roamcard.v1.ReconcileFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 2: roamcard.v1.RetryFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
 	12, // 3: roamcard.v1.WriteOffFeeJobResponse.job:type_name -> roamcard.v1.FeeJob
-	47, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
-	47, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
+	52, // 4: roamcard.v1.FeeJob.created_at:type_name -> google.protobuf.Timestamp
+	52, // 5: roamcard.v1.FeeJob.finished_at:type_name -> google.protobuf.Timestamp
 	17, // 6: roamcard.v1.ReconcileResponse.report:type_name -> roamcard.v1.Reconciliation
 	17, // 7: roamcard.v1.GetReconciliationResponse.report:type_name -> roamcard.v1.Reconciliation
-	47, // 8: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
-	18, // 9: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
-	19, // 10: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
-	20, // 11: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
-	21, // 12: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedTransfer
-	26, // 13: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
-	26, // 14: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
-	47, // 15: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
-	47, // 16: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
-	29, // 17: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
-	47, // 18: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
-	47, // 19: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
-	48, // 20: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
-	32, // 21: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
-	33, // 22: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
-	34, // 23: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
-	35, // 24: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
-	36, // 25: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
-	47, // 26: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
-	47, // 27: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
-	47, // 28: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
-	47, // 29: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
-	47, // 30: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
-	47, // 31: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
-	47, // 32: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
-	47, // 33: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
-	47, // 34: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
-	47, // 35: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
-	37, // 36: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
-	29, // 37: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
-	29, // 38: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
-	46, // 39: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
-	46, // 40: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
-	47, // 41: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
-	4,  // 42: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
-	6,  // 43: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
-	8,  // 44: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
-	10, // 45: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
-	13, // 46: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
-	15, // 47: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
-	22, // 48: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
-	24, // 49: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
-	27, // 50: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
-	30, // 51: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
-	38, // 52: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
-	40, // 53: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
-	42, // 54: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
-	44, // 55: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
-	0,  // 56: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
-	2,  // 57: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
-	5,  // 58: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
-	7,  // 59: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
-	9,  // 60: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
-	11, // 61: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
-	14, // 62: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
-	16, // 63: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
-	23, // 64: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
-	25, // 65: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
-	28, // 66: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
-	31, // 67: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
-	39, // 68: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
-	41, // 69: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
-	43, // 70: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
-	45, // 71: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
-	1,  // 72: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
-	3,  // 73: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
-	58, // [58:74] is the sub-list for method output_type
-	42, // [42:58] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	52, // 8: roamcard.v1.Reconciliation.at:type_name -> google.protobuf.Timestamp
+	19, // 9: roamcard.v1.Reconciliation.checked:type_name -> roamcard.v1.ReconciledBooks
+	20, // 10: roamcard.v1.Reconciliation.balances:type_name -> roamcard.v1.LedgerBalance
+	21, // 11: roamcard.v1.Reconciliation.findings:type_name -> roamcard.v1.Finding
+	22, // 12: roamcard.v1.Reconciliation.resolved:type_name -> roamcard.v1.ResolvedDifference
+	18, // 13: roamcard.v1.Reconciliation.sums:type_name -> roamcard.v1.FindingSum
+	52, // 14: roamcard.v1.Reconciliation.complete_at:type_name -> google.protobuf.Timestamp
+	52, // 15: roamcard.v1.Finding.first_seen_at:type_name -> google.protobuf.Timestamp
+	52, // 16: roamcard.v1.Finding.last_seen_at:type_name -> google.protobuf.Timestamp
+	52, // 17: roamcard.v1.Finding.resolved_at:type_name -> google.protobuf.Timestamp
+	21, // 18: roamcard.v1.ListFindingsResponse.findings:type_name -> roamcard.v1.Finding
+	21, // 19: roamcard.v1.ResolveFindingResponse.finding:type_name -> roamcard.v1.Finding
+	31, // 20: roamcard.v1.ListTransfersResponse.transfers:type_name -> roamcard.v1.StrayTransfer
+	31, // 21: roamcard.v1.ResolveTransferResponse.transfer:type_name -> roamcard.v1.StrayTransfer
+	52, // 22: roamcard.v1.StrayTransfer.seen_at:type_name -> google.protobuf.Timestamp
+	52, // 23: roamcard.v1.StrayTransfer.resolved_at:type_name -> google.protobuf.Timestamp
+	34, // 24: roamcard.v1.ListOrderQueueResponse.orders:type_name -> roamcard.v1.QueuedOrder
+	52, // 25: roamcard.v1.QueuedOrder.since:type_name -> google.protobuf.Timestamp
+	52, // 26: roamcard.v1.QueuedOrder.created_at:type_name -> google.protobuf.Timestamp
+	53, // 27: roamcard.v1.InspectOrderResponse.order:type_name -> roamcard.v1.Order
+	37, // 28: roamcard.v1.InspectOrderResponse.payments:type_name -> roamcard.v1.PaymentRecord
+	38, // 29: roamcard.v1.InspectOrderResponse.refund:type_name -> roamcard.v1.RefundRecord
+	39, // 30: roamcard.v1.InspectOrderResponse.jobs:type_name -> roamcard.v1.JobRecord
+	40, // 31: roamcard.v1.InspectOrderResponse.references:type_name -> roamcard.v1.ProviderReference
+	41, // 32: roamcard.v1.InspectOrderResponse.timeline:type_name -> roamcard.v1.OrderMove
+	52, // 33: roamcard.v1.PaymentRecord.created_at:type_name -> google.protobuf.Timestamp
+	52, // 34: roamcard.v1.PaymentRecord.settled_at:type_name -> google.protobuf.Timestamp
+	52, // 35: roamcard.v1.RefundRecord.valid_before:type_name -> google.protobuf.Timestamp
+	52, // 36: roamcard.v1.RefundRecord.created_at:type_name -> google.protobuf.Timestamp
+	52, // 37: roamcard.v1.RefundRecord.signed_at:type_name -> google.protobuf.Timestamp
+	52, // 38: roamcard.v1.RefundRecord.settled_at:type_name -> google.protobuf.Timestamp
+	52, // 39: roamcard.v1.JobRecord.run_at:type_name -> google.protobuf.Timestamp
+	52, // 40: roamcard.v1.JobRecord.created_at:type_name -> google.protobuf.Timestamp
+	52, // 41: roamcard.v1.JobRecord.finished_at:type_name -> google.protobuf.Timestamp
+	52, // 42: roamcard.v1.OrderMove.at:type_name -> google.protobuf.Timestamp
+	42, // 43: roamcard.v1.OrderMove.evidence:type_name -> roamcard.v1.Evidence
+	34, // 44: roamcard.v1.DecideOrderResponse.order:type_name -> roamcard.v1.QueuedOrder
+	34, // 45: roamcard.v1.ProvePaymentResponse.order:type_name -> roamcard.v1.QueuedOrder
+	51, // 46: roamcard.v1.ListSwitchesResponse.switches:type_name -> roamcard.v1.Switch
+	51, // 47: roamcard.v1.SetSwitchResponse.switch:type_name -> roamcard.v1.Switch
+	52, // 48: roamcard.v1.Switch.changed_at:type_name -> google.protobuf.Timestamp
+	4,  // 49: roamcard.v1.OperatorService.ListFeeJobs:input_type -> roamcard.v1.ListFeeJobsRequest
+	6,  // 50: roamcard.v1.OperatorService.ReconcileFeeJob:input_type -> roamcard.v1.ReconcileFeeJobRequest
+	8,  // 51: roamcard.v1.OperatorService.RetryFeeJob:input_type -> roamcard.v1.RetryFeeJobRequest
+	10, // 52: roamcard.v1.OperatorService.WriteOffFeeJob:input_type -> roamcard.v1.WriteOffFeeJobRequest
+	13, // 53: roamcard.v1.OperatorService.Reconcile:input_type -> roamcard.v1.ReconcileRequest
+	15, // 54: roamcard.v1.OperatorService.GetReconciliation:input_type -> roamcard.v1.GetReconciliationRequest
+	23, // 55: roamcard.v1.OperatorService.ListFindings:input_type -> roamcard.v1.ListFindingsRequest
+	25, // 56: roamcard.v1.OperatorService.ResolveFinding:input_type -> roamcard.v1.ResolveFindingRequest
+	27, // 57: roamcard.v1.OperatorService.ListTransfers:input_type -> roamcard.v1.ListTransfersRequest
+	29, // 58: roamcard.v1.OperatorService.ResolveTransfer:input_type -> roamcard.v1.ResolveTransferRequest
+	32, // 59: roamcard.v1.OperatorService.ListOrderQueue:input_type -> roamcard.v1.ListOrderQueueRequest
+	35, // 60: roamcard.v1.OperatorService.InspectOrder:input_type -> roamcard.v1.InspectOrderRequest
+	43, // 61: roamcard.v1.OperatorService.DecideOrder:input_type -> roamcard.v1.DecideOrderRequest
+	45, // 62: roamcard.v1.OperatorService.ProvePayment:input_type -> roamcard.v1.ProvePaymentRequest
+	47, // 63: roamcard.v1.OperatorService.ListSwitches:input_type -> roamcard.v1.ListSwitchesRequest
+	49, // 64: roamcard.v1.OperatorService.SetSwitch:input_type -> roamcard.v1.SetSwitchRequest
+	0,  // 65: roamcard.v1.OperatorService.GetChallengeRetention:input_type -> roamcard.v1.GetChallengeRetentionRequest
+	2,  // 66: roamcard.v1.OperatorService.PruneChallenges:input_type -> roamcard.v1.PruneChallengesRequest
+	5,  // 67: roamcard.v1.OperatorService.ListFeeJobs:output_type -> roamcard.v1.ListFeeJobsResponse
+	7,  // 68: roamcard.v1.OperatorService.ReconcileFeeJob:output_type -> roamcard.v1.ReconcileFeeJobResponse
+	9,  // 69: roamcard.v1.OperatorService.RetryFeeJob:output_type -> roamcard.v1.RetryFeeJobResponse
+	11, // 70: roamcard.v1.OperatorService.WriteOffFeeJob:output_type -> roamcard.v1.WriteOffFeeJobResponse
+	14, // 71: roamcard.v1.OperatorService.Reconcile:output_type -> roamcard.v1.ReconcileResponse
+	16, // 72: roamcard.v1.OperatorService.GetReconciliation:output_type -> roamcard.v1.GetReconciliationResponse
+	24, // 73: roamcard.v1.OperatorService.ListFindings:output_type -> roamcard.v1.ListFindingsResponse
+	26, // 74: roamcard.v1.OperatorService.ResolveFinding:output_type -> roamcard.v1.ResolveFindingResponse
+	28, // 75: roamcard.v1.OperatorService.ListTransfers:output_type -> roamcard.v1.ListTransfersResponse
+	30, // 76: roamcard.v1.OperatorService.ResolveTransfer:output_type -> roamcard.v1.ResolveTransferResponse
+	33, // 77: roamcard.v1.OperatorService.ListOrderQueue:output_type -> roamcard.v1.ListOrderQueueResponse
+	36, // 78: roamcard.v1.OperatorService.InspectOrder:output_type -> roamcard.v1.InspectOrderResponse
+	44, // 79: roamcard.v1.OperatorService.DecideOrder:output_type -> roamcard.v1.DecideOrderResponse
+	46, // 80: roamcard.v1.OperatorService.ProvePayment:output_type -> roamcard.v1.ProvePaymentResponse
+	48, // 81: roamcard.v1.OperatorService.ListSwitches:output_type -> roamcard.v1.ListSwitchesResponse
+	50, // 82: roamcard.v1.OperatorService.SetSwitch:output_type -> roamcard.v1.SetSwitchResponse
+	1,  // 83: roamcard.v1.OperatorService.GetChallengeRetention:output_type -> roamcard.v1.GetChallengeRetentionResponse
+	3,  // 84: roamcard.v1.OperatorService.PruneChallenges:output_type -> roamcard.v1.PruneChallengesResponse
+	67, // [67:85] is the sub-list for method output_type
+	49, // [49:67] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_roamcard_v1_operator_proto_init() }
@@ -3546,24 +4015,26 @@ func file_roamcard_v1_operator_proto_init() {
 	file_roamcard_v1_operator_proto_msgTypes[4].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[5].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[12].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[20].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[22].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[21].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[23].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[26].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[24].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[27].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[28].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[31].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[32].OneofWrappers = []any{}
 	file_roamcard_v1_operator_proto_msgTypes[33].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[34].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[44].OneofWrappers = []any{}
-	file_roamcard_v1_operator_proto_msgTypes[46].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[37].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[38].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[39].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[49].OneofWrappers = []any{}
+	file_roamcard_v1_operator_proto_msgTypes[51].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_roamcard_v1_operator_proto_rawDesc), len(file_roamcard_v1_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   47,
+			NumMessages:   52,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

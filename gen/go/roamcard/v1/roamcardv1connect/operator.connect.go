@@ -51,6 +51,12 @@ const (
 	// OperatorServiceGetReconciliationProcedure is the fully-qualified name of the OperatorService's
 	// GetReconciliation RPC.
 	OperatorServiceGetReconciliationProcedure = "/roamcard.v1.OperatorService/GetReconciliation"
+	// OperatorServiceListFindingsProcedure is the fully-qualified name of the OperatorService's
+	// ListFindings RPC.
+	OperatorServiceListFindingsProcedure = "/roamcard.v1.OperatorService/ListFindings"
+	// OperatorServiceResolveFindingProcedure is the fully-qualified name of the OperatorService's
+	// ResolveFinding RPC.
+	OperatorServiceResolveFindingProcedure = "/roamcard.v1.OperatorService/ResolveFinding"
 	// OperatorServiceListTransfersProcedure is the fully-qualified name of the OperatorService's
 	// ListTransfers RPC.
 	OperatorServiceListTransfersProcedure = "/roamcard.v1.OperatorService/ListTransfers"
@@ -101,6 +107,12 @@ type OperatorServiceClient interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
+	// have resolved.
+	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
+	// Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
+	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once.
+	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
 	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
@@ -176,6 +188,19 @@ func NewOperatorServiceClient(httpClient connect.HTTPClient, baseURL string, opt
 			baseURL+OperatorServiceGetReconciliationProcedure,
 			connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		listFindings: connect.NewClient[v1.ListFindingsRequest, v1.ListFindingsResponse](
+			httpClient,
+			baseURL+OperatorServiceListFindingsProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ListFindings")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		resolveFinding: connect.NewClient[v1.ResolveFindingRequest, v1.ResolveFindingResponse](
+			httpClient,
+			baseURL+OperatorServiceResolveFindingProcedure,
+			connect.WithSchema(operatorServiceMethods.ByName("ResolveFinding")),
 			connect.WithClientOptions(opts...),
 		),
 		listTransfers: connect.NewClient[v1.ListTransfersRequest, v1.ListTransfersResponse](
@@ -254,6 +279,8 @@ type operatorServiceClient struct {
 	writeOffFeeJob        *connect.Client[v1.WriteOffFeeJobRequest, v1.WriteOffFeeJobResponse]
 	reconcile             *connect.Client[v1.ReconcileRequest, v1.ReconcileResponse]
 	getReconciliation     *connect.Client[v1.GetReconciliationRequest, v1.GetReconciliationResponse]
+	listFindings          *connect.Client[v1.ListFindingsRequest, v1.ListFindingsResponse]
+	resolveFinding        *connect.Client[v1.ResolveFindingRequest, v1.ResolveFindingResponse]
 	listTransfers         *connect.Client[v1.ListTransfersRequest, v1.ListTransfersResponse]
 	resolveTransfer       *connect.Client[v1.ResolveTransferRequest, v1.ResolveTransferResponse]
 	listOrderQueue        *connect.Client[v1.ListOrderQueueRequest, v1.ListOrderQueueResponse]
@@ -314,6 +341,24 @@ func (c *operatorServiceClient) Reconcile(ctx context.Context, req *v1.Reconcile
 // GetReconciliation calls roamcard.v1.OperatorService.GetReconciliation.
 func (c *operatorServiceClient) GetReconciliation(ctx context.Context, req *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
 	response, err := c.getReconciliation.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ListFindings calls roamcard.v1.OperatorService.ListFindings.
+func (c *operatorServiceClient) ListFindings(ctx context.Context, req *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error) {
+	response, err := c.listFindings.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ResolveFinding calls roamcard.v1.OperatorService.ResolveFinding.
+func (c *operatorServiceClient) ResolveFinding(ctx context.Context, req *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error) {
+	response, err := c.resolveFinding.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -428,6 +473,12 @@ type OperatorServiceHandler interface {
 	Reconcile(context.Context, *v1.ReconcileRequest) (*v1.ReconcileResponse, error)
 	// Shows what the last comparison of the books found.
 	GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error)
+	// Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
+	// have resolved.
+	ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error)
+	// Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
+	// something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once.
+	ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error)
 	// Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those
 	// that are open, or those that operators have resolved.
 	ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error)
@@ -499,6 +550,19 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 		svc.GetReconciliation,
 		connect.WithSchema(operatorServiceMethods.ByName("GetReconciliation")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceListFindingsHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceListFindingsProcedure,
+		svc.ListFindings,
+		connect.WithSchema(operatorServiceMethods.ByName("ListFindings")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorServiceResolveFindingHandler := connect.NewUnaryHandlerSimple(
+		OperatorServiceResolveFindingProcedure,
+		svc.ResolveFinding,
+		connect.WithSchema(operatorServiceMethods.ByName("ResolveFinding")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorServiceListTransfersHandler := connect.NewUnaryHandlerSimple(
@@ -580,6 +644,10 @@ func NewOperatorServiceHandler(svc OperatorServiceHandler, opts ...connect.Handl
 			operatorServiceReconcileHandler.ServeHTTP(w, r)
 		case OperatorServiceGetReconciliationProcedure:
 			operatorServiceGetReconciliationHandler.ServeHTTP(w, r)
+		case OperatorServiceListFindingsProcedure:
+			operatorServiceListFindingsHandler.ServeHTTP(w, r)
+		case OperatorServiceResolveFindingProcedure:
+			operatorServiceResolveFindingHandler.ServeHTTP(w, r)
 		case OperatorServiceListTransfersProcedure:
 			operatorServiceListTransfersHandler.ServeHTTP(w, r)
 		case OperatorServiceResolveTransferProcedure:
@@ -631,6 +699,14 @@ func (UnimplementedOperatorServiceHandler) Reconcile(context.Context, *v1.Reconc
 
 func (UnimplementedOperatorServiceHandler) GetReconciliation(context.Context, *v1.GetReconciliationRequest) (*v1.GetReconciliationResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.GetReconciliation is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ListFindings(context.Context, *v1.ListFindingsRequest) (*v1.ListFindingsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ListFindings is not implemented"))
+}
+
+func (UnimplementedOperatorServiceHandler) ResolveFinding(context.Context, *v1.ResolveFindingRequest) (*v1.ResolveFindingResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("roamcard.v1.OperatorService.ResolveFinding is not implemented"))
 }
 
 func (UnimplementedOperatorServiceHandler) ListTransfers(context.Context, *v1.ListTransfersRequest) (*v1.ListTransfersResponse, error) {

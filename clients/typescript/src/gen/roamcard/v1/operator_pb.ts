@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file roamcard/v1/operator.proto.
  */
 export const file_roamcard_v1_operator: GenFile = /*@__PURE__*/
-  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IiMwoVV3JpdGVPZmZGZWVKb2JSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSI6ChZXcml0ZU9mZkZlZUpvYlJlc3BvbnNlEiAKA2pvYhgBIAEoCzITLnJvYW1jYXJkLnYxLkZlZUpvYiKwAgoGRmVlSm9iEgoKAmlkGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB2NhcmRfaWQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDwoHdmVyc2lvbhgGIAEoDRIRCglyZWZlcmVuY2UYByABKAkSEwoGcmVhc29uGAggASgJSACIAQESLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC291dHN0YW5kaW5nGAsgASgIEhMKC3dyaXR0ZW5fb2ZmGAwgASgIQgkKB19yZWFzb24iEgoQUmVjb25jaWxlUmVxdWVzdCJAChFSZWNvbmNpbGVSZXNwb25zZRIrCgZyZXBvcnQYASABKAsyGy5yb2FtY2FyZC52MS5SZWNvbmNpbGlhdGlvbiIaChhHZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QiSAoZR2V0UmVjb25jaWxpYXRpb25SZXNwb25zZRIrCgZyZXBvcnQYASABKAsyGy5yb2FtY2FyZC52MS5SZWNvbmNpbGlhdGlvbiKwAgoOUmVjb25jaWxpYXRpb24SJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2ZpcnN0X2Jsb2NrGAIgASgNEhIKCmxhc3RfYmxvY2sYAyABKA0SLQoHY2hlY2tlZBgEIAEoCzIcLnJvYW1jYXJkLnYxLlJlY29uY2lsZWRCb29rcxIsCghiYWxhbmNlcxgFIAMoCzIaLnJvYW1jYXJkLnYxLkxlZGdlckJhbGFuY2USFwoPc3BlbnRfdXNkX2NlbnRzGAYgASgNEiYKCGZpbmRpbmdzGAcgAygLMhQucm9hbWNhcmQudjEuRmluZGluZxIvCghyZXNvbHZlZBgIIAMoCzIdLnJvYW1jYXJkLnYxLlJlc29sdmVkVHJhbnNmZXIiegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSJsCgdGaW5kaW5nEgwKBGNvZGUYASABKAkSFQoIb3JkZXJfaWQYAiABKAlIAIgBARIPCgdzdWJqZWN0GAMgASgJEg4KBmRldGFpbBgEIAEoCRIOCgZibG9ja3MYBSABKAhCCwoJX29yZGVyX2lkIkcKEFJlc29sdmVkVHJhbnNmZXISDwoHc3ViamVjdBgBIAEoCRISCgpyZXNvbHV0aW9uGAIgASgJEg4KBmRldGFpbBgDIAEoCSKEAQoUTGlzdFRyYW5zZmVyc1JlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ4ChVMaXN0VHJhbnNmZXJzUmVzcG9uc2USLQoJdHJhbnNmZXJzGAEgAygLMhoucm9hbWNhcmQudjEuU3RyYXlUcmFuc2ZlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuImQKFlJlc29sdmVUcmFuc2ZlclJlcXVlc3QSEwoLdHJhbnNhY3Rpb24YASABKAkSEQoJbG9nX2luZGV4GAIgASgNEhIKCnJlc29sdXRpb24YAyABKAkSDgoGcmVhc29uGAQgASgJIkcKF1Jlc29sdmVUcmFuc2ZlclJlc3BvbnNlEiwKCHRyYW5zZmVyGAEgASgLMhoucm9hbWNhcmQudjEuU3RyYXlUcmFuc2ZlciK+AgoNU3RyYXlUcmFuc2ZlchITCgt0cmFuc2FjdGlvbhgBIAEoCRIRCglsb2dfaW5kZXgYAiABKA0SDQoFYmxvY2sYAyABKA0SDAoEZnJvbRgEIAEoCRIOCgZhbW91bnQYBSABKAkSKwoHc2Vlbl9hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGc3RhdHVzGAcgASgJEhcKCnJlc29sdXRpb24YCCABKAlIAIgBARITCgZyZWFzb24YCSABKAlIAYgBARIVCghvcGVyYXRvchgKIAEoCUgCiAEBEi8KC3Jlc29sdmVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEINCgtfcmVzb2x1dGlvbkIJCgdfcmVhc29uQgsKCV9vcGVyYXRvciKFAQoVTGlzdE9yZGVyUXVldWVSZXF1ZXN0EhMKBnN0YXR1cxgBIAEoCUgAiAEBEhYKCXBhZ2Vfc2l6ZRgCIAEoDUgBiAEBEhcKCnBhZ2VfdG9rZW4YAyABKAlIAogBAUIJCgdfc3RhdHVzQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4idAoWTGlzdE9yZGVyUXVldWVSZXNwb25zZRIoCgZvcmRlcnMYASADKAsyGC5yb2FtY2FyZC52MS5RdWV1ZWRPcmRlchIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuItEBCgtRdWV1ZWRPcmRlchIQCghvcmRlcl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEg4KBnN0YXR1cxgDIAEoCRINCgVvd25lchgEIAEoCRIYChBhbW91bnRfdXNkX2NlbnRzGAUgASgNEg4KBnJlYXNvbhgGIAEoCRIpCgVzaW5jZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiJwoTSW5zcGVjdE9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCSKlAgoUSW5zcGVjdE9yZGVyUmVzcG9uc2USIQoFb3JkZXIYASABKAsyEi5yb2FtY2FyZC52MS5PcmRlchINCgVvd25lchgCIAEoCRIsCghwYXltZW50cxgDIAMoCzIaLnJvYW1jYXJkLnYxLlBheW1lbnRSZWNvcmQSKQoGcmVmdW5kGAQgASgLMhkucm9hbWNhcmQudjEuUmVmdW5kUmVjb3JkEiQKBGpvYnMYBSADKAsyFi5yb2FtY2FyZC52MS5Kb2JSZWNvcmQSMgoKcmVmZXJlbmNlcxgGIAMoCzIeLnJvYW1jYXJkLnYxLlByb3ZpZGVyUmVmZXJlbmNlEigKCHRpbWVsaW5lGAcgAygLMhYucm9hbWNhcmQudjEuT3JkZXJNb3ZlIo0CCg1QYXltZW50UmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRINCgVwYXllchgDIAEoCRIOCgZhbW91bnQYBCABKAkSDQoFbm9uY2UYBSABKAkSGAoLdHJhbnNhY3Rpb24YBiABKAlIAIgBARIYCgtkZWFkX3JlYXNvbhgHIAEoCUgBiAEBEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnNldHRsZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF90cmFuc2FjdGlvbkIOCgxfZGVhZF9yZWFzb24i0gIKDFJlZnVuZFJlY29yZBIKCgJpZBgBIAEoCRIOCgZzdGF0dXMYAiABKAkSEAoIdHJlYXN1cnkYAyABKAkSCgoCdG8YBCABKAkSDgoGYW1vdW50GAUgASgJEg0KBW5vbmNlGAYgASgJEjAKDHZhbGlkX2JlZm9yZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASGAoLdHJhbnNhY3Rpb24YCCABKAlIAIgBARIuCgpjcmVhdGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBItCglzaWduZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnNldHRsZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg4KDF90cmFuc2FjdGlvbiKXAgoJSm9iUmVjb3JkEgoKAmlkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg8KB2F0dGVtcHQYBCABKA0SEQoEc3RlcBgFIAEoCUgAiAEBEhcKCmxhc3RfZXJyb3IYBiABKAlIAYgBARIqCgZydW5fYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC2ZpbmlzaGVkX2F0GAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIHCgVfc3RlcEINCgtfbGFzdF9lcnJvciJFChFQcm92aWRlclJlZmVyZW5jZRIMCgRzdGVwGAEgASgJEg8KB3ZlcnNpb24YAiABKA0SEQoJcmVmZXJlbmNlGAMgASgJIqYBCglPcmRlck1vdmUSDwoHdmVyc2lvbhgBIAEoDRImCgJhdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEZnJvbRgDIAEoCRIKCgJ0bxgEIAEoCRINCgVhY3RvchgFIAEoCRIOCgZyZWFzb24YBiABKAkSJwoIZXZpZGVuY2UYByADKAsyFS5yb2FtY2FyZC52MS5FdmlkZW5jZSInCghFdmlkZW5jZRIMCgRuYW1lGAEgASgJEg0KBXZhbHVlGAIgASgJIkYKEkRlY2lkZU9yZGVyUmVxdWVzdBIQCghvcmRlcl9pZBgBIAEoCRIOCgZhY3Rpb24YAiABKAkSDgoGcmVhc29uGAMgASgJIj4KE0RlY2lkZU9yZGVyUmVzcG9uc2USJwoFb3JkZXIYASABKAsyGC5yb2FtY2FyZC52MS5RdWV1ZWRPcmRlciJMChNQcm92ZVBheW1lbnRSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEhMKC3RyYW5zYWN0aW9uGAIgASgJEg4KBnJlYXNvbhgDIAEoCSI/ChRQcm92ZVBheW1lbnRSZXNwb25zZRInCgVvcmRlchgBIAEoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyIhUKE0xpc3RTd2l0Y2hlc1JlcXVlc3QiPQoUTGlzdFN3aXRjaGVzUmVzcG9uc2USJQoIc3dpdGNoZXMYASADKAsyEy5yb2FtY2FyZC52MS5Td2l0Y2giUwoQU2V0U3dpdGNoUmVxdWVzdBIPCgdwcm9kdWN0GAEgASgJEhMKBnBhdXNlZBgCIAEoCEgAiAEBEg4KBnJlYXNvbhgDIAEoCUIJCgdfcGF1c2VkIjgKEVNldFN3aXRjaFJlc3BvbnNlEiMKBnN3aXRjaBgBIAEoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCKdAQoGU3dpdGNoEg8KB3Byb2R1Y3QYASABKAkSDgoGcGF1c2VkGAIgASgIEhMKBnJlYXNvbhgDIAEoCUgAiAEBEhUKCG9wZXJhdG9yGAQgASgJSAGIAQESLgoKY2hhbmdlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCCQoHX3JlYXNvbkILCglfb3BlcmF0b3IyvQsKD09wZXJhdG9yU2VydmljZRJVCgtMaXN0RmVlSm9icxIfLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVxdWVzdBogLnJvYW1jYXJkLnYxLkxpc3RGZWVKb2JzUmVzcG9uc2UiA5ACARJcCg9SZWNvbmNpbGVGZWVKb2ISIy5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXF1ZXN0GiQucm9hbWNhcmQudjEuUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USUAoLUmV0cnlGZWVKb2ISHy5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlcXVlc3QaIC5yb2FtY2FyZC52MS5SZXRyeUZlZUpvYlJlc3BvbnNlElkKDldyaXRlT2ZmRmVlSm9iEiIucm9hbWNhcmQudjEuV3JpdGVPZmZGZWVKb2JSZXF1ZXN0GiMucm9hbWNhcmQudjEuV3JpdGVPZmZGZWVKb2JSZXNwb25zZRJKCglSZWNvbmNpbGUSHS5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXF1ZXN0Gh4ucm9hbWNhcmQudjEuUmVjb25jaWxlUmVzcG9uc2USZwoRR2V0UmVjb25jaWxpYXRpb24SJS5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QaJi5yb2FtY2FyZC52MS5HZXRSZWNvbmNpbGlhdGlvblJlc3BvbnNlIgOQAgESWwoNTGlzdFRyYW5zZmVycxIhLnJvYW1jYXJkLnYxLkxpc3RUcmFuc2ZlcnNSZXF1ZXN0GiIucm9hbWNhcmQudjEuTGlzdFRyYW5zZmVyc1Jlc3BvbnNlIgOQAgESXAoPUmVzb2x2ZVRyYW5zZmVyEiMucm9hbWNhcmQudjEuUmVzb2x2ZVRyYW5zZmVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlc29sdmVUcmFuc2ZlclJlc3BvbnNlEl4KDkxpc3RPcmRlclF1ZXVlEiIucm9hbWNhcmQudjEuTGlzdE9yZGVyUXVldWVSZXF1ZXN0GiMucm9hbWNhcmQudjEuTGlzdE9yZGVyUXVldWVSZXNwb25zZSIDkAIBElgKDEluc3BlY3RPcmRlchIgLnJvYW1jYXJkLnYxLkluc3BlY3RPcmRlclJlcXVlc3QaIS5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXNwb25zZSIDkAIBElAKC0RlY2lkZU9yZGVyEh8ucm9hbWNhcmQudjEuRGVjaWRlT3JkZXJSZXF1ZXN0GiAucm9hbWNhcmQudjEuRGVjaWRlT3JkZXJSZXNwb25zZRJTCgxQcm92ZVBheW1lbnQSIC5yb2FtY2FyZC52MS5Qcm92ZVBheW1lbnRSZXF1ZXN0GiEucm9hbWNhcmQudjEuUHJvdmVQYXltZW50UmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
+  fileDesc("Chpyb2FtY2FyZC92MS9vcGVyYXRvci5wcm90bxILcm9hbWNhcmQudjEiHgocR2V0Q2hhbGxlbmdlUmV0ZW50aW9uUmVxdWVzdCJsCh1HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZRIZChFyZXRlbnRpb25fc2Vjb25kcxgBIAEoDRINCgV0b3RhbBgCIAEoDRINCgVzdGFsZRgDIAEoDRISCgpiYXRjaF9zaXplGAQgASgNIhgKFlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QiPQoXUHJ1bmVDaGFsbGVuZ2VzUmVzcG9uc2USDwoHZGVsZXRlZBgBIAEoDRIRCglyZW1haW5pbmcYAiABKA0iggEKEkxpc3RGZWVKb2JzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuImoKE0xpc3RGZWVKb2JzUmVzcG9uc2USIQoEam9icxgBIAMoCzITLnJvYW1jYXJkLnYxLkZlZUpvYhIcCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAlIAIgBAUISChBfbmV4dF9wYWdlX3Rva2VuIiQKFlJlY29uY2lsZUZlZUpvYlJlcXVlc3QSCgoCaWQYASABKAkiOwoXUmVjb25jaWxlRmVlSm9iUmVzcG9uc2USIAoDam9iGAEgASgLMhMucm9hbWNhcmQudjEuRmVlSm9iIjAKElJldHJ5RmVlSm9iUmVxdWVzdBIKCgJpZBgBIAEoCRIOCgZyZWFzb24YAiABKAkiNwoTUmV0cnlGZWVKb2JSZXNwb25zZRIgCgNqb2IYASABKAsyEy5yb2FtY2FyZC52MS5GZWVKb2IiMwoVV3JpdGVPZmZGZWVKb2JSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSI6ChZXcml0ZU9mZkZlZUpvYlJlc3BvbnNlEiAKA2pvYhgBIAEoCzITLnJvYW1jYXJkLnYxLkZlZUpvYiKwAgoGRmVlSm9iEgoKAmlkGAEgASgJEhAKCG9yZGVyX2lkGAIgASgJEg8KB2NhcmRfaWQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDwoHdmVyc2lvbhgGIAEoDRIRCglyZWZlcmVuY2UYByABKAkSEwoGcmVhc29uGAggASgJSACIAQESLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC291dHN0YW5kaW5nGAsgASgIEhMKC3dyaXR0ZW5fb2ZmGAwgASgIQgkKB19yZWFzb24iEgoQUmVjb25jaWxlUmVxdWVzdCJAChFSZWNvbmNpbGVSZXNwb25zZRIrCgZyZXBvcnQYASABKAsyGy5yb2FtY2FyZC52MS5SZWNvbmNpbGlhdGlvbiIaChhHZXRSZWNvbmNpbGlhdGlvblJlcXVlc3QiSAoZR2V0UmVjb25jaWxpYXRpb25SZXNwb25zZRIrCgZyZXBvcnQYASABKAsyGy5yb2FtY2FyZC52MS5SZWNvbmNpbGlhdGlvbiKKAwoOUmVjb25jaWxpYXRpb24SJgoCYXQYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhMKC2ZpcnN0X2Jsb2NrGAIgASgNEhIKCmxhc3RfYmxvY2sYAyABKA0SLQoHY2hlY2tlZBgEIAEoCzIcLnJvYW1jYXJkLnYxLlJlY29uY2lsZWRCb29rcxIsCghiYWxhbmNlcxgFIAMoCzIaLnJvYW1jYXJkLnYxLkxlZGdlckJhbGFuY2USFwoPc3BlbnRfdXNkX2NlbnRzGAYgASgNEiYKCGZpbmRpbmdzGAcgAygLMhQucm9hbWNhcmQudjEuRmluZGluZxIxCghyZXNvbHZlZBgIIAMoCzIfLnJvYW1jYXJkLnYxLlJlc29sdmVkRGlmZmVyZW5jZRIlCgRzdW1zGAkgAygLMhcucm9hbWNhcmQudjEuRmluZGluZ1N1bRIvCgtjb21wbGV0ZV9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiOgoKRmluZGluZ1N1bRIMCgRjb2RlGAEgASgJEgwKBG9wZW4YAiABKA0SEAoIYmxvY2tpbmcYAyABKA0iegoPUmVjb25jaWxlZEJvb2tzEg4KBm9yZGVycxgBIAEoDRIQCghwYXltZW50cxgCIAEoDRIRCgl0cmFuc2ZlcnMYAyABKA0SEAoIcG9zdGluZ3MYBCABKA0SDQoFY2FyZHMYBSABKA0SEQoJbW92ZW1lbnRzGAYgASgNIi8KDUxlZGdlckJhbGFuY2USDwoHYWNjb3VudBgBIAEoCRINCgV1bml0cxgCIAEoCSLKAwoHRmluZGluZxIMCgRjb2RlGAEgASgJEhUKCG9yZGVyX2lkGAIgASgJSACIAQESDwoHc3ViamVjdBgDIAEoCRIOCgZkZXRhaWwYBCABKAkSDgoGYmxvY2tzGAUgASgIEgoKAmlkGAYgASgJEhIKBW93bmVyGAcgASgJSAGIAQESFAoHcHJvZHVjdBgIIAEoCUgCiAEBEjEKDWZpcnN0X3NlZW5fYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGxhc3Rfc2Vlbl9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDgoGc3RhdHVzGAsgASgJEhcKCnJlc29sdXRpb24YDCABKAlIA4gBARITCgZyZWFzb24YDSABKAlIBIgBARIVCghvcGVyYXRvchgOIAEoCUgFiAEBEi8KC3Jlc29sdmVkX2F0GA8gASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEILCglfb3JkZXJfaWRCCAoGX293bmVyQgoKCF9wcm9kdWN0Qg0KC19yZXNvbHV0aW9uQgkKB19yZWFzb25CCwoJX29wZXJhdG9yIlcKElJlc29sdmVkRGlmZmVyZW5jZRIPCgdzdWJqZWN0GAEgASgJEhIKCnJlc29sdXRpb24YAiABKAkSDgoGZGV0YWlsGAMgASgJEgwKBGNvZGUYBCABKAkinwEKE0xpc3RGaW5kaW5nc1JlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESEQoEY29kZRgCIAEoCUgBiAEBEhYKCXBhZ2Vfc2l6ZRgDIAEoDUgCiAEBEhcKCnBhZ2VfdG9rZW4YBCABKAlIA4gBAUIJCgdfc3RhdHVzQgcKBV9jb2RlQgwKCl9wYWdlX3NpemVCDQoLX3BhZ2VfdG9rZW4icAoUTGlzdEZpbmRpbmdzUmVzcG9uc2USJgoIZmluZGluZ3MYASADKAsyFC5yb2FtY2FyZC52MS5GaW5kaW5nEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4iMwoVUmVzb2x2ZUZpbmRpbmdSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBnJlYXNvbhgCIAEoCSI/ChZSZXNvbHZlRmluZGluZ1Jlc3BvbnNlEiUKB2ZpbmRpbmcYASABKAsyFC5yb2FtY2FyZC52MS5GaW5kaW5nIoQBChRMaXN0VHJhbnNmZXJzUmVxdWVzdBITCgZzdGF0dXMYASABKAlIAIgBARIWCglwYWdlX3NpemUYAiABKA1IAYgBARIXCgpwYWdlX3Rva2VuGAMgASgJSAKIAQFCCQoHX3N0YXR1c0IMCgpfcGFnZV9zaXplQg0KC19wYWdlX3Rva2VuIngKFUxpc3RUcmFuc2ZlcnNSZXNwb25zZRItCgl0cmFuc2ZlcnMYASADKAsyGi5yb2FtY2FyZC52MS5TdHJheVRyYW5zZmVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4iZAoWUmVzb2x2ZVRyYW5zZmVyUmVxdWVzdBITCgt0cmFuc2FjdGlvbhgBIAEoCRIRCglsb2dfaW5kZXgYAiABKA0SEgoKcmVzb2x1dGlvbhgDIAEoCRIOCgZyZWFzb24YBCABKAkiRwoXUmVzb2x2ZVRyYW5zZmVyUmVzcG9uc2USLAoIdHJhbnNmZXIYASABKAsyGi5yb2FtY2FyZC52MS5TdHJheVRyYW5zZmVyIr4CCg1TdHJheVRyYW5zZmVyEhMKC3RyYW5zYWN0aW9uGAEgASgJEhEKCWxvZ19pbmRleBgCIAEoDRINCgVibG9jaxgDIAEoDRIMCgRmcm9tGAQgASgJEg4KBmFtb3VudBgFIAEoCRIrCgdzZWVuX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIOCgZzdGF0dXMYByABKAkSFwoKcmVzb2x1dGlvbhgIIAEoCUgAiAEBEhMKBnJlYXNvbhgJIAEoCUgBiAEBEhUKCG9wZXJhdG9yGAogASgJSAKIAQESLwoLcmVzb2x2ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQg0KC19yZXNvbHV0aW9uQgkKB19yZWFzb25CCwoJX29wZXJhdG9yIoUBChVMaXN0T3JkZXJRdWV1ZVJlcXVlc3QSEwoGc3RhdHVzGAEgASgJSACIAQESFgoJcGFnZV9zaXplGAIgASgNSAGIAQESFwoKcGFnZV90b2tlbhgDIAEoCUgCiAEBQgkKB19zdGF0dXNCDAoKX3BhZ2Vfc2l6ZUINCgtfcGFnZV90b2tlbiJ0ChZMaXN0T3JkZXJRdWV1ZVJlc3BvbnNlEigKBm9yZGVycxgBIAMoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyEhwKD25leHRfcGFnZV90b2tlbhgCIAEoCUgAiAEBQhIKEF9uZXh0X3BhZ2VfdG9rZW4i0QEKC1F1ZXVlZE9yZGVyEhAKCG9yZGVyX2lkGAEgASgJEgwKBGtpbmQYAiABKAkSDgoGc3RhdHVzGAMgASgJEg0KBW93bmVyGAQgASgJEhgKEGFtb3VudF91c2RfY2VudHMYBSABKA0SDgoGcmVhc29uGAYgASgJEikKBXNpbmNlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCInChNJbnNwZWN0T3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJIqUCChRJbnNwZWN0T3JkZXJSZXNwb25zZRIhCgVvcmRlchgBIAEoCzISLnJvYW1jYXJkLnYxLk9yZGVyEg0KBW93bmVyGAIgASgJEiwKCHBheW1lbnRzGAMgAygLMhoucm9hbWNhcmQudjEuUGF5bWVudFJlY29yZBIpCgZyZWZ1bmQYBCABKAsyGS5yb2FtY2FyZC52MS5SZWZ1bmRSZWNvcmQSJAoEam9icxgFIAMoCzIWLnJvYW1jYXJkLnYxLkpvYlJlY29yZBIyCgpyZWZlcmVuY2VzGAYgAygLMh4ucm9hbWNhcmQudjEuUHJvdmlkZXJSZWZlcmVuY2USKAoIdGltZWxpbmUYByADKAsyFi5yb2FtY2FyZC52MS5PcmRlck1vdmUijQIKDVBheW1lbnRSZWNvcmQSCgoCaWQYASABKAkSDgoGc3RhdHVzGAIgASgJEg0KBXBheWVyGAMgASgJEg4KBmFtb3VudBgEIAEoCRINCgVub25jZRgFIAEoCRIYCgt0cmFuc2FjdGlvbhgGIAEoCUgAiAEBEhgKC2RlYWRfcmVhc29uGAcgASgJSAGIAQESLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uQg4KDF9kZWFkX3JlYXNvbiLSAgoMUmVmdW5kUmVjb3JkEgoKAmlkGAEgASgJEg4KBnN0YXR1cxgCIAEoCRIQCgh0cmVhc3VyeRgDIAEoCRIKCgJ0bxgEIAEoCRIOCgZhbW91bnQYBSABKAkSDQoFbm9uY2UYBiABKAkSMAoMdmFsaWRfYmVmb3JlGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIYCgt0cmFuc2FjdGlvbhgIIAEoCUgAiAEBEi4KCmNyZWF0ZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi0KCXNpZ25lZF9hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKc2V0dGxlZF9hdBgLIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCDgoMX3RyYW5zYWN0aW9uIpcCCglKb2JSZWNvcmQSCgoCaWQYASABKAkSDAoEa2luZBgCIAEoCRIOCgZzdGF0dXMYAyABKAkSDwoHYXR0ZW1wdBgEIAEoDRIRCgRzdGVwGAUgASgJSACIAQESFwoKbGFzdF9lcnJvchgGIAEoCUgBiAEBEioKBnJ1bl9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKY3JlYXRlZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZmluaXNoZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wQgcKBV9zdGVwQg0KC19sYXN0X2Vycm9yIkUKEVByb3ZpZGVyUmVmZXJlbmNlEgwKBHN0ZXAYASABKAkSDwoHdmVyc2lvbhgCIAEoDRIRCglyZWZlcmVuY2UYAyABKAkipgEKCU9yZGVyTW92ZRIPCgd2ZXJzaW9uGAEgASgNEiYKAmF0GAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRmcm9tGAMgASgJEgoKAnRvGAQgASgJEg0KBWFjdG9yGAUgASgJEg4KBnJlYXNvbhgGIAEoCRInCghldmlkZW5jZRgHIAMoCzIVLnJvYW1jYXJkLnYxLkV2aWRlbmNlIicKCEV2aWRlbmNlEgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAkiRgoSRGVjaWRlT3JkZXJSZXF1ZXN0EhAKCG9yZGVyX2lkGAEgASgJEg4KBmFjdGlvbhgCIAEoCRIOCgZyZWFzb24YAyABKAkiPgoTRGVjaWRlT3JkZXJSZXNwb25zZRInCgVvcmRlchgBIAEoCzIYLnJvYW1jYXJkLnYxLlF1ZXVlZE9yZGVyIkwKE1Byb3ZlUGF5bWVudFJlcXVlc3QSEAoIb3JkZXJfaWQYASABKAkSEwoLdHJhbnNhY3Rpb24YAiABKAkSDgoGcmVhc29uGAMgASgJIj8KFFByb3ZlUGF5bWVudFJlc3BvbnNlEicKBW9yZGVyGAEgASgLMhgucm9hbWNhcmQudjEuUXVldWVkT3JkZXIiFQoTTGlzdFN3aXRjaGVzUmVxdWVzdCI9ChRMaXN0U3dpdGNoZXNSZXNwb25zZRIlCghzd2l0Y2hlcxgBIAMoCzITLnJvYW1jYXJkLnYxLlN3aXRjaCJTChBTZXRTd2l0Y2hSZXF1ZXN0Eg8KB3Byb2R1Y3QYASABKAkSEwoGcGF1c2VkGAIgASgISACIAQESDgoGcmVhc29uGAMgASgJQgkKB19wYXVzZWQiOAoRU2V0U3dpdGNoUmVzcG9uc2USIwoGc3dpdGNoGAEgASgLMhMucm9hbWNhcmQudjEuU3dpdGNoIp0BCgZTd2l0Y2gSDwoHcHJvZHVjdBgBIAEoCRIOCgZwYXVzZWQYAiABKAgSEwoGcmVhc29uGAMgASgJSACIAQESFQoIb3BlcmF0b3IYBCABKAlIAYgBARIuCgpjaGFuZ2VkX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIJCgdfcmVhc29uQgsKCV9vcGVyYXRvcjLyDAoPT3BlcmF0b3JTZXJ2aWNlElUKC0xpc3RGZWVKb2JzEh8ucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXF1ZXN0GiAucm9hbWNhcmQudjEuTGlzdEZlZUpvYnNSZXNwb25zZSIDkAIBElwKD1JlY29uY2lsZUZlZUpvYhIjLnJvYW1jYXJkLnYxLlJlY29uY2lsZUZlZUpvYlJlcXVlc3QaJC5yb2FtY2FyZC52MS5SZWNvbmNpbGVGZWVKb2JSZXNwb25zZRJQCgtSZXRyeUZlZUpvYhIfLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVxdWVzdBogLnJvYW1jYXJkLnYxLlJldHJ5RmVlSm9iUmVzcG9uc2USWQoOV3JpdGVPZmZGZWVKb2ISIi5yb2FtY2FyZC52MS5Xcml0ZU9mZkZlZUpvYlJlcXVlc3QaIy5yb2FtY2FyZC52MS5Xcml0ZU9mZkZlZUpvYlJlc3BvbnNlEkoKCVJlY29uY2lsZRIdLnJvYW1jYXJkLnYxLlJlY29uY2lsZVJlcXVlc3QaHi5yb2FtY2FyZC52MS5SZWNvbmNpbGVSZXNwb25zZRJnChFHZXRSZWNvbmNpbGlhdGlvbhIlLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVxdWVzdBomLnJvYW1jYXJkLnYxLkdldFJlY29uY2lsaWF0aW9uUmVzcG9uc2UiA5ACARJYCgxMaXN0RmluZGluZ3MSIC5yb2FtY2FyZC52MS5MaXN0RmluZGluZ3NSZXF1ZXN0GiEucm9hbWNhcmQudjEuTGlzdEZpbmRpbmdzUmVzcG9uc2UiA5ACARJZCg5SZXNvbHZlRmluZGluZxIiLnJvYW1jYXJkLnYxLlJlc29sdmVGaW5kaW5nUmVxdWVzdBojLnJvYW1jYXJkLnYxLlJlc29sdmVGaW5kaW5nUmVzcG9uc2USWwoNTGlzdFRyYW5zZmVycxIhLnJvYW1jYXJkLnYxLkxpc3RUcmFuc2ZlcnNSZXF1ZXN0GiIucm9hbWNhcmQudjEuTGlzdFRyYW5zZmVyc1Jlc3BvbnNlIgOQAgESXAoPUmVzb2x2ZVRyYW5zZmVyEiMucm9hbWNhcmQudjEuUmVzb2x2ZVRyYW5zZmVyUmVxdWVzdBokLnJvYW1jYXJkLnYxLlJlc29sdmVUcmFuc2ZlclJlc3BvbnNlEl4KDkxpc3RPcmRlclF1ZXVlEiIucm9hbWNhcmQudjEuTGlzdE9yZGVyUXVldWVSZXF1ZXN0GiMucm9hbWNhcmQudjEuTGlzdE9yZGVyUXVldWVSZXNwb25zZSIDkAIBElgKDEluc3BlY3RPcmRlchIgLnJvYW1jYXJkLnYxLkluc3BlY3RPcmRlclJlcXVlc3QaIS5yb2FtY2FyZC52MS5JbnNwZWN0T3JkZXJSZXNwb25zZSIDkAIBElAKC0RlY2lkZU9yZGVyEh8ucm9hbWNhcmQudjEuRGVjaWRlT3JkZXJSZXF1ZXN0GiAucm9hbWNhcmQudjEuRGVjaWRlT3JkZXJSZXNwb25zZRJTCgxQcm92ZVBheW1lbnQSIC5yb2FtY2FyZC52MS5Qcm92ZVBheW1lbnRSZXF1ZXN0GiEucm9hbWNhcmQudjEuUHJvdmVQYXltZW50UmVzcG9uc2USWAoMTGlzdFN3aXRjaGVzEiAucm9hbWNhcmQudjEuTGlzdFN3aXRjaGVzUmVxdWVzdBohLnJvYW1jYXJkLnYxLkxpc3RTd2l0Y2hlc1Jlc3BvbnNlIgOQAgESSgoJU2V0U3dpdGNoEh0ucm9hbWNhcmQudjEuU2V0U3dpdGNoUmVxdWVzdBoeLnJvYW1jYXJkLnYxLlNldFN3aXRjaFJlc3BvbnNlEnMKFUdldENoYWxsZW5nZVJldGVudGlvbhIpLnJvYW1jYXJkLnYxLkdldENoYWxsZW5nZVJldGVudGlvblJlcXVlc3QaKi5yb2FtY2FyZC52MS5HZXRDaGFsbGVuZ2VSZXRlbnRpb25SZXNwb25zZSIDkAIBElwKD1BydW5lQ2hhbGxlbmdlcxIjLnJvYW1jYXJkLnYxLlBydW5lQ2hhbGxlbmdlc1JlcXVlc3QaJC5yb2FtY2FyZC52MS5QcnVuZUNoYWxsZW5nZXNSZXNwb25zZUJtCg9jb20ucm9hbWNhcmQudjFCDU9wZXJhdG9yUHJvdG9QAaICA1JYWKoCC1JvYW1jYXJkLlYxygILUm9hbWNhcmRcVjHiAhdSb2FtY2FyZFxWMVxHUEJNZXRhZGF0YeoCDFJvYW1jYXJkOjpWMWIGcHJvdG8z", [file_google_protobuf_timestamp, file_roamcard_v1_order]);
 
 /**
  * @generated from message roamcard.v1.GetChallengeRetentionRequest
@@ -473,18 +473,33 @@ export type Reconciliation = Message<"roamcard.v1.Reconciliation"> & {
   spentUsdCents: number;
 
   /**
-   * Empty when the books agree.
+   * What is open, at most 100: what blocks rather than what does not, and the newest. Empty when the books agree.
    *
    * @generated from field: repeated roamcard.v1.Finding findings = 7;
    */
   findings: Finding[];
 
   /**
-   * Transfers that would be findings, had not operators resolved them.
+   * What would be a finding, had not operators resolved it, newest first, at most 100.
    *
-   * @generated from field: repeated roamcard.v1.ResolvedTransfer resolved = 8;
+   * @generated from field: repeated roamcard.v1.ResolvedDifference resolved = 8;
    */
-  resolved: ResolvedTransfer[];
+  resolved: ResolvedDifference[];
+
+  /**
+   * How many findings are open, by code: also those that `findings` has no room for.
+   *
+   * @generated from field: repeated roamcard.v1.FindingSum sums = 9;
+   */
+  sums: FindingSum[];
+
+  /**
+   * What changes is compared at once, everything else by and by. All that there was at this time has been compared
+   * since; absent while that is not so.
+   *
+   * @generated from field: google.protobuf.Timestamp complete_at = 10;
+   */
+  completeAt?: Timestamp | undefined;
 };
 
 /**
@@ -495,7 +510,38 @@ export const ReconciliationSchema: GenMessage<Reconciliation> = /*@__PURE__*/
   messageDesc(file_roamcard_v1_operator, 17);
 
 /**
- * How much was compared.
+ * How many findings of one code are open.
+ *
+ * @generated from message roamcard.v1.FindingSum
+ */
+export type FindingSum = Message<"roamcard.v1.FindingSum"> & {
+  /**
+   * @generated from field: string code = 1;
+   */
+  code: string;
+
+  /**
+   * @generated from field: uint32 open = 2;
+   */
+  open: number;
+
+  /**
+   * How many of them keep top-ups from being sold.
+   *
+   * @generated from field: uint32 blocking = 3;
+   */
+  blocking: number;
+};
+
+/**
+ * Describes the message roamcard.v1.FindingSum.
+ * Use `create(FindingSumSchema)` to create a new message.
+ */
+export const FindingSumSchema: GenMessage<FindingSum> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 18);
+
+/**
+ * How much was looked at by this comparison.
  *
  * @generated from message roamcard.v1.ReconciledBooks
  */
@@ -544,7 +590,7 @@ export type ReconciledBooks = Message<"roamcard.v1.ReconciledBooks"> & {
  * Use `create(ReconciledBooksSchema)` to create a new message.
  */
 export const ReconciledBooksSchema: GenMessage<ReconciledBooks> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 18);
+  messageDesc(file_roamcard_v1_operator, 19);
 
 /**
  * What an account of the ledger holds. What the service has is positive, what it owes or earned is negative.
@@ -570,7 +616,7 @@ export type LedgerBalance = Message<"roamcard.v1.LedgerBalance"> & {
  * Use `create(LedgerBalanceSchema)` to create a new message.
  */
 export const LedgerBalanceSchema: GenMessage<LedgerBalance> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 19);
+  messageDesc(file_roamcard_v1_operator, 20);
 
 /**
  * One thing that does not match.
@@ -591,7 +637,7 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
   orderId?: string | undefined;
 
   /**
-   * The transfer, payment, posting, reference at the issuer or card that it is about.
+   * The transfer, payment, posting, reference at the issuer, card or block that it is about.
    *
    * @generated from field: string subject = 3;
    */
@@ -605,11 +651,73 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
   detail: string;
 
   /**
-   * Whether no top-ups are sold while this is found.
+   * Whether top-ups are not sold while this is open: to its owner, or to nobody when it has no owner.
    *
    * @generated from field: bool blocks = 5;
    */
   blocks: boolean;
+
+  /**
+   * Names it to ResolveFinding.
+   *
+   * @generated from field: string id = 6;
+   */
+  id: string;
+
+  /**
+   * The wallet that it concerns, in EIP-55 form, if there is one.
+   *
+   * @generated from field: optional string owner = 7;
+   */
+  owner?: string | undefined;
+
+  /**
+   * card_issue, card_topup or esim, when it concerns an order.
+   *
+   * @generated from field: optional string product = 8;
+   */
+  product?: string | undefined;
+
+  /**
+   * When it was first and last seen. The last is renewed once an hour at most.
+   *
+   * @generated from field: google.protobuf.Timestamp first_seen_at = 9;
+   */
+  firstSeenAt?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp last_seen_at = 10;
+   */
+  lastSeenAt?: Timestamp | undefined;
+
+  /**
+   * open or resolved.
+   *
+   * @generated from field: string status = 11;
+   */
+  status: string;
+
+  /**
+   * What was said of it, why, by whom and when; absent while it is open.
+   *
+   * @generated from field: optional string resolution = 12;
+   */
+  resolution?: string | undefined;
+
+  /**
+   * @generated from field: optional string reason = 13;
+   */
+  reason?: string | undefined;
+
+  /**
+   * @generated from field: optional string operator = 14;
+   */
+  operator?: string | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp resolved_at = 15;
+   */
+  resolvedAt?: Timestamp | undefined;
 };
 
 /**
@@ -617,23 +725,23 @@ export type Finding = Message<"roamcard.v1.Finding"> & {
  * Use `create(FindingSchema)` to create a new message.
  */
 export const FindingSchema: GenMessage<Finding> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 20);
+  messageDesc(file_roamcard_v1_operator, 21);
 
 /**
- * A transfer without an order, and what an operator says has become of it.
+ * What differs, and what an operator says about it.
  *
- * @generated from message roamcard.v1.ResolvedTransfer
+ * @generated from message roamcard.v1.ResolvedDifference
  */
-export type ResolvedTransfer = Message<"roamcard.v1.ResolvedTransfer"> & {
+export type ResolvedDifference = Message<"roamcard.v1.ResolvedDifference"> & {
   /**
-   * Its transaction and log index.
+   * A transfer's transaction and log index, or another finding's subject.
    *
    * @generated from field: string subject = 1;
    */
   subject: string;
 
   /**
-   * refunded_by_hand, donation or known.
+   * refunded_by_hand, donation or known for a transfer; explained for everything else.
    *
    * @generated from field: string resolution = 2;
    */
@@ -645,14 +753,128 @@ export type ResolvedTransfer = Message<"roamcard.v1.ResolvedTransfer"> & {
    * @generated from field: string detail = 3;
    */
   detail: string;
+
+  /**
+   * The finding's code.
+   *
+   * @generated from field: string code = 4;
+   */
+  code: string;
 };
 
 /**
- * Describes the message roamcard.v1.ResolvedTransfer.
- * Use `create(ResolvedTransferSchema)` to create a new message.
+ * Describes the message roamcard.v1.ResolvedDifference.
+ * Use `create(ResolvedDifferenceSchema)` to create a new message.
  */
-export const ResolvedTransferSchema: GenMessage<ResolvedTransfer> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 21);
+export const ResolvedDifferenceSchema: GenMessage<ResolvedDifference> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 22);
+
+/**
+ * @generated from message roamcard.v1.ListFindingsRequest
+ */
+export type ListFindingsRequest = Message<"roamcard.v1.ListFindingsRequest"> & {
+  /**
+   * Only findings in this status; open when absent.
+   *
+   * @generated from field: optional string status = 1;
+   */
+  status?: string | undefined;
+
+  /**
+   * Only findings of this code.
+   *
+   * @generated from field: optional string code = 2;
+   */
+  code?: string | undefined;
+
+  /**
+   * How many findings a page holds, 1 to 100; 50 when absent.
+   *
+   * @generated from field: optional uint32 page_size = 3;
+   */
+  pageSize?: number | undefined;
+
+  /**
+   * The `nextPageToken` of the page before.
+   *
+   * @generated from field: optional string page_token = 4;
+   */
+  pageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListFindingsRequest.
+ * Use `create(ListFindingsRequestSchema)` to create a new message.
+ */
+export const ListFindingsRequestSchema: GenMessage<ListFindingsRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 23);
+
+/**
+ * @generated from message roamcard.v1.ListFindingsResponse
+ */
+export type ListFindingsResponse = Message<"roamcard.v1.ListFindingsResponse"> & {
+  /**
+   * @generated from field: repeated roamcard.v1.Finding findings = 1;
+   */
+  findings: Finding[];
+
+  /**
+   * Present when there are more.
+   *
+   * @generated from field: optional string next_page_token = 2;
+   */
+  nextPageToken?: string | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ListFindingsResponse.
+ * Use `create(ListFindingsResponseSchema)` to create a new message.
+ */
+export const ListFindingsResponseSchema: GenMessage<ListFindingsResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 24);
+
+/**
+ * @generated from message roamcard.v1.ResolveFindingRequest
+ */
+export type ResolveFindingRequest = Message<"roamcard.v1.ResolveFindingRequest"> & {
+  /**
+   * The finding's id. A transfer_unmatched is thereby resolved as known; ResolveTransfer can say more.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * Why, for the audit trail; 1 to 500 characters.
+   *
+   * @generated from field: string reason = 2;
+   */
+  reason: string;
+};
+
+/**
+ * Describes the message roamcard.v1.ResolveFindingRequest.
+ * Use `create(ResolveFindingRequestSchema)` to create a new message.
+ */
+export const ResolveFindingRequestSchema: GenMessage<ResolveFindingRequest> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 25);
+
+/**
+ * @generated from message roamcard.v1.ResolveFindingResponse
+ */
+export type ResolveFindingResponse = Message<"roamcard.v1.ResolveFindingResponse"> & {
+  /**
+   * @generated from field: roamcard.v1.Finding finding = 1;
+   */
+  finding?: Finding | undefined;
+};
+
+/**
+ * Describes the message roamcard.v1.ResolveFindingResponse.
+ * Use `create(ResolveFindingResponseSchema)` to create a new message.
+ */
+export const ResolveFindingResponseSchema: GenMessage<ResolveFindingResponse> = /*@__PURE__*/
+  messageDesc(file_roamcard_v1_operator, 26);
 
 /**
  * @generated from message roamcard.v1.ListTransfersRequest
@@ -685,7 +907,7 @@ export type ListTransfersRequest = Message<"roamcard.v1.ListTransfersRequest"> &
  * Use `create(ListTransfersRequestSchema)` to create a new message.
  */
 export const ListTransfersRequestSchema: GenMessage<ListTransfersRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 22);
+  messageDesc(file_roamcard_v1_operator, 27);
 
 /**
  * @generated from message roamcard.v1.ListTransfersResponse
@@ -709,7 +931,7 @@ export type ListTransfersResponse = Message<"roamcard.v1.ListTransfersResponse">
  * Use `create(ListTransfersResponseSchema)` to create a new message.
  */
 export const ListTransfersResponseSchema: GenMessage<ListTransfersResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 23);
+  messageDesc(file_roamcard_v1_operator, 28);
 
 /**
  * @generated from message roamcard.v1.ResolveTransferRequest
@@ -750,7 +972,7 @@ export type ResolveTransferRequest = Message<"roamcard.v1.ResolveTransferRequest
  * Use `create(ResolveTransferRequestSchema)` to create a new message.
  */
 export const ResolveTransferRequestSchema: GenMessage<ResolveTransferRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 24);
+  messageDesc(file_roamcard_v1_operator, 29);
 
 /**
  * @generated from message roamcard.v1.ResolveTransferResponse
@@ -767,7 +989,7 @@ export type ResolveTransferResponse = Message<"roamcard.v1.ResolveTransferRespon
  * Use `create(ResolveTransferResponseSchema)` to create a new message.
  */
 export const ResolveTransferResponseSchema: GenMessage<ResolveTransferResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 25);
+  messageDesc(file_roamcard_v1_operator, 30);
 
 /**
  * A transfer of USDC to the payee that belongs to no order.
@@ -848,7 +1070,7 @@ export type StrayTransfer = Message<"roamcard.v1.StrayTransfer"> & {
  * Use `create(StrayTransferSchema)` to create a new message.
  */
 export const StrayTransferSchema: GenMessage<StrayTransfer> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 26);
+  messageDesc(file_roamcard_v1_operator, 31);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueRequest
@@ -881,7 +1103,7 @@ export type ListOrderQueueRequest = Message<"roamcard.v1.ListOrderQueueRequest">
  * Use `create(ListOrderQueueRequestSchema)` to create a new message.
  */
 export const ListOrderQueueRequestSchema: GenMessage<ListOrderQueueRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 27);
+  messageDesc(file_roamcard_v1_operator, 32);
 
 /**
  * @generated from message roamcard.v1.ListOrderQueueResponse
@@ -905,7 +1127,7 @@ export type ListOrderQueueResponse = Message<"roamcard.v1.ListOrderQueueResponse
  * Use `create(ListOrderQueueResponseSchema)` to create a new message.
  */
 export const ListOrderQueueResponseSchema: GenMessage<ListOrderQueueResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 28);
+  messageDesc(file_roamcard_v1_operator, 33);
 
 /**
  * An order as it lies before an operator.
@@ -967,7 +1189,7 @@ export type QueuedOrder = Message<"roamcard.v1.QueuedOrder"> & {
  * Use `create(QueuedOrderSchema)` to create a new message.
  */
 export const QueuedOrderSchema: GenMessage<QueuedOrder> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 29);
+  messageDesc(file_roamcard_v1_operator, 34);
 
 /**
  * @generated from message roamcard.v1.InspectOrderRequest
@@ -984,7 +1206,7 @@ export type InspectOrderRequest = Message<"roamcard.v1.InspectOrderRequest"> & {
  * Use `create(InspectOrderRequestSchema)` to create a new message.
  */
 export const InspectOrderRequestSchema: GenMessage<InspectOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 30);
+  messageDesc(file_roamcard_v1_operator, 35);
 
 /**
  * @generated from message roamcard.v1.InspectOrderResponse
@@ -1045,7 +1267,7 @@ export type InspectOrderResponse = Message<"roamcard.v1.InspectOrderResponse"> &
  * Use `create(InspectOrderResponseSchema)` to create a new message.
  */
 export const InspectOrderResponseSchema: GenMessage<InspectOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 31);
+  messageDesc(file_roamcard_v1_operator, 36);
 
 /**
  * One authorization claimed for an order.
@@ -1114,7 +1336,7 @@ export type PaymentRecord = Message<"roamcard.v1.PaymentRecord"> & {
  * Use `create(PaymentRecordSchema)` to create a new message.
  */
 export const PaymentRecordSchema: GenMessage<PaymentRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 32);
+  messageDesc(file_roamcard_v1_operator, 37);
 
 /**
  * The authorization that brings an order's payment back.
@@ -1195,7 +1417,7 @@ export type RefundRecord = Message<"roamcard.v1.RefundRecord"> & {
  * Use `create(RefundRecordSchema)` to create a new message.
  */
 export const RefundRecordSchema: GenMessage<RefundRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 33);
+  messageDesc(file_roamcard_v1_operator, 38);
 
 /**
  * One job behind an order.
@@ -1260,7 +1482,7 @@ export type JobRecord = Message<"roamcard.v1.JobRecord"> & {
  * Use `create(JobRecordSchema)` to create a new message.
  */
 export const JobRecordSchema: GenMessage<JobRecord> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 34);
+  messageDesc(file_roamcard_v1_operator, 39);
 
 /**
  * Our name for one call to a provider.
@@ -1295,7 +1517,7 @@ export type ProviderReference = Message<"roamcard.v1.ProviderReference"> & {
  * Use `create(ProviderReferenceSchema)` to create a new message.
  */
 export const ProviderReferenceSchema: GenMessage<ProviderReference> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 35);
+  messageDesc(file_roamcard_v1_operator, 40);
 
 /**
  * One move of an order.
@@ -1350,7 +1572,7 @@ export type OrderMove = Message<"roamcard.v1.OrderMove"> & {
  * Use `create(OrderMoveSchema)` to create a new message.
  */
 export const OrderMoveSchema: GenMessage<OrderMove> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 36);
+  messageDesc(file_roamcard_v1_operator, 41);
 
 /**
  * One thing that a move rests on, by name.
@@ -1374,7 +1596,7 @@ export type Evidence = Message<"roamcard.v1.Evidence"> & {
  * Use `create(EvidenceSchema)` to create a new message.
  */
 export const EvidenceSchema: GenMessage<Evidence> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 37);
+  messageDesc(file_roamcard_v1_operator, 42);
 
 /**
  * @generated from message roamcard.v1.DecideOrderRequest
@@ -1406,7 +1628,7 @@ export type DecideOrderRequest = Message<"roamcard.v1.DecideOrderRequest"> & {
  * Use `create(DecideOrderRequestSchema)` to create a new message.
  */
 export const DecideOrderRequestSchema: GenMessage<DecideOrderRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 38);
+  messageDesc(file_roamcard_v1_operator, 43);
 
 /**
  * @generated from message roamcard.v1.DecideOrderResponse
@@ -1423,7 +1645,7 @@ export type DecideOrderResponse = Message<"roamcard.v1.DecideOrderResponse"> & {
  * Use `create(DecideOrderResponseSchema)` to create a new message.
  */
 export const DecideOrderResponseSchema: GenMessage<DecideOrderResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 39);
+  messageDesc(file_roamcard_v1_operator, 44);
 
 /**
  * @generated from message roamcard.v1.ProvePaymentRequest
@@ -1454,7 +1676,7 @@ export type ProvePaymentRequest = Message<"roamcard.v1.ProvePaymentRequest"> & {
  * Use `create(ProvePaymentRequestSchema)` to create a new message.
  */
 export const ProvePaymentRequestSchema: GenMessage<ProvePaymentRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 40);
+  messageDesc(file_roamcard_v1_operator, 45);
 
 /**
  * @generated from message roamcard.v1.ProvePaymentResponse
@@ -1471,7 +1693,7 @@ export type ProvePaymentResponse = Message<"roamcard.v1.ProvePaymentResponse"> &
  * Use `create(ProvePaymentResponseSchema)` to create a new message.
  */
 export const ProvePaymentResponseSchema: GenMessage<ProvePaymentResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 41);
+  messageDesc(file_roamcard_v1_operator, 46);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesRequest
@@ -1484,7 +1706,7 @@ export type ListSwitchesRequest = Message<"roamcard.v1.ListSwitchesRequest"> & {
  * Use `create(ListSwitchesRequestSchema)` to create a new message.
  */
 export const ListSwitchesRequestSchema: GenMessage<ListSwitchesRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 42);
+  messageDesc(file_roamcard_v1_operator, 47);
 
 /**
  * @generated from message roamcard.v1.ListSwitchesResponse
@@ -1501,7 +1723,7 @@ export type ListSwitchesResponse = Message<"roamcard.v1.ListSwitchesResponse"> &
  * Use `create(ListSwitchesResponseSchema)` to create a new message.
  */
 export const ListSwitchesResponseSchema: GenMessage<ListSwitchesResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 43);
+  messageDesc(file_roamcard_v1_operator, 48);
 
 /**
  * @generated from message roamcard.v1.SetSwitchRequest
@@ -1534,7 +1756,7 @@ export type SetSwitchRequest = Message<"roamcard.v1.SetSwitchRequest"> & {
  * Use `create(SetSwitchRequestSchema)` to create a new message.
  */
 export const SetSwitchRequestSchema: GenMessage<SetSwitchRequest> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 44);
+  messageDesc(file_roamcard_v1_operator, 49);
 
 /**
  * @generated from message roamcard.v1.SetSwitchResponse
@@ -1551,7 +1773,7 @@ export type SetSwitchResponse = Message<"roamcard.v1.SetSwitchResponse"> & {
  * Use `create(SetSwitchResponseSchema)` to create a new message.
  */
 export const SetSwitchResponseSchema: GenMessage<SetSwitchResponse> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 45);
+  messageDesc(file_roamcard_v1_operator, 50);
 
 /**
  * The kill switch of one product.
@@ -1596,7 +1818,7 @@ export type Switch = Message<"roamcard.v1.Switch"> & {
  * Use `create(SwitchSchema)` to create a new message.
  */
 export const SwitchSchema: GenMessage<Switch> = /*@__PURE__*/
-  messageDesc(file_roamcard_v1_operator, 46);
+  messageDesc(file_roamcard_v1_operator, 51);
 
 /**
  * OperatorService is for the people who run the service. Every use is written to the audit trail
@@ -1668,6 +1890,28 @@ export const OperatorService: GenService<{
     methodKind: "unary";
     input: typeof GetReconciliationRequestSchema;
     output: typeof GetReconciliationResponseSchema;
+  },
+  /**
+   * Lists what comparisons of the books found and what differs still, newest first: what is open, or what operators
+   * have resolved.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ListFindings
+   */
+  listFindings: {
+    methodKind: "unary";
+    input: typeof ListFindingsRequestSchema;
+    output: typeof ListFindingsResponseSchema;
+  },
+  /**
+   * Says that a finding is understood. It blocks nothing from then on, and stays resolved unless the books show
+   * something new about it. No money moves and no record changes. The same Idempotency-Key resolves it once.
+   *
+   * @generated from rpc roamcard.v1.OperatorService.ResolveFinding
+   */
+  resolveFinding: {
+    methodKind: "unary";
+    input: typeof ResolveFindingRequestSchema;
+    output: typeof ResolveFindingResponseSchema;
   },
   /**
    * Lists the transfers of USDC to the payee in which comparisons found no order's payment, newest first: those

@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.method import IdempotencyLevel, MethodInfo
 from connectrpc.server import ConnectASGIApplication, ConnectWSGIApplication, Endpoint, EndpointSync
 
-from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
+from .operator_pb import DecideOrderRequest, DecideOrderResponse, GetChallengeRetentionRequest, GetChallengeRetentionResponse, GetReconciliationRequest, GetReconciliationResponse, InspectOrderRequest, InspectOrderResponse, ListFeeJobsRequest, ListFeeJobsResponse, ListFindingsRequest, ListFindingsResponse, ListOrderQueueRequest, ListOrderQueueResponse, ListSwitchesRequest, ListSwitchesResponse, ListTransfersRequest, ListTransfersResponse, ProvePaymentRequest, ProvePaymentResponse, PruneChallengesRequest, PruneChallengesResponse, ReconcileFeeJobRequest, ReconcileFeeJobResponse, ReconcileRequest, ReconcileResponse, ResolveFindingRequest, ResolveFindingResponse, ResolveTransferRequest, ResolveTransferResponse, RetryFeeJobRequest, RetryFeeJobResponse, SetSwitchRequest, SetSwitchResponse, WriteOffFeeJobRequest, WriteOffFeeJobResponse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
@@ -42,6 +42,12 @@ class OperatorService(Protocol):
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def list_findings(self, request: ListFindingsRequest, ctx: RequestContext[ListFindingsRequest, ListFindingsResponse]) -> ListFindingsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    async def resolve_finding(self, request: ResolveFindingRequest, ctx: RequestContext[ResolveFindingRequest, ResolveFindingResponse]) -> ResolveFindingResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
     async def list_transfers(self, request: ListTransfersRequest, ctx: RequestContext[ListTransfersRequest, ListTransfersResponse]) -> ListTransfersResponse:
@@ -147,6 +153,26 @@ class OperatorServiceASGIApplication(ConnectASGIApplication[OperatorService]):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=svc.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListFindings": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ListFindings",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListFindingsRequest,
+                        output=ListFindingsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=svc.list_findings,
+                ),
+                "/roamcard.v1.OperatorService/ResolveFinding": Endpoint.unary(
+                    method=MethodInfo(
+                        name="ResolveFinding",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ResolveFindingRequest,
+                        output=ResolveFindingResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=svc.resolve_finding,
                 ),
                 "/roamcard.v1.OperatorService/ListTransfers": Endpoint.unary(
                     method=MethodInfo(
@@ -386,6 +412,48 @@ class OperatorServiceClient(ConnectClient):
             use_get=use_get,
         )
 
+    async def list_findings(
+        self,
+        request: ListFindingsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListFindingsResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListFindings",
+                service_name="roamcard.v1.OperatorService",
+                input=ListFindingsRequest,
+                output=ListFindingsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+
+    async def resolve_finding(
+        self,
+        request: ResolveFindingRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResolveFindingResponse:
+        return await self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResolveFinding",
+                service_name="roamcard.v1.OperatorService",
+                input=ResolveFindingRequest,
+                output=ResolveFindingResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+        )
+
     async def list_transfers(
         self,
         request: ListTransfersRequest,
@@ -615,6 +683,12 @@ class OperatorServiceSync(Protocol):
     def get_reconciliation(self, request: GetReconciliationRequest, ctx: RequestContext[GetReconciliationRequest, GetReconciliationResponse]) -> GetReconciliationResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
+    def list_findings(self, request: ListFindingsRequest, ctx: RequestContext[ListFindingsRequest, ListFindingsResponse]) -> ListFindingsResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
+    def resolve_finding(self, request: ResolveFindingRequest, ctx: RequestContext[ResolveFindingRequest, ResolveFindingResponse]) -> ResolveFindingResponse:
+        raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
+
     def list_transfers(self, request: ListTransfersRequest, ctx: RequestContext[ListTransfersRequest, ListTransfersResponse]) -> ListTransfersResponse:
         raise ConnectError(Code.UNIMPLEMENTED, 'Not implemented')
 
@@ -716,6 +790,26 @@ class OperatorServiceWSGIApplication(ConnectWSGIApplication):
                         idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
                     ),
                     function=service.get_reconciliation,
+                ),
+                "/roamcard.v1.OperatorService/ListFindings": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ListFindings",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ListFindingsRequest,
+                        output=ListFindingsResponse,
+                        idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+                    ),
+                    function=service.list_findings,
+                ),
+                "/roamcard.v1.OperatorService/ResolveFinding": EndpointSync.unary(
+                    method=MethodInfo(
+                        name="ResolveFinding",
+                        service_name="roamcard.v1.OperatorService",
+                        input=ResolveFindingRequest,
+                        output=ResolveFindingResponse,
+                        idempotency_level=IdempotencyLevel.UNKNOWN,
+                    ),
+                    function=service.resolve_finding,
                 ),
                 "/roamcard.v1.OperatorService/ListTransfers": EndpointSync.unary(
                     method=MethodInfo(
@@ -948,6 +1042,46 @@ class OperatorServiceClientSync(ConnectClientSync):
             headers=headers,
             timeout_ms=timeout_ms,
             use_get=use_get,
+        )
+    def list_findings(
+        self,
+        request: ListFindingsRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+        use_get: bool = False,
+    ) -> ListFindingsResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ListFindings",
+                service_name="roamcard.v1.OperatorService",
+                input=ListFindingsRequest,
+                output=ListFindingsResponse,
+                idempotency_level=IdempotencyLevel.NO_SIDE_EFFECTS,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
+            use_get=use_get,
+        )
+    def resolve_finding(
+        self,
+        request: ResolveFindingRequest,
+        *,
+        headers: Headers | Mapping[str, str] | None = None, 
+        timeout_ms: int | None = None,
+    ) -> ResolveFindingResponse:
+        return self.execute_unary(
+            request=request,
+            method=MethodInfo(
+                name="ResolveFinding",
+                service_name="roamcard.v1.OperatorService",
+                input=ResolveFindingRequest,
+                output=ResolveFindingResponse,
+                idempotency_level=IdempotencyLevel.UNKNOWN,
+            ),
+            headers=headers,
+            timeout_ms=timeout_ms,
         )
     def list_transfers(
         self,

@@ -1,0 +1,5 @@
+//go:build mutant_ranges_not_halved
+
+package mutant
+
+const planted = "ranges_not_halved"

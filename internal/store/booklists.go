@@ -1,0 +1,232 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
+)
+
+// listSQL are the units of each list, with their cursors. Each page is read by an index: $1 is the cursor, $2 the length. Those that
+// are of one payee take its asset as $3 and its address as $4, or its row as $3; those of a time take it as $3.
+var listSQL = map[reconcile.List]string{
+	reconcile.OrdersChanged: `SELECT 'order/' || id, id FROM orders WHERE id > $1 AND updated_at >= $3 ORDER BY id LIMIT $2`,
+
+	reconcile.OrdersPosted: `
+		SELECT DISTINCT 'order/' || order_id, order_id FROM ledger_postings
+		WHERE order_id > $1 AND order_id <> '' AND at >= $3 ORDER BY order_id LIMIT $2`,
+
+	reconcile.PostingsChanged: `
+		SELECT 'posting/' || id, id FROM ledger_postings WHERE order_id = '' AND id > $1 AND at >= $3 ORDER BY id LIMIT $2`,
+
+	reconcile.LinesChanged: `SELECT 'line/' || id, id FROM issuer_lines WHERE pending AND id > $1 ORDER BY id LIMIT $2`,
+
+	reconcile.Standing: `
+		SELECT DISTINCT unit, unit FROM findings
+		WHERE books = $3 AND closed_at IS NULL AND unit > greatest($1, 'block0') ORDER BY unit LIMIT $2`,
+
+	reconcile.NewArrivals: `
+		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM arrivals
+		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3::varchar AND pay_to = $4::varchar
+			AND NOT EXISTS (SELECT FROM findings f WHERE f.books = $3::varchar || '/' || $4::varchar AND f.unit = 'arrival/' || transaction || '/' || log_index)
+		ORDER BY arrivals.id LIMIT $2`,
+
+	reconcile.AllArrivals: `
+		SELECT 'arrival/' || transaction || '/' || log_index, id::text FROM arrivals
+		WHERE id > coalesce(nullif($1, ''), '0')::bigint AND asset = $3 AND pay_to = $4 ORDER BY arrivals.id LIMIT $2`,
+
+	// A posting may name an order that there is not.
+	reconcile.AllOrders: `
+		SELECT 'order/' || id, id FROM (
+			(SELECT id FROM orders WHERE id > $1 ORDER BY id LIMIT $2)
+			UNION (SELECT DISTINCT order_id FROM ledger_postings WHERE order_id > $1 AND order_id <> '' ORDER BY order_id LIMIT $2)) AS o (id)
+		ORDER BY id LIMIT $2`,
+
+	reconcile.AllPostings: `SELECT 'posting/' || id, id FROM ledger_postings WHERE order_id = '' AND id > $1 ORDER BY id LIMIT $2`,
+}
+
+// Page implements reconcile.Books.
+func (t Treasury) Page(ctx context.Context, l reconcile.List, since time.Time, after string, limit int) (units []reconcile.Unit, next string, err error) {
+	args := []any{after, limit}
+	switch l {
+	case reconcile.OrdersChanged, reconcile.OrdersPosted, reconcile.PostingsChanged:
+		args = append(args, since)
+	case reconcile.Standing:
+		args = append(args, t.id())
+	case reconcile.NewArrivals, reconcile.AllArrivals:
+		args = append(args, t.asset, t.payTo)
+	case reconcile.LinesChanged, reconcile.AllOrders, reconcile.AllPostings:
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := t.s.pool.Query(ctx, listSQL[l], args...)
+	if err != nil {
+		return nil, "", mapError(err)
+	}
+	var unit, cursor string
+	if _, err := pgx.ForEachRow(rows, []any{&unit, &cursor}, func() error {
+		units = append(units, reconcile.Unit(unit))
+		return nil
+	}); err != nil {
+		return nil, "", mapError(err)
+	}
+	if len(units) == limit {
+		next = cursor
+	}
+	return units, next, nil
+}
+
+// candidates bounds the orders that are looked through for those that explain some lines.
+const candidates = 20_000
+
+// A movement's order is not known by its reference; it is one of the owner of the card that it is on.
+const ordersOfLinesSQL = `
+	SELECT order_id FROM issuer_lines WHERE id = ANY($1) AND order_id <> ''
+	UNION
+	SELECT c.order_id FROM issuer_lines l JOIN cards c ON c.reference = l.reference WHERE l.id = ANY($1)
+	UNION
+	SELECT o.id FROM issuer_lines l
+		JOIN cards c ON c.account = l.account AND c.account <> ''
+		JOIN orders o ON o.owner = c.owner AND o.kind IN ('card_issue', 'card_topup') AND o.status NOT IN ('payment_required', 'expired')
+	WHERE l.id = ANY($1) AND l.order_id = ''
+	LIMIT $2`
+
+// OrdersOfLines implements reconcile.Books.
+func (t Treasury) OrdersOfLines(ctx context.Context, lines []string) ([]order.ID, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := t.s.pool.Query(ctx, ordersOfLinesSQL, lines, candidates)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[order.ID])
+	return found, mapError(err)
+}
+
+// enterSQL copies lines. One that says what it said before is not compared again.
+const enterSQL = `
+	INSERT INTO issuer_lines (id, reference, account, direction, state, amount_usd_cents, balance_usd_cents, epoch, changed_at)
+	SELECT l.*, $8, $9 FROM unnest($1::varchar[], $2::uuid[], $3::varchar[], $4::varchar[], $5::varchar[], $6::bigint[], $7::bigint[]) AS l
+	ON CONFLICT (id) DO UPDATE SET epoch = greatest(issuer_lines.epoch, excluded.epoch), reference = excluded.reference,
+		account = excluded.account, direction = excluded.direction, state = excluded.state, amount_usd_cents = excluded.amount_usd_cents,
+		balance_usd_cents = excluded.balance_usd_cents,
+		pending = issuer_lines.pending OR ` + lineDiffers + `,
+		changed_at = CASE WHEN ` + lineDiffers + ` THEN excluded.changed_at ELSE issuer_lines.changed_at END
+	WHERE issuer_lines.epoch < excluded.epoch OR ` + lineDiffers
+
+const lineDiffers = `(issuer_lines.reference, issuer_lines.account, issuer_lines.direction, issuer_lines.state,
+	issuer_lines.amount_usd_cents, issuer_lines.balance_usd_cents) <> (excluded.reference, excluded.account, excluded.direction,
+	excluded.state, excluded.amount_usd_cents, excluded.balance_usd_cents)`
+
+// Enter implements reconcile.Books.
+func (t Treasury) Enter(ctx context.Context, lines []reconcile.Line, epoch int64) error {
+	if len(lines) == 0 {
+		return nil
+	}
+	var ids, accounts, directions, states []string
+	var refs []uuid.UUID
+	var amounts, balances []int64
+	at := map[string]int{}
+	for _, l := range lines {
+		ref, account, direction, state, amount, balance := columnsOf(l)
+		if i, twice := at[l.ID]; twice { // the later one is how it stands
+			refs[i], accounts[i], directions[i], states[i], amounts[i], balances[i] = ref, account, direction, state, amount, balance
+			continue
+		}
+		at[l.ID] = len(ids)
+		ids, refs, accounts = append(ids, l.ID), append(refs, ref), append(accounts, account)
+		directions, states = append(directions, direction), append(states, state)
+		amounts, balances = append(amounts, amount), append(balances, balance)
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	_, err := t.s.pool.Exec(ctx, enterSQL, ids, refs, accounts, directions, states, amounts, balances, epoch, t.s.stamp())
+	return mapError(err)
+}
+
+func columnsOf(l reconcile.Line) (ref uuid.UUID, account, direction, state string, amount, balance int64) {
+	if c := l.Card; c != nil {
+		return uuid.UUID(c.Ref), c.ID, "", string(c.State), int64(c.Loaded), int64(c.Balance)
+	}
+	m := l.Movement
+	return uuid.UUID(m.Ref), m.Account, string(m.Direction), string(m.State), int64(m.Amount), 0
+}
+
+// sumSQL adds entries up by kind of account: the part before the colon where there is one account for each order or card.
+const sumSQL = `
+	SELECT CASE WHEN split_part(account, ':', 1) IN ('customer', 'card', 'holder') THEN split_part(account, ':', 1) ELSE account END,
+		sum(amount)::bigint, max(id)
+	FROM ledger_entries WHERE id > $1 AND ($2 = 0 OR id <= $2) GROUP BY 1`
+
+// Sum implements reconcile.Books.
+func (t Treasury) Sum(ctx context.Context, after, upto int64) (sums map[string]money.USDC, last int64, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := t.s.pool.Query(ctx, sumSQL, after, upto)
+	if err != nil {
+		return nil, 0, mapError(err)
+	}
+	sums, last = map[string]money.USDC{}, after
+	var kind string
+	var units, id int64
+	if _, err := pgx.ForEachRow(rows, []any{&kind, &units, &id}, func() error {
+		sums[kind], last = money.USDC(units), max(last, id)
+		return nil
+	}); err != nil {
+		return nil, 0, mapError(err)
+	}
+	return sums, last, nil
+}
+
+// explainSQL notes what explains lines, and that they are compared.
+const explainSQL = `
+	UPDATE issuer_lines l SET order_id = e.order_id, spent_usd_cents = e.spent, pending = false
+	FROM unnest($1::varchar[], $2::varchar[], $3::bigint[]) AS e (id, order_id, spent)
+	WHERE l.id = e.id AND (l.pending OR l.order_id <> e.order_id OR l.spent_usd_cents <> e.spent)`
+
+// concludeSQL stores findings: $1 is the payee's row, $2 the time. A row that an operator has resolved keeps the evidence that the
+// operator saw, until there is more.
+const concludeSQL = `
+	INSERT INTO findings AS f (books, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen, last_seen,
+		resolved_at, resolution, resolved_by, reason)
+	SELECT $1, n.unit, n.code, n.subject, n.order_id, n.owner, n.product, n.detail, n.evidence, n.size, n.blocks, $2, $2,
+		n.resolved_at, n.resolution, n.resolved_by, n.reason
+	FROM unnest($3::varchar[], $4::varchar[], $5::varchar[], $6::varchar[], $7::varchar[], $8::varchar[], $9::text[], $10::text[], $11::bigint[],
+		$12::boolean[], $13::timestamptz[], $14::varchar[], $15::varchar[], $16::text[])
+		AS n (unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, resolved_at, resolution, resolved_by, reason)
+	ON CONFLICT (books, unit, code, subject) DO UPDATE SET
+		order_id = excluded.order_id, owner = excluded.owner, product = excluded.product, detail = excluded.detail, blocks = excluded.blocks,
+		first_seen = CASE WHEN f.closed_at IS NULL THEN f.first_seen ELSE excluded.first_seen END, last_seen = excluded.last_seen,
+		closed_at = NULL,
+		evidence = CASE WHEN ` + stays + ` THEN f.evidence ELSE excluded.evidence END,
+		size = CASE WHEN ` + stays + ` THEN f.size ELSE excluded.size END,
+		resolved_at = CASE WHEN ` + stays + ` THEN f.resolved_at ELSE excluded.resolved_at END,
+		resolution = CASE WHEN ` + stays + ` THEN f.resolution ELSE excluded.resolution END,
+		resolved_by = CASE WHEN ` + stays + ` THEN f.resolved_by ELSE excluded.resolved_by END,
+		reason = CASE WHEN ` + stays + ` THEN f.reason ELSE excluded.reason END
+	WHERE f.closed_at IS NOT NULL OR f.detail <> excluded.detail OR f.blocks <> excluded.blocks OR f.owner <> excluded.owner
+		OR f.size < excluded.size OR (f.resolved_at IS NULL) <> (excluded.resolved_at IS NULL) AND NOT ` + stays + `
+		OR f.last_seen < $2 - interval '1 hour'`
+
+// stays says that an operator's word holds: nothing is known that was not known then.
+const stays = `(f.resolved_at IS NOT NULL AND f.evidence = excluded.evidence AND f.size >= excluded.size)`
+
+// What was found of the units before, and is not any more.
+const closeSQL = `
+	UPDATE findings f SET closed_at = $2 WHERE f.books = $1 AND f.closed_at IS NULL AND f.unit = ANY($3)
+		AND NOT EXISTS (SELECT FROM unnest($4::varchar[], $5::varchar[], $6::varchar[]) AS n (unit, code, subject)
+			WHERE n.unit = f.unit AND n.code = f.code AND n.subject = f.subject)`
+
+// parseBlock reads the number of a block that was left out.
+func parseBlock(text string) (block uint64, err error) {
+	if _, err := fmt.Sscanf(text, "%d", &block); err != nil {
+		return 0, fmt.Errorf("read the number of a block: %w", err)
+	}
+	return block, nil
+}

@@ -1,0 +1,381 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// A part of the books is read by the keys of its units, each statement by one index. OFFSET 0 keeps the planner from turning a look
+// into an index for each key around, into a scan of everything: tables that have just grown have no statistics.
+const (
+	soldSQL = `
+		SELECT id, kind, status, owner, price_usd_cents, item, delivery, coalesce(reference::text, id),
+			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%')
+		FROM orders WHERE id = ANY($1) ORDER BY id`
+
+	paymentColumns = `p.id, p.order_id, p.status, p.payer, p.value, p.nonce, p.asset <> $1 OR p.pay_to <> $2,
+		coalesce(p.transaction, ''), coalesce(p.log_index, 0), coalesce(p.block, 0)`
+
+	paidForSQL = `SELECT ` + paymentColumns + ` FROM payments p WHERE p.order_id = ANY($3) ORDER BY p.id`
+
+	// A transfer is of a payment by its authorization, or by its place.
+	arrivedForSQL = `
+		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce FROM payments p, LATERAL (
+			SELECT * FROM arrivals WHERE sender = p.payer AND nonce = p.nonce AND nonce <> '' OFFSET 0) a
+		WHERE p.order_id = ANY($3) AND a.asset = $1 AND a.pay_to = $2
+		UNION
+		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce FROM payments p, LATERAL (
+			SELECT * FROM arrivals WHERE transaction = p.transaction AND log_index = p.log_index OFFSET 0) a
+		WHERE p.order_id = ANY($3) AND a.asset = $1 AND a.pay_to = $2
+		ORDER BY 3, 2`
+
+	cardsOfSQL = `SELECT id, order_id, status, reference, account, load_usd_cents FROM cards WHERE order_id = ANY($1) ORDER BY id`
+
+	accountsOfSQL = `SELECT id, account FROM cards WHERE id = ANY($1)`
+
+	esimsOfSQL = `SELECT order_id, cost_micros FROM esim_profiles WHERE status = 'ready' AND order_id = ANY($1) ORDER BY id`
+
+	// A fee's job is found by its card.
+	feesOfSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2::text[]) ORDER BY id`
+
+	postingColumns = `p.id, p.order_id, p.kind, p.at, array_agg(e.account ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL),
+		array_agg(e.amount ORDER BY e.id) FILTER (WHERE e.id IS NOT NULL)
+		FROM ledger_postings p LEFT JOIN LATERAL (SELECT * FROM ledger_entries WHERE posting_id = p.id OFFSET 0) e ON true`
+
+	postedForSQL = `SELECT ` + postingColumns + ` WHERE p.order_id = ANY($1) AND p.order_id <> '' GROUP BY p.id ORDER BY p.id`
+
+	postedAsSQL = `SELECT ` + postingColumns + ` WHERE p.id = ANY($1) GROUP BY p.id ORDER BY p.id`
+
+	onCardsSQL = `
+		SELECT account, sum(amount)::bigint FROM ledger_entries WHERE account LIKE 'card:%' AND account = ANY($1) GROUP BY account`
+
+	// What the issuer may be loading onto the cards of some owners, or may have loaded past our record.
+	loadingSQL = `
+		SELECT item->>'card', sum((item->>'cardCreditUsdCents')::bigint)::bigint FROM orders
+		WHERE owner = ANY($1) AND kind = 'card_topup' AND (status IN ('settled', 'provisioning') OR status = 'fulfilled'
+			AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%'))
+		GROUP BY 1`
+
+	linesOfSQL = `
+		SELECT l.id, l.reference, l.account, l.direction, l.state, l.amount_usd_cents, l.balance_usd_cents, l.order_id, l.epoch,
+			coalesce((SELECT owner FROM cards c WHERE c.account = l.account AND c.account <> '' LIMIT 1), '')
+		FROM issuer_lines l
+		WHERE l.reference = ANY($1) OR l.order_id = ANY($2) AND l.order_id <> '' OR l.id = ANY($3) ORDER BY l.changed_at, l.id`
+
+	unreadSQL = `SELECT subject FROM findings WHERE books = $1 AND unit LIKE 'block/%' AND closed_at IS NULL`
+
+	transfersSQL = `
+		SELECT a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce
+		FROM unnest($3::varchar[], $4::bigint[]) AS s (transaction, log_index), LATERAL (
+			SELECT * FROM arrivals WHERE transaction = s.transaction AND log_index = s.log_index OFFSET 0) a
+		WHERE a.asset = $1 AND a.pay_to = $2 ORDER BY a.id`
+
+	resolvedOfSQL = `SELECT id, resolution, reason, actor, at FROM resolutions WHERE id = ANY($1)`
+
+	// Payments of transfers, found as in arrivedForSQL from the other side.
+	paidWithSQL = `
+		SELECT ` + paymentColumns + ` FROM unnest($3::varchar[], $4::varchar[]) AS a (sender, nonce), LATERAL (
+			SELECT * FROM payments WHERE network = $7 AND asset = $1 AND payer = a.sender AND nonce = a.nonce OFFSET 0) p
+		UNION
+		SELECT ` + paymentColumns + ` FROM unnest($5::varchar[], $6::bigint[]) AS a (transaction, log_index), LATERAL (
+			SELECT * FROM payments WHERE transaction = a.transaction AND log_index = a.log_index OFFSET 0) p
+		ORDER BY 1`
+)
+
+// moment runs reads of the books that belong together.
+func (t Treasury) moment(ctx context.Context, do func(booksReader) error) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tx, err := t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return mapError(fmt.Errorf("begin to read: %w", err))
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
+	return do(booksReader{ctx, tx})
+}
+
+// OfOrders implements reconcile.Books.
+func (t Treasury) OfOrders(ctx context.Context, orders []order.ID, lines []string) (r reconcile.Records, err error) {
+	ids := orderNames(orders)
+	err = t.moment(ctx, func(b booksReader) error {
+		r = reconcile.Records{}
+		if r.Scan, err = t.scanned(b.ctx, b.tx); err != nil {
+			return mapError(fmt.Errorf("read how far the chain is read: %w", err))
+		}
+		if err := b.all(
+			readAll(b, &r.Unread, scanBlock, unreadSQL, t.id()),
+			readAll(b, &r.Orders, scanSold, soldSQL, ids),
+			readAll(b, &r.Payments, scanPaid, paidForSQL, t.asset, t.payTo, ids),
+			readAll(b, &r.Arrivals, scanArrival, arrivedForSQL, t.asset, t.payTo, ids),
+			readAll(b, &r.Cards, scanCard, cardsOfSQL, ids),
+			readAll(b, &r.Esims, scanEsim, esimsOfSQL, ids),
+			readAll(b, &r.Postings, scanPosting, postedForSQL, ids),
+		); err != nil {
+			return err
+		}
+		return b.issued(&r, ids, lines)
+	})
+	return r, err
+}
+
+// issued reads what concerns the cards of orders, and the issuer's lines.
+func (b booksReader) issued(r *reconcile.Records, ids, lines []string) error {
+	var keys, accounts []string
+	var cards []uuid.UUID
+	for _, k := range r.Cards {
+		keys, cards = append(keys, k.ID.String()), append(cards, k.ID)
+	}
+	owners := map[string]bool{}
+	for _, o := range r.Orders {
+		if o.Kind == order.CardTopup {
+			cards = append(cards, o.Topup.Card)
+		}
+		if o.Kind != order.ESIM {
+			owners[o.Owner.Lower()] = true
+		}
+	}
+	for _, id := range cards {
+		accounts = append(accounts, string(ledger.Card(id.String())))
+	}
+	if err := readAll(b, &r.Fees, scanFee, feesOfSQL, card.FeeJob, keys)(); err != nil {
+		return err
+	}
+	r.Accounts, r.Balances, r.Loading = map[uuid.UUID]string{}, map[uuid.UUID]money.USDC{}, map[uuid.UUID]money.Cents{}
+	var name string
+	var id uuid.UUID
+	var amount int64
+	var loaded *uuid.UUID
+	refs := []uuid.UUID{}
+	read := func(into []any, each func() error, sql string, args ...any) func() error {
+		return func() error {
+			rows, err := b.tx.Query(b.ctx, sql, args...)
+			if err == nil {
+				_, err = pgx.ForEachRow(rows, into, each)
+			}
+			if err != nil {
+				return fmt.Errorf("read what is on the cards: %w", mapError(err))
+			}
+			return nil
+		}
+	}
+	if err := b.all(
+		read([]any{&id, &name}, func() error { r.Accounts[id] = name; return nil }, accountsOfSQL, cards),
+		read([]any{&name, &amount}, func() error {
+			id, err := uuid.Parse(name[len(ledger.Card("")):])
+			r.Balances[id] = money.USDC(amount)
+			return err
+		}, onCardsSQL, accounts),
+		read([]any{&loaded, &amount}, func() error {
+			if loaded != nil {
+				r.Loading[*loaded] = money.Cents(amount)
+			}
+			return nil
+		}, loadingSQL, names(owners)),
+	); err != nil {
+		return err
+	}
+	for _, ref := range r.Refs() {
+		refs = append(refs, uuid.UUID(ref))
+	}
+	return readAll(b, &r.Lines, scanLine, linesOfSQL, refs, ids, lines)()
+}
+
+func names(set map[string]bool) []string {
+	all := make([]string, 0, len(set))
+	for name := range set {
+		all = append(all, name)
+	}
+	return all
+}
+
+func orderNames(orders []order.ID) []string {
+	names := make([]string, len(orders))
+	for i, id := range orders {
+		names[i] = string(id)
+	}
+	return names
+}
+
+// OfTransfers implements reconcile.Books.
+func (t Treasury) OfTransfers(ctx context.Context, subjects, postings []string) (r reconcile.Records, err error) {
+	posted := append([]string{}, postings...)
+	var transactions []string
+	var indexes []int64
+	for _, s := range subjects {
+		posted = append(posted, string(ledger.KindUnmatched)+"/"+s, string(ledger.KindMatched)+"/"+s, string(ledger.KindResolved)+"/"+s)
+		at, err := reconcile.ParsePlace(s)
+		if err != nil {
+			return r, err
+		}
+		transactions, indexes = append(transactions, at.Transaction.String()), append(indexes, int64(at.LogIndex))
+	}
+	err = t.moment(ctx, func(b booksReader) error {
+		r = reconcile.Records{}
+		if err := b.all(
+			readAll(b, &r.Arrivals, scanArrival, transfersSQL, t.asset, t.payTo, transactions, indexes),
+			readAll(b, &r.Resolved, scanResolved, resolvedOfSQL, subjects),
+			readAll(b, &r.Postings, scanPosting, postedAsSQL, posted),
+		); err != nil {
+			return err
+		}
+		var senders, nonces []string
+		for _, a := range r.Arrivals {
+			if !a.Nonce.IsZero() {
+				senders, nonces = append(senders, a.From.Lower()), append(nonces, a.Nonce.String())
+			}
+		}
+		return readAll(b, &r.Payments, scanPaid, paidWithSQL, t.asset, t.payTo, senders, nonces, transactions, indexes, x402.NetworkID)()
+	})
+	return r, err
+}
+
+// booksReader reads tables at one moment.
+type booksReader struct {
+	ctx context.Context
+	tx  pgx.Tx
+}
+
+func (b booksReader) all(reads ...func() error) error {
+	for _, read := range reads {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readAll[T any](b booksReader, into *[]T, scan pgx.RowToFunc[T], sql string, args ...any) func() error {
+	return func() error {
+		rows, err := b.tx.Query(b.ctx, sql, args...)
+		if err == nil {
+			*into, err = pgx.CollectRows(rows, scan)
+		}
+		if err != nil {
+			return fmt.Errorf("read %T: %w", *into, mapError(err))
+		}
+		return nil
+	}
+}
+
+func scanArrival(row pgx.CollectableRow) (t reconcile.Transfer, err error) {
+	var transaction, sender, nonce string
+	var index, block int64
+	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&t.Value), &nonce); err != nil {
+		return t, err
+	}
+	return t, placed(&t, transaction, sender, nonce, index, block)
+}
+
+// placed reads the columns that say where a transfer stands.
+func placed(t *reconcile.Transfer, transaction, sender, nonce string, index, block int64) error {
+	t.LogIndex, t.Block = uint(index), uint64(block)
+	var err1, err2, err3 error
+	t.Transaction, err1 = x402.ParseHash(transaction)
+	t.From, err2 = x402.ParseAddress(sender)
+	if nonce != "" {
+		t.Nonce, err3 = x402.ParseHash(nonce)
+	}
+	return errors.Join(err1, err2, err3)
+}
+
+func scanSold(row pgx.CollectableRow) (o reconcile.Order, err error) {
+	var item json.RawMessage
+	var owner string
+	if err := row.Scan(&o.ID, &o.Kind, &o.Status, &owner, (*int64)(&o.Price), &item, &o.Delivery, &o.Name, &o.ByHand); err != nil {
+		return o, err
+	}
+	if o.Owner, err = x402.ParseAddress(owner); err == nil && o.Kind == order.CardTopup {
+		o.Topup, err = card.TopupItem(order.Order{Item: item})
+	}
+	return o, err
+}
+
+func scanPaid(row pgx.CollectableRow) (p reconcile.Payment, err error) {
+	var payer, nonce, transaction string
+	var index, block int64
+	if err := row.Scan(&p.ID, &p.Order, &p.Status, &payer, (*int64)(&p.Value), &nonce, &p.Elsewhere, &transaction, &index, &block); err != nil {
+		return p, err
+	}
+	p.LogIndex, p.Block = uint(index), uint64(block)
+	var err1, err2, err3 error
+	p.Payer, err1 = x402.ParseAddress(payer)
+	p.Nonce, err2 = x402.ParseHash(nonce)
+	if p.Status == payment.Paid {
+		p.Transaction, err3 = x402.ParseHash(transaction)
+	}
+	return p, errors.Join(err1, err2, err3)
+}
+
+func scanCard(row pgx.CollectableRow) (c card.Card, err error) {
+	var ref uuid.UUID
+	err = row.Scan(&c.ID, &c.Order, &c.Status, &ref, &c.Account, (*int64)(&c.Load))
+	c.Ref = card.Ref(ref)
+	return c, err
+}
+
+func scanEsim(row pgx.CollectableRow) (e reconcile.Esim, err error) {
+	return e, row.Scan(&e.Order, (*int64)(&e.Cost))
+}
+
+func scanFee(row pgx.CollectableRow) (f reconcile.Fee, err error) {
+	var j job.Row
+	if err := row.Scan(&f.Status, &j.Payload); err != nil {
+		return f, err
+	}
+	f.Args, err = job.Decode[card.FeeArgs](j)
+	return f, err
+}
+
+func scanPosting(row pgx.CollectableRow) (p ledger.Posting, err error) {
+	var accounts []string
+	var amounts []int64
+	if err := row.Scan(&p.ID, &p.Order, &p.Kind, &p.At, &accounts, &amounts); err != nil {
+		return p, err
+	}
+	for i := range accounts {
+		p.Entries = append(p.Entries, ledger.Entry{Account: ledger.Account(accounts[i]), Amount: money.USDC(amounts[i])})
+	}
+	return p, nil
+}
+
+func scanLine(row pgx.CollectableRow) (l reconcile.Line, err error) {
+	var ref uuid.UUID
+	var account, direction, state string
+	var amount, balance int64
+	if err := row.Scan(&l.ID, &ref, &account, &direction, &state, &amount, &balance, &l.Order, &l.Epoch, &l.Owner); err != nil {
+		return l, err
+	}
+	if direction == "" {
+		l.Card = &reconcile.StatedAccount{
+			Account: card.Account{ID: account, Ref: card.Ref(ref), State: card.AccountState(state), Loaded: money.Cents(amount)},
+			Balance: money.Cents(balance),
+		}
+		return l, nil
+	}
+	l.Movement = &card.Moved{
+		Ref: card.Ref(ref), Account: account, Direction: card.Direction(direction), Amount: money.Cents(amount), State: card.MovedState(state),
+	}
+	return l, nil
+}
+
+func scanBlock(row pgx.CollectableRow) (block uint64, err error) {
+	var text string
+	if err := row.Scan(&text); err != nil {
+		return 0, err
+	}
+	return parseBlock(text)
+}

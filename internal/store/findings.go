@@ -1,0 +1,292 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
+)
+
+// What operators do with findings, as the audit trail names it.
+const (
+	actFindings = "findings.list"
+	actExplain  = "finding.resolve"
+)
+
+const (
+	findingColumns = `id, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen, last_seen,
+		resolved_at, resolution, resolved_by, reason FROM findings WHERE books = $1 AND closed_at IS NULL`
+
+	findingsSQL = `SELECT ` + findingColumns + ` AND (resolved_at IS NOT NULL) = $2 AND ($3 = '' OR code = $3) AND ($4::bigint = 0 OR id < $4)
+		ORDER BY id DESC LIMIT $5`
+
+	// A report begins with what blocks, and ends with what anybody can add to by sending money.
+	reportedSQL = `SELECT ` + findingColumns + ` AND (resolved_at IS NOT NULL) = $2
+		ORDER BY blocks DESC, code = 'transfer_unmatched', id DESC LIMIT $3`
+
+	findingSQL = `SELECT ` + findingColumns + ` AND id = $2 FOR UPDATE`
+
+	openFindingsSQL = `
+		SELECT f.unit, f.code, f.subject FROM findings f
+			JOIN unnest($2::varchar[], $3::varchar[], $4::varchar[]) AS n (unit, code, subject) USING (unit, code, subject)
+		WHERE f.books = $1 AND f.closed_at IS NULL`
+
+	sumsSQL = `
+		SELECT code, count(*), count(*) FILTER (WHERE blocks) FROM findings
+		WHERE books = $1 AND closed_at IS NULL AND resolved_at IS NULL GROUP BY code ORDER BY code`
+
+	spentSQL = `SELECT coalesce(sum(spent_usd_cents), 0)::bigint FROM issuer_lines WHERE spent_usd_cents > 0`
+
+	explainedSQL = `
+		UPDATE findings SET resolved_at = $3, resolution = $4, resolved_by = $5, reason = $6 WHERE books = $1 AND id = $2`
+
+	transferFindingSQL = `
+		UPDATE findings SET resolved_at = $3, resolution = $4, resolved_by = $5, reason = $6
+		WHERE books = $1 AND unit = $2 AND code = 'transfer_unmatched' AND closed_at IS NULL`
+
+	leaveOutSQL = `
+		INSERT INTO findings AS f (books, unit, code, subject, order_id, owner, product, detail, evidence, size, blocks, first_seen, last_seen)
+		VALUES ($1, $2, 'block_unread', $3, '', '', '', $4, '', 0, false, $5, $5)
+		ON CONFLICT (books, unit, code, subject) DO UPDATE SET last_seen = excluded.last_seen, detail = excluded.detail, closed_at = NULL,
+			first_seen = CASE WHEN f.closed_at IS NULL THEN f.first_seen ELSE excluded.first_seen END`
+
+	leftOutSQL = `
+		SELECT subject FROM findings WHERE books = $1 AND unit LIKE 'block/%' AND closed_at IS NULL ORDER BY last_seen, id LIMIT $2`
+
+	caughtSQL = `UPDATE findings SET closed_at = $3 WHERE books = $1 AND unit = $2 AND closed_at IS NULL`
+)
+
+// Conclude implements reconcile.Books.
+func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
+	return t.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
+		now := t.s.stamp()
+		if len(c.Postings) > 0 {
+			postAll(tx, now, c.Postings)
+		}
+		if len(c.Lines) > 0 {
+			var lines, orders []string
+			var spent []int64
+			for _, l := range c.Lines {
+				lines, orders, spent = append(lines, l.Line), append(orders, string(l.Order)), append(spent, int64(l.Spent))
+			}
+			later(tx, explainSQL, lines, orders, spent)
+		}
+		f := columnsOfFindings(c.Found)
+		if len(c.Found) > 0 {
+			later(tx, concludeSQL, t.id(), now, f.units, f.codes, f.subjects, f.orders, f.owners, f.products, f.details, f.evidence, f.sizes,
+				f.blocks, f.resolvedAt, f.resolutions, f.resolvedBy, f.reasons)
+		}
+		units := make([]string, len(c.Units))
+		for i, u := range c.Units {
+			units[i] = string(u)
+		}
+		later(tx, closeSQL, t.id(), now, units, f.units, f.codes, f.subjects)
+		return nil
+	})
+}
+
+// findingRows are findings by column, each once.
+type findingRows struct {
+	units, codes, subjects, orders, owners, products, details, evidence, resolutions, resolvedBy, reasons []string
+
+	sizes      []int64
+	blocks     []bool
+	resolvedAt []*time.Time
+}
+
+func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
+	once := map[string]bool{}
+	for _, f := range all {
+		name := string(f.Unit) + " " + string(f.Code) + " " + f.Subject
+		if once[name] {
+			continue
+		}
+		once[name] = true
+		r.units, r.codes, r.subjects = append(r.units, string(f.Unit)), append(r.codes, string(f.Code)), append(r.subjects, f.Subject)
+		r.orders, r.owners, r.products = append(r.orders, f.Order), append(r.owners, f.Owner), append(r.products, f.Product)
+		if mutant.ResolutionForgotten {
+			f.Evidence += time.Now().String()
+		}
+		r.details, r.evidence = append(r.details, f.Detail), append(r.evidence, f.Evidence)
+		r.sizes, r.blocks = append(r.sizes, f.Size), append(r.blocks, f.Blocks)
+		var word reconcile.Resolved
+		var at *time.Time
+		if f.Resolved != nil {
+			word, at = *f.Resolved, &f.Resolved.At
+		}
+		r.resolvedAt, r.resolutions = append(r.resolvedAt, at), append(r.resolutions, string(word.As))
+		r.resolvedBy, r.reasons = append(r.resolvedBy, word.Operator), append(r.reasons, word.Reason)
+	}
+	return r
+}
+
+// Open implements reconcile.Books.
+func (t Treasury) Open(ctx context.Context, found []reconcile.Finding) ([]reconcile.Finding, error) {
+	if len(found) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	f := columnsOfFindings(found)
+	rows, err := t.s.pool.Query(ctx, openFindingsSQL, t.id(), f.units, f.codes, f.subjects)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	known, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f reconcile.Finding, err error) {
+		return f, row.Scan((*string)(&f.Unit), (*string)(&f.Code), &f.Subject)
+	})
+	return known, mapError(err)
+}
+
+// Sums implements reconcile.Reports.
+func (t Treasury) Sums(ctx context.Context, list int) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
+	if mutant.ReportUnbounded {
+		list = 1 << 30
+	}
+	err = t.moment(ctx, func(b booksReader) error {
+		sums, open, resolved = nil, nil, nil
+		return errors.Join(b.all(
+			readAll(b, &sums, scanSum, sumsSQL, t.id()),
+			readAll(b, &open, scanFinding, reportedSQL, t.id(), false, list),
+			readAll(b, &resolved, scanFinding, reportedSQL, t.id(), true, list),
+		), mapError(b.tx.QueryRow(b.ctx, spentSQL).Scan((*int64)(&spent))))
+	})
+	return sums, open, resolved, spent, err
+}
+
+// Counts counts what is open by code.
+func (t Treasury) Counts(ctx context.Context) ([]reconcile.Sum, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := t.s.pool.Query(ctx, sumsSQL, t.id())
+	if err != nil {
+		return nil, mapError(err)
+	}
+	sums, err := pgx.CollectRows(rows, scanSum)
+	return sums, mapError(err)
+}
+
+func scanSum(row pgx.CollectableRow) (s reconcile.Sum, err error) {
+	return s, row.Scan((*string)(&s.Code), &s.Open, &s.Blocking)
+}
+
+// Findings implements reconcile.Strays.
+func (t Treasury) Findings(ctx context.Context, q reconcile.FindingQuery, act order.Act) (page []reconcile.Finding, err error) {
+	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		rows, err := raw(tx).Query(ctx, findingsSQL, t.id(), q.Resolved, string(q.Code), q.Before, q.Limit)
+		if err != nil {
+			return err
+		}
+		if page, err = pgx.CollectRows(rows, scanFinding); err != nil {
+			return err
+		}
+		return t.s.record(ctx, tx, act, actFindings, t.payTo, nil, nil)
+	})
+	return page, err
+}
+
+// ResolveFinding implements reconcile.Strays.
+func (t Treasury) ResolveFinding(ctx context.Context, id int64, act order.Act) (f reconcile.Finding, err error) {
+	var at reconcile.Place
+	err = t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		f, at = reconcile.Finding{}, reconcile.Place{}
+		subject := strconv.FormatInt(id, 10)
+		lock(tx, "finding/"+subject)
+		word := resolved{reconcile.Explained}
+		repeated, err := t.s.repeats(ctx, tx, act, actExplain, subject, word)
+		if errors.Is(err, checkout.ErrKeyReused) {
+			return reconcile.ErrKeyReused
+		}
+		if err != nil {
+			return err
+		}
+		rows, err := raw(tx).Query(ctx, findingSQL, t.id(), id)
+		if err != nil {
+			return err
+		}
+		f, err = pgx.CollectExactlyOneRow(rows, scanFinding)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return reconcile.ErrNoFinding
+		case err != nil || repeated:
+			return err
+		case f.Code == reconcile.TransferUnmatched:
+			at, err = reconcile.ParsePlace(f.Subject)
+			return err
+		case f.Resolved != nil:
+			return reconcile.ErrResolved
+		}
+		now := t.s.stamp()
+		f.Resolved = &reconcile.Resolved{As: word.Resolution, Reason: act.Reason, Operator: act.Operator, At: now}
+		later(tx, explainedSQL, t.id(), id, now, string(word.Resolution), act.Operator, act.Reason)
+		return t.s.record(ctx, tx, act, actExplain, subject, finding{f.Code, f.Subject, f.Order}, word)
+	})
+	if err != nil || at == (reconcile.Place{}) {
+		return f, err
+	}
+	stray, err := t.Resolve(ctx, at, reconcile.Known, act)
+	f.Resolved = stray.Resolved
+	return f, err
+}
+
+// finding is what the audit trail keeps of what was resolved.
+type finding struct {
+	Code    reconcile.Code `json:"code"`
+	Subject string         `json:"subject"`
+	Order   string         `json:"orderId,omitempty"`
+}
+
+// Blocks implements reconcile.Unread.
+func (t Treasury) Blocks(ctx context.Context, limit int) ([]uint64, error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	rows, err := t.s.pool.Query(ctx, leftOutSQL, t.id(), limit)
+	if err != nil {
+		return nil, mapError(err)
+	}
+	blocks, err := pgx.CollectRows(rows, scanBlock)
+	slices.Sort(blocks)
+	return blocks, mapError(err)
+}
+
+// LeaveOut implements reconcile.Unread.
+func (t Treasury) LeaveOut(ctx context.Context, block uint64, why string) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	_, err := t.s.pool.Exec(ctx, leaveOutSQL, t.id(), string(reconcile.BlockUnit(block)), strconv.FormatUint(block, 10),
+		"no node shows the transfers of this block: "+why, t.s.stamp())
+	return mapError(err)
+}
+
+// Caught implements reconcile.Unread.
+func (t Treasury) Caught(ctx context.Context, block uint64) error {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	_, err := t.s.pool.Exec(ctx, caughtSQL, t.id(), string(reconcile.BlockUnit(block)), t.s.stamp())
+	return mapError(err)
+}
+
+func scanFinding(row pgx.CollectableRow) (f reconcile.Finding, err error) {
+	var word reconcile.Resolved
+	var at *time.Time
+	if err := row.Scan(&f.ID, (*string)(&f.Unit), (*string)(&f.Code), &f.Subject, &f.Order, &f.Owner, &f.Product, &f.Detail, &f.Evidence,
+		&f.Size, &f.Blocks, &f.FirstSeen, &f.LastSeen, &at, (*string)(&word.As), &word.Operator, &word.Reason); err != nil {
+		return f, err
+	}
+	f.FirstSeen, f.LastSeen = f.FirstSeen.UTC(), f.LastSeen.UTC()
+	if at != nil {
+		word.At = at.UTC()
+		f.Resolved = &word
+	}
+	return f, nil
+}
