@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/catchup"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
@@ -58,6 +59,8 @@ type Client struct {
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
 	Card *CardClient
+	// CatchUp is the client for interacting with the CatchUp builders.
+	CatchUp *CatchUpClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
 	// EarlyArrival is the client for interacting with the EarlyArrival builders.
@@ -121,6 +124,7 @@ func (c *Client) init() {
 	c.Attempt = NewAttemptClient(c.config)
 	c.Audit = NewAuditClient(c.config)
 	c.Card = NewCardClient(c.config)
+	c.CatchUp = NewCatchUpClient(c.config)
 	c.Challenge = NewChallengeClient(c.config)
 	c.EarlyArrival = NewEarlyArrivalClient(c.config)
 	c.EsimPlan = NewEsimPlanClient(c.config)
@@ -241,6 +245,7 @@ func (c *Client) Tx(ctx context.Context) (*Tx, error) {
 		Attempt:        NewAttemptClient(cfg),
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
+		CatchUp:        NewCatchUpClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
 		EarlyArrival:   NewEarlyArrivalClient(cfg),
 		EsimPlan:       NewEsimPlanClient(cfg),
@@ -288,6 +293,7 @@ func (c *Client) BeginTx(ctx context.Context, opts *sql.TxOptions) (*Tx, error) 
 		Attempt:        NewAttemptClient(cfg),
 		Audit:          NewAuditClient(cfg),
 		Card:           NewCardClient(cfg),
+		CatchUp:        NewCatchUpClient(cfg),
 		Challenge:      NewChallengeClient(cfg),
 		EarlyArrival:   NewEarlyArrivalClient(cfg),
 		EsimPlan:       NewEsimPlanClient(cfg),
@@ -341,8 +347,8 @@ func (c *Client) Close() error {
 // In order to add hooks to a specific client, call: `client.Node.Use(...)`.
 func (c *Client) Use(hooks ...Hook) {
 	for _, n := range []interface{ Use(...Hook) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
-		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.CatchUp, c.Challenge, c.EarlyArrival,
+		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
 		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex,
 		c.Order, c.Payment, c.Rate, c.Reconciliation, c.Refund, c.Resolution,
 		c.Session, c.Timeline, c.Worker,
@@ -355,8 +361,8 @@ func (c *Client) Use(hooks ...Hook) {
 // In order to add interceptors to a specific client, call: `client.Node.Intercept(...)`.
 func (c *Client) Intercept(interceptors ...Interceptor) {
 	for _, n := range []interface{ Intercept(...Interceptor) }{
-		c.Arrival, c.Attempt, c.Audit, c.Card, c.Challenge, c.EarlyArrival, c.EsimPlan,
-		c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
+		c.Arrival, c.Attempt, c.Audit, c.Card, c.CatchUp, c.Challenge, c.EarlyArrival,
+		c.EsimPlan, c.EsimProfile, c.EsimSync, c.EsimToken, c.Event, c.Finding, c.Hold,
 		c.IssuerLine, c.Job, c.KillSwitch, c.LedgerEntry, c.LedgerPosting, c.Mutex,
 		c.Order, c.Payment, c.Rate, c.Reconciliation, c.Refund, c.Resolution,
 		c.Session, c.Timeline, c.Worker,
@@ -376,6 +382,8 @@ func (c *Client) Mutate(ctx context.Context, m Mutation) (Value, error) {
 		return c.Audit.mutate(ctx, m)
 	case *CardMutation:
 		return c.Card.mutate(ctx, m)
+	case *CatchUpMutation:
+		return c.CatchUp.mutate(ctx, m)
 	case *ChallengeMutation:
 		return c.Challenge.mutate(ctx, m)
 	case *EarlyArrivalMutation:
@@ -958,6 +966,139 @@ func (c *CardClient) mutate(ctx context.Context, m *CardMutation) (Value, error)
 		return (&CardDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
 	default:
 		return nil, fmt.Errorf("ent: unknown Card mutation op: %q", m.Op())
+	}
+}
+
+// CatchUpClient is a client for the CatchUp schema.
+type CatchUpClient struct {
+	config
+}
+
+// NewCatchUpClient returns a client for the CatchUp from the given config.
+func NewCatchUpClient(c config) *CatchUpClient {
+	return &CatchUpClient{config: c}
+}
+
+// Use adds a list of mutation hooks to the hooks stack.
+// A call to `Use(f, g, h)` equals to `catchup.Hooks(f(g(h())))`.
+func (c *CatchUpClient) Use(hooks ...Hook) {
+	c.hooks.CatchUp = append(c.hooks.CatchUp, hooks...)
+}
+
+// Intercept adds a list of query interceptors to the interceptors stack.
+// A call to `Intercept(f, g, h)` equals to `catchup.Intercept(f(g(h())))`.
+func (c *CatchUpClient) Intercept(interceptors ...Interceptor) {
+	c.inters.CatchUp = append(c.inters.CatchUp, interceptors...)
+}
+
+// Create returns a builder for creating a CatchUp entity.
+func (c *CatchUpClient) Create() *CatchUpCreate {
+	mutation := newCatchUpMutation(c.config, OpCreate)
+	return &CatchUpCreate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// CreateBulk returns a builder for creating a bulk of CatchUp entities.
+func (c *CatchUpClient) CreateBulk(builders ...*CatchUpCreate) *CatchUpCreateBulk {
+	return &CatchUpCreateBulk{config: c.config, builders: builders}
+}
+
+// MapCreateBulk creates a bulk creation builder from the given slice. For each item in the slice, the function creates
+// a builder and applies setFunc on it.
+func (c *CatchUpClient) MapCreateBulk(slice any, setFunc func(*CatchUpCreate, int)) *CatchUpCreateBulk {
+	rv := reflect.ValueOf(slice)
+	if rv.Kind() != reflect.Slice {
+		return &CatchUpCreateBulk{err: fmt.Errorf("calling to CatchUpClient.MapCreateBulk with wrong type %T, need slice", slice)}
+	}
+	builders := make([]*CatchUpCreate, rv.Len())
+	for i := 0; i < rv.Len(); i++ {
+		builders[i] = c.Create()
+		setFunc(builders[i], i)
+	}
+	return &CatchUpCreateBulk{config: c.config, builders: builders}
+}
+
+// Update returns an update builder for CatchUp.
+func (c *CatchUpClient) Update() *CatchUpUpdate {
+	mutation := newCatchUpMutation(c.config, OpUpdate)
+	return &CatchUpUpdate{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOne returns an update builder for the given entity.
+func (c *CatchUpClient) UpdateOne(_m *CatchUp) *CatchUpUpdateOne {
+	mutation := newCatchUpMutation(c.config, OpUpdateOne, withCatchUp(_m))
+	return &CatchUpUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// UpdateOneID returns an update builder for the given id.
+func (c *CatchUpClient) UpdateOneID(id uuid.UUID) *CatchUpUpdateOne {
+	mutation := newCatchUpMutation(c.config, OpUpdateOne, withCatchUpID(id))
+	return &CatchUpUpdateOne{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// Delete returns a delete builder for CatchUp.
+func (c *CatchUpClient) Delete() *CatchUpDelete {
+	mutation := newCatchUpMutation(c.config, OpDelete)
+	return &CatchUpDelete{config: c.config, hooks: c.Hooks(), mutation: mutation}
+}
+
+// DeleteOne returns a builder for deleting the given entity.
+func (c *CatchUpClient) DeleteOne(_m *CatchUp) *CatchUpDeleteOne {
+	return c.DeleteOneID(_m.ID)
+}
+
+// DeleteOneID returns a builder for deleting the given entity by its id.
+func (c *CatchUpClient) DeleteOneID(id uuid.UUID) *CatchUpDeleteOne {
+	builder := c.Delete().Where(catchup.ID(id))
+	builder.mutation.id = &id
+	builder.mutation.op = OpDeleteOne
+	return &CatchUpDeleteOne{builder}
+}
+
+// Query returns a query builder for CatchUp.
+func (c *CatchUpClient) Query() *CatchUpQuery {
+	return &CatchUpQuery{
+		config: c.config,
+		ctx:    &QueryContext{Type: TypeCatchUp},
+		inters: c.Interceptors(),
+	}
+}
+
+// Get returns a CatchUp entity by its id.
+func (c *CatchUpClient) Get(ctx context.Context, id uuid.UUID) (*CatchUp, error) {
+	return c.Query().Where(catchup.ID(id)).Only(ctx)
+}
+
+// GetX is like Get, but panics if an error occurs.
+func (c *CatchUpClient) GetX(ctx context.Context, id uuid.UUID) *CatchUp {
+	obj, err := c.Get(ctx, id)
+	if err != nil {
+		panic(err)
+	}
+	return obj
+}
+
+// Hooks returns the client hooks.
+func (c *CatchUpClient) Hooks() []Hook {
+	return c.hooks.CatchUp
+}
+
+// Interceptors returns the client interceptors.
+func (c *CatchUpClient) Interceptors() []Interceptor {
+	return c.inters.CatchUp
+}
+
+func (c *CatchUpClient) mutate(ctx context.Context, m *CatchUpMutation) (Value, error) {
+	switch m.Op() {
+	case OpCreate:
+		return (&CatchUpCreate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdate:
+		return (&CatchUpUpdate{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpUpdateOne:
+		return (&CatchUpUpdateOne{config: c.config, hooks: c.Hooks(), mutation: m}).Save(ctx)
+	case OpDelete, OpDeleteOne:
+		return (&CatchUpDelete{config: c.config, hooks: c.Hooks(), mutation: m}).Exec(ctx)
+	default:
+		return nil, fmt.Errorf("ent: unknown CatchUp mutation op: %q", m.Op())
 	}
 }
 
@@ -4156,15 +4297,15 @@ func (c *WorkerClient) mutate(ctx context.Context, m *WorkerMutation) (Value, er
 // hooks and interceptors per client, for fast access.
 type (
 	hooks struct {
-		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
-		EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job, KillSwitch,
-		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate, Reconciliation,
-		Refund, Resolution, Session, Timeline, Worker []ent.Hook
+		Arrival, Attempt, Audit, Card, CatchUp, Challenge, EarlyArrival, EsimPlan,
+		EsimProfile, EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job,
+		KillSwitch, LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate,
+		Reconciliation, Refund, Resolution, Session, Timeline, Worker []ent.Hook
 	}
 	inters struct {
-		Arrival, Attempt, Audit, Card, Challenge, EarlyArrival, EsimPlan, EsimProfile,
-		EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job, KillSwitch,
-		LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate, Reconciliation,
-		Refund, Resolution, Session, Timeline, Worker []ent.Interceptor
+		Arrival, Attempt, Audit, Card, CatchUp, Challenge, EarlyArrival, EsimPlan,
+		EsimProfile, EsimSync, EsimToken, Event, Finding, Hold, IssuerLine, Job,
+		KillSwitch, LedgerEntry, LedgerPosting, Mutex, Order, Payment, Rate,
+		Reconciliation, Refund, Resolution, Session, Timeline, Worker []ent.Interceptor
 	}
 )

@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/catchup"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
@@ -104,6 +105,7 @@ func checkColumn(t, c string) error {
 			attempt.Table:        attempt.ValidColumn,
 			audit.Table:          audit.ValidColumn,
 			card.Table:           card.ValidColumn,
+			catchup.Table:        catchup.ValidColumn,
 			challenge.Table:      challenge.ValidColumn,
 			earlyarrival.Table:   earlyarrival.ValidColumn,
 			esimplan.Table:       esimplan.ValidColumn,

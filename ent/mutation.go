@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/catchup"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/earlyarrival"
 	"github.com/roamcard/roamcard/ent/esimplan"
@@ -57,6 +58,7 @@ const (
 	TypeAttempt        = "Attempt"
 	TypeAudit          = "Audit"
 	TypeCard           = "Card"
+	TypeCatchUp        = "CatchUp"
 	TypeChallenge      = "Challenge"
 	TypeEarlyArrival   = "EarlyArrival"
 	TypeEsimPlan       = "EsimPlan"
@@ -3273,6 +3275,623 @@ func (m *CardMutation) ClearEdge(name string) error {
 // It returns an error if the edge is not defined in the schema.
 func (m *CardMutation) ResetEdge(name string) error {
 	return fmt.Errorf("unknown Card edge %s", name)
+}
+
+// CatchUpMutation represents an operation that mutates the CatchUp nodes in the graph.
+type CatchUpMutation struct {
+	config
+	op            Op
+	typ           string
+	id            *uuid.UUID
+	server        *string
+	beat          *int64
+	addbeat       *int64
+	head          *int64
+	addhead       *int64
+	begun_at      *time.Time
+	seen_at       *time.Time
+	clearedFields map[string]struct{}
+	done          bool
+	oldValue      func(context.Context) (*CatchUp, error)
+	predicates    []predicate.CatchUp
+}
+
+var _ ent.Mutation = (*CatchUpMutation)(nil)
+
+// catchupOption allows management of the mutation configuration using functional options.
+type catchupOption func(*CatchUpMutation)
+
+// newCatchUpMutation creates new mutation for the CatchUp entity.
+func newCatchUpMutation(c config, op Op, opts ...catchupOption) *CatchUpMutation {
+	m := &CatchUpMutation{
+		config:        c,
+		op:            op,
+		typ:           TypeCatchUp,
+		clearedFields: make(map[string]struct{}),
+	}
+	for _, opt := range opts {
+		opt(m)
+	}
+	return m
+}
+
+// withCatchUpID sets the ID field of the mutation.
+func withCatchUpID(id uuid.UUID) catchupOption {
+	return func(m *CatchUpMutation) {
+		var (
+			err   error
+			once  sync.Once
+			value *CatchUp
+		)
+		m.oldValue = func(ctx context.Context) (*CatchUp, error) {
+			once.Do(func() {
+				if m.done {
+					err = errors.New("querying old values post mutation is not allowed")
+				} else {
+					value, err = m.Client().CatchUp.Get(ctx, id)
+				}
+			})
+			return value, err
+		}
+		m.id = &id
+	}
+}
+
+// withCatchUp sets the old CatchUp of the mutation.
+func withCatchUp(node *CatchUp) catchupOption {
+	return func(m *CatchUpMutation) {
+		m.oldValue = func(context.Context) (*CatchUp, error) {
+			return node, nil
+		}
+		m.id = &node.ID
+	}
+}
+
+// Client returns a new `ent.Client` from the mutation. If the mutation was
+// executed in a transaction (ent.Tx), a transactional client is returned.
+func (m CatchUpMutation) Client() *Client {
+	client := &Client{config: m.config}
+	client.init()
+	return client
+}
+
+// Tx returns an `ent.Tx` for mutations that were executed in transactions;
+// it returns an error otherwise.
+func (m CatchUpMutation) Tx() (*Tx, error) {
+	if _, ok := m.driver.(*txDriver); !ok {
+		return nil, errors.New("ent: mutation is not running in a transaction")
+	}
+	tx := &Tx{config: m.config}
+	tx.init()
+	return tx, nil
+}
+
+// SetID sets the value of the id field. Note that this
+// operation is only accepted on creation of CatchUp entities.
+func (m *CatchUpMutation) SetID(id uuid.UUID) {
+	m.id = &id
+}
+
+// ID returns the ID value in the mutation. Note that the ID is only available
+// if it was provided to the builder or after it was returned from the database.
+func (m *CatchUpMutation) ID() (id uuid.UUID, exists bool) {
+	if m.id == nil {
+		return
+	}
+	return *m.id, true
+}
+
+// IDs queries the database and returns the entity ids that match the mutation's predicate.
+// That means, if the mutation is applied within a transaction with an isolation level such
+// as sql.LevelSerializable, the returned ids match the ids of the rows that will be updated
+// or updated by the mutation.
+func (m *CatchUpMutation) IDs(ctx context.Context) ([]uuid.UUID, error) {
+	switch {
+	case m.op.Is(OpUpdateOne | OpDeleteOne):
+		id, exists := m.ID()
+		if exists {
+			return []uuid.UUID{id}, nil
+		}
+		fallthrough
+	case m.op.Is(OpUpdate | OpDelete):
+		return m.Client().CatchUp.Query().Where(m.predicates...).IDs(ctx)
+	default:
+		return nil, fmt.Errorf("IDs is not allowed on %s operations", m.op)
+	}
+}
+
+// SetServer sets the "server" field.
+func (m *CatchUpMutation) SetServer(s string) {
+	m.server = &s
+}
+
+// Server returns the value of the "server" field in the mutation.
+func (m *CatchUpMutation) Server() (r string, exists bool) {
+	v := m.server
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldServer returns the old "server" field's value of the CatchUp entity.
+// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CatchUpMutation) OldServer(ctx context.Context) (v string, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldServer is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldServer requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldServer: %w", err)
+	}
+	return oldValue.Server, nil
+}
+
+// ResetServer resets all changes to the "server" field.
+func (m *CatchUpMutation) ResetServer() {
+	m.server = nil
+}
+
+// SetBeat sets the "beat" field.
+func (m *CatchUpMutation) SetBeat(i int64) {
+	m.beat = &i
+	m.addbeat = nil
+}
+
+// Beat returns the value of the "beat" field in the mutation.
+func (m *CatchUpMutation) Beat() (r int64, exists bool) {
+	v := m.beat
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBeat returns the old "beat" field's value of the CatchUp entity.
+// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CatchUpMutation) OldBeat(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBeat is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBeat requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBeat: %w", err)
+	}
+	return oldValue.Beat, nil
+}
+
+// AddBeat adds i to the "beat" field.
+func (m *CatchUpMutation) AddBeat(i int64) {
+	if m.addbeat != nil {
+		*m.addbeat += i
+	} else {
+		m.addbeat = &i
+	}
+}
+
+// AddedBeat returns the value that was added to the "beat" field in this mutation.
+func (m *CatchUpMutation) AddedBeat() (r int64, exists bool) {
+	v := m.addbeat
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetBeat resets all changes to the "beat" field.
+func (m *CatchUpMutation) ResetBeat() {
+	m.beat = nil
+	m.addbeat = nil
+}
+
+// SetHead sets the "head" field.
+func (m *CatchUpMutation) SetHead(i int64) {
+	m.head = &i
+	m.addhead = nil
+}
+
+// Head returns the value of the "head" field in the mutation.
+func (m *CatchUpMutation) Head() (r int64, exists bool) {
+	v := m.head
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldHead returns the old "head" field's value of the CatchUp entity.
+// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CatchUpMutation) OldHead(ctx context.Context) (v int64, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldHead is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldHead requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldHead: %w", err)
+	}
+	return oldValue.Head, nil
+}
+
+// AddHead adds i to the "head" field.
+func (m *CatchUpMutation) AddHead(i int64) {
+	if m.addhead != nil {
+		*m.addhead += i
+	} else {
+		m.addhead = &i
+	}
+}
+
+// AddedHead returns the value that was added to the "head" field in this mutation.
+func (m *CatchUpMutation) AddedHead() (r int64, exists bool) {
+	v := m.addhead
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// ResetHead resets all changes to the "head" field.
+func (m *CatchUpMutation) ResetHead() {
+	m.head = nil
+	m.addhead = nil
+}
+
+// SetBegunAt sets the "begun_at" field.
+func (m *CatchUpMutation) SetBegunAt(t time.Time) {
+	m.begun_at = &t
+}
+
+// BegunAt returns the value of the "begun_at" field in the mutation.
+func (m *CatchUpMutation) BegunAt() (r time.Time, exists bool) {
+	v := m.begun_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldBegunAt returns the old "begun_at" field's value of the CatchUp entity.
+// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CatchUpMutation) OldBegunAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldBegunAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldBegunAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldBegunAt: %w", err)
+	}
+	return oldValue.BegunAt, nil
+}
+
+// ResetBegunAt resets all changes to the "begun_at" field.
+func (m *CatchUpMutation) ResetBegunAt() {
+	m.begun_at = nil
+}
+
+// SetSeenAt sets the "seen_at" field.
+func (m *CatchUpMutation) SetSeenAt(t time.Time) {
+	m.seen_at = &t
+}
+
+// SeenAt returns the value of the "seen_at" field in the mutation.
+func (m *CatchUpMutation) SeenAt() (r time.Time, exists bool) {
+	v := m.seen_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSeenAt returns the old "seen_at" field's value of the CatchUp entity.
+// If the CatchUp object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *CatchUpMutation) OldSeenAt(ctx context.Context) (v time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSeenAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSeenAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSeenAt: %w", err)
+	}
+	return oldValue.SeenAt, nil
+}
+
+// ResetSeenAt resets all changes to the "seen_at" field.
+func (m *CatchUpMutation) ResetSeenAt() {
+	m.seen_at = nil
+}
+
+// Where appends a list predicates to the CatchUpMutation builder.
+func (m *CatchUpMutation) Where(ps ...predicate.CatchUp) {
+	m.predicates = append(m.predicates, ps...)
+}
+
+// WhereP appends storage-level predicates to the CatchUpMutation builder. Using this method,
+// users can use type-assertion to append predicates that do not depend on any generated package.
+func (m *CatchUpMutation) WhereP(ps ...func(*sql.Selector)) {
+	p := make([]predicate.CatchUp, len(ps))
+	for i := range ps {
+		p[i] = ps[i]
+	}
+	m.Where(p...)
+}
+
+// Op returns the operation name.
+func (m *CatchUpMutation) Op() Op {
+	return m.op
+}
+
+// SetOp allows setting the mutation operation.
+func (m *CatchUpMutation) SetOp(op Op) {
+	m.op = op
+}
+
+// Type returns the node type of this mutation (CatchUp).
+func (m *CatchUpMutation) Type() string {
+	return m.typ
+}
+
+// Fields returns all fields that were changed during this mutation. Note that in
+// order to get all numeric fields that were incremented/decremented, call
+// AddedFields().
+func (m *CatchUpMutation) Fields() []string {
+	fields := make([]string, 0, 5)
+	if m.server != nil {
+		fields = append(fields, catchup.FieldServer)
+	}
+	if m.beat != nil {
+		fields = append(fields, catchup.FieldBeat)
+	}
+	if m.head != nil {
+		fields = append(fields, catchup.FieldHead)
+	}
+	if m.begun_at != nil {
+		fields = append(fields, catchup.FieldBegunAt)
+	}
+	if m.seen_at != nil {
+		fields = append(fields, catchup.FieldSeenAt)
+	}
+	return fields
+}
+
+// Field returns the value of a field with the given name. The second boolean
+// return value indicates that this field was not set, or was not defined in the
+// schema.
+func (m *CatchUpMutation) Field(name string) (ent.Value, bool) {
+	switch name {
+	case catchup.FieldServer:
+		return m.Server()
+	case catchup.FieldBeat:
+		return m.Beat()
+	case catchup.FieldHead:
+		return m.Head()
+	case catchup.FieldBegunAt:
+		return m.BegunAt()
+	case catchup.FieldSeenAt:
+		return m.SeenAt()
+	}
+	return nil, false
+}
+
+// OldField returns the old value of the field from the database. An error is
+// returned if the mutation operation is not UpdateOne, or the query to the
+// database failed.
+func (m *CatchUpMutation) OldField(ctx context.Context, name string) (ent.Value, error) {
+	switch name {
+	case catchup.FieldServer:
+		return m.OldServer(ctx)
+	case catchup.FieldBeat:
+		return m.OldBeat(ctx)
+	case catchup.FieldHead:
+		return m.OldHead(ctx)
+	case catchup.FieldBegunAt:
+		return m.OldBegunAt(ctx)
+	case catchup.FieldSeenAt:
+		return m.OldSeenAt(ctx)
+	}
+	return nil, fmt.Errorf("unknown CatchUp field %s", name)
+}
+
+// SetField sets the value of a field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *CatchUpMutation) SetField(name string, value ent.Value) error {
+	switch name {
+	case catchup.FieldServer:
+		v, ok := value.(string)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetServer(v)
+		return nil
+	case catchup.FieldBeat:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBeat(v)
+		return nil
+	case catchup.FieldHead:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetHead(v)
+		return nil
+	case catchup.FieldBegunAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetBegunAt(v)
+		return nil
+	case catchup.FieldSeenAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSeenAt(v)
+		return nil
+	}
+	return fmt.Errorf("unknown CatchUp field %s", name)
+}
+
+// AddedFields returns all numeric fields that were incremented/decremented during
+// this mutation.
+func (m *CatchUpMutation) AddedFields() []string {
+	var fields []string
+	if m.addbeat != nil {
+		fields = append(fields, catchup.FieldBeat)
+	}
+	if m.addhead != nil {
+		fields = append(fields, catchup.FieldHead)
+	}
+	return fields
+}
+
+// AddedField returns the numeric value that was incremented/decremented on a field
+// with the given name. The second boolean return value indicates that this field
+// was not set, or was not defined in the schema.
+func (m *CatchUpMutation) AddedField(name string) (ent.Value, bool) {
+	switch name {
+	case catchup.FieldBeat:
+		return m.AddedBeat()
+	case catchup.FieldHead:
+		return m.AddedHead()
+	}
+	return nil, false
+}
+
+// AddField adds the value to the field with the given name. It returns an error if
+// the field is not defined in the schema, or if the type mismatched the field
+// type.
+func (m *CatchUpMutation) AddField(name string, value ent.Value) error {
+	switch name {
+	case catchup.FieldBeat:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddBeat(v)
+		return nil
+	case catchup.FieldHead:
+		v, ok := value.(int64)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.AddHead(v)
+		return nil
+	}
+	return fmt.Errorf("unknown CatchUp numeric field %s", name)
+}
+
+// ClearedFields returns all nullable fields that were cleared during this
+// mutation.
+func (m *CatchUpMutation) ClearedFields() []string {
+	return nil
+}
+
+// FieldCleared returns a boolean indicating if a field with the given name was
+// cleared in this mutation.
+func (m *CatchUpMutation) FieldCleared(name string) bool {
+	_, ok := m.clearedFields[name]
+	return ok
+}
+
+// ClearField clears the value of the field with the given name. It returns an
+// error if the field is not defined in the schema.
+func (m *CatchUpMutation) ClearField(name string) error {
+	return fmt.Errorf("unknown CatchUp nullable field %s", name)
+}
+
+// ResetField resets all changes in the mutation for the field with the given name.
+// It returns an error if the field is not defined in the schema.
+func (m *CatchUpMutation) ResetField(name string) error {
+	switch name {
+	case catchup.FieldServer:
+		m.ResetServer()
+		return nil
+	case catchup.FieldBeat:
+		m.ResetBeat()
+		return nil
+	case catchup.FieldHead:
+		m.ResetHead()
+		return nil
+	case catchup.FieldBegunAt:
+		m.ResetBegunAt()
+		return nil
+	case catchup.FieldSeenAt:
+		m.ResetSeenAt()
+		return nil
+	}
+	return fmt.Errorf("unknown CatchUp field %s", name)
+}
+
+// AddedEdges returns all edge names that were set/added in this mutation.
+func (m *CatchUpMutation) AddedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// AddedIDs returns all IDs (to other nodes) that were added for the given edge
+// name in this mutation.
+func (m *CatchUpMutation) AddedIDs(name string) []ent.Value {
+	return nil
+}
+
+// RemovedEdges returns all edge names that were removed in this mutation.
+func (m *CatchUpMutation) RemovedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// RemovedIDs returns all IDs (to other nodes) that were removed for the edge with
+// the given name in this mutation.
+func (m *CatchUpMutation) RemovedIDs(name string) []ent.Value {
+	return nil
+}
+
+// ClearedEdges returns all edge names that were cleared in this mutation.
+func (m *CatchUpMutation) ClearedEdges() []string {
+	edges := make([]string, 0, 0)
+	return edges
+}
+
+// EdgeCleared returns a boolean which indicates if the edge with the given name
+// was cleared in this mutation.
+func (m *CatchUpMutation) EdgeCleared(name string) bool {
+	return false
+}
+
+// ClearEdge clears the value of the edge with the given name. It returns an error
+// if that edge is not defined in the schema.
+func (m *CatchUpMutation) ClearEdge(name string) error {
+	return fmt.Errorf("unknown CatchUp unique edge %s", name)
+}
+
+// ResetEdge resets all changes to the edge with the given name in this mutation.
+// It returns an error if the edge is not defined in the schema.
+func (m *CatchUpMutation) ResetEdge(name string) error {
+	return fmt.Errorf("unknown CatchUp edge %s", name)
 }
 
 // ChallengeMutation represents an operation that mutates the Challenge nodes in the graph.
@@ -14826,6 +15445,7 @@ type OrderMutation struct {
 	adddelivery        *int
 	reference          *uuid.UUID
 	returned           *string
+	adopted            *uuid.UUID
 	created_at         *time.Time
 	updated_at         *time.Time
 	expires_at         *time.Time
@@ -15531,6 +16151,55 @@ func (m *OrderMutation) ResetReturned() {
 	m.returned = nil
 }
 
+// SetAdopted sets the "adopted" field.
+func (m *OrderMutation) SetAdopted(u uuid.UUID) {
+	m.adopted = &u
+}
+
+// Adopted returns the value of the "adopted" field in the mutation.
+func (m *OrderMutation) Adopted() (r uuid.UUID, exists bool) {
+	v := m.adopted
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldAdopted returns the old "adopted" field's value of the Order entity.
+// If the Order object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *OrderMutation) OldAdopted(ctx context.Context) (v *uuid.UUID, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldAdopted is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldAdopted requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldAdopted: %w", err)
+	}
+	return oldValue.Adopted, nil
+}
+
+// ClearAdopted clears the value of the "adopted" field.
+func (m *OrderMutation) ClearAdopted() {
+	m.adopted = nil
+	m.clearedFields[order.FieldAdopted] = struct{}{}
+}
+
+// AdoptedCleared returns if the "adopted" field was cleared in this mutation.
+func (m *OrderMutation) AdoptedCleared() bool {
+	_, ok := m.clearedFields[order.FieldAdopted]
+	return ok
+}
+
+// ResetAdopted resets all changes to the "adopted" field.
+func (m *OrderMutation) ResetAdopted() {
+	m.adopted = nil
+	delete(m.clearedFields, order.FieldAdopted)
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (m *OrderMutation) SetCreatedAt(t time.Time) {
 	m.created_at = &t
@@ -15686,7 +16355,7 @@ func (m *OrderMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *OrderMutation) Fields() []string {
-	fields := make([]string, 0, 17)
+	fields := make([]string, 0, 18)
 	if m.operation_id != nil {
 		fields = append(fields, order.FieldOperationID)
 	}
@@ -15728,6 +16397,9 @@ func (m *OrderMutation) Fields() []string {
 	}
 	if m.returned != nil {
 		fields = append(fields, order.FieldReturned)
+	}
+	if m.adopted != nil {
+		fields = append(fields, order.FieldAdopted)
 	}
 	if m.created_at != nil {
 		fields = append(fields, order.FieldCreatedAt)
@@ -15774,6 +16446,8 @@ func (m *OrderMutation) Field(name string) (ent.Value, bool) {
 		return m.Reference()
 	case order.FieldReturned:
 		return m.Returned()
+	case order.FieldAdopted:
+		return m.Adopted()
 	case order.FieldCreatedAt:
 		return m.CreatedAt()
 	case order.FieldUpdatedAt:
@@ -15817,6 +16491,8 @@ func (m *OrderMutation) OldField(ctx context.Context, name string) (ent.Value, e
 		return m.OldReference(ctx)
 	case order.FieldReturned:
 		return m.OldReturned(ctx)
+	case order.FieldAdopted:
+		return m.OldAdopted(ctx)
 	case order.FieldCreatedAt:
 		return m.OldCreatedAt(ctx)
 	case order.FieldUpdatedAt:
@@ -15930,6 +16606,13 @@ func (m *OrderMutation) SetField(name string, value ent.Value) error {
 		}
 		m.SetReturned(v)
 		return nil
+	case order.FieldAdopted:
+		v, ok := value.(uuid.UUID)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetAdopted(v)
+		return nil
 	case order.FieldCreatedAt:
 		v, ok := value.(time.Time)
 		if !ok {
@@ -16023,6 +16706,9 @@ func (m *OrderMutation) ClearedFields() []string {
 	if m.FieldCleared(order.FieldReference) {
 		fields = append(fields, order.FieldReference)
 	}
+	if m.FieldCleared(order.FieldAdopted) {
+		fields = append(fields, order.FieldAdopted)
+	}
 	if m.FieldCleared(order.FieldExpiresAt) {
 		fields = append(fields, order.FieldExpiresAt)
 	}
@@ -16042,6 +16728,9 @@ func (m *OrderMutation) ClearField(name string) error {
 	switch name {
 	case order.FieldReference:
 		m.ClearReference()
+		return nil
+	case order.FieldAdopted:
+		m.ClearAdopted()
 		return nil
 	case order.FieldExpiresAt:
 		m.ClearExpiresAt()
@@ -16095,6 +16784,9 @@ func (m *OrderMutation) ResetField(name string) error {
 		return nil
 	case order.FieldReturned:
 		m.ResetReturned()
+		return nil
+	case order.FieldAdopted:
+		m.ResetAdopted()
 		return nil
 	case order.FieldCreatedAt:
 		m.ResetCreatedAt()

@@ -47,6 +47,8 @@ type Order struct {
 	Reference *uuid.UUID `json:"reference,omitempty"`
 	// Returned holds the value of the "returned" field.
 	Returned string `json:"returned,omitempty"`
+	// Adopted holds the value of the "adopted" field.
+	Adopted *uuid.UUID `json:"adopted,omitempty"`
 	// CreatedAt holds the value of the "created_at" field.
 	CreatedAt time.Time `json:"created_at,omitempty"`
 	// UpdatedAt holds the value of the "updated_at" field.
@@ -61,7 +63,7 @@ func (*Order) scanValues(columns []string) ([]any, error) {
 	values := make([]any, len(columns))
 	for i := range columns {
 		switch columns[i] {
-		case order.FieldReference:
+		case order.FieldReference, order.FieldAdopted:
 			values[i] = &sql.NullScanner{S: new(uuid.UUID)}
 		case order.FieldFingerprint, order.FieldItem:
 			values[i] = new([]byte)
@@ -181,6 +183,13 @@ func (_m *Order) assignValues(columns []string, values []any) error {
 			} else if value.Valid {
 				_m.Returned = value.String
 			}
+		case order.FieldAdopted:
+			if value, ok := values[i].(*sql.NullScanner); !ok {
+				return fmt.Errorf("unexpected type %T for field adopted", values[i])
+			} else if value.Valid {
+				_m.Adopted = new(uuid.UUID)
+				*_m.Adopted = *value.S.(*uuid.UUID)
+			}
 		case order.FieldCreatedAt:
 			if value, ok := values[i].(*sql.NullTime); !ok {
 				return fmt.Errorf("unexpected type %T for field created_at", values[i])
@@ -279,6 +288,11 @@ func (_m *Order) String() string {
 	builder.WriteString(", ")
 	builder.WriteString("returned=")
 	builder.WriteString(_m.Returned)
+	builder.WriteString(", ")
+	if v := _m.Adopted; v != nil {
+		builder.WriteString("adopted=")
+		builder.WriteString(fmt.Sprintf("%v", *v))
+	}
 	builder.WriteString(", ")
 	builder.WriteString("created_at=")
 	builder.WriteString(_m.CreatedAt.Format(time.ANSIC))

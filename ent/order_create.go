@@ -149,6 +149,20 @@ func (_c *OrderCreate) SetNillableReturned(v *string) *OrderCreate {
 	return _c
 }
 
+// SetAdopted sets the "adopted" field.
+func (_c *OrderCreate) SetAdopted(v uuid.UUID) *OrderCreate {
+	_c.mutation.SetAdopted(v)
+	return _c
+}
+
+// SetNillableAdopted sets the "adopted" field if the given value is not nil.
+func (_c *OrderCreate) SetNillableAdopted(v *uuid.UUID) *OrderCreate {
+	if v != nil {
+		_c.SetAdopted(*v)
+	}
+	return _c
+}
+
 // SetCreatedAt sets the "created_at" field.
 func (_c *OrderCreate) SetCreatedAt(v time.Time) *OrderCreate {
 	_c.mutation.SetCreatedAt(v)
@@ -383,6 +397,10 @@ func (_c *OrderCreate) createSpec() (*Order, *sqlgraph.CreateSpec) {
 		_spec.SetField(order.FieldReturned, field.TypeString, value)
 		_node.Returned = value
 	}
+	if value, ok := _c.mutation.Adopted(); ok {
+		_spec.SetField(order.FieldAdopted, field.TypeUUID, value)
+		_node.Adopted = &value
+	}
 	if value, ok := _c.mutation.CreatedAt(); ok {
 		_spec.SetField(order.FieldCreatedAt, field.TypeTime, value)
 		_node.CreatedAt = value
@@ -583,6 +601,9 @@ func (u *OrderUpsertOne) UpdateNewValues() *OrderUpsertOne {
 		}
 		if _, exists := u.create.mutation.Reference(); exists {
 			s.SetIgnore(order.FieldReference)
+		}
+		if _, exists := u.create.mutation.Adopted(); exists {
+			s.SetIgnore(order.FieldAdopted)
 		}
 		if _, exists := u.create.mutation.CreatedAt(); exists {
 			s.SetIgnore(order.FieldCreatedAt)
@@ -935,6 +956,9 @@ func (u *OrderUpsertBulk) UpdateNewValues() *OrderUpsertBulk {
 			}
 			if _, exists := b.mutation.Reference(); exists {
 				s.SetIgnore(order.FieldReference)
+			}
+			if _, exists := b.mutation.Adopted(); exists {
+				s.SetIgnore(order.FieldAdopted)
 			}
 			if _, exists := b.mutation.CreatedAt(); exists {
 				s.SetIgnore(order.FieldCreatedAt)

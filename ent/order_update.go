@@ -214,6 +214,9 @@ func (_u *OrderUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	if value, ok := _u.mutation.Returned(); ok {
 		_spec.SetField(order.FieldReturned, field.TypeString, value)
 	}
+	if _u.mutation.AdoptedCleared() {
+		_spec.ClearField(order.FieldAdopted, field.TypeUUID)
+	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)
 	}
@@ -459,6 +462,9 @@ func (_u *OrderUpdateOne) sqlSave(ctx context.Context) (_node *Order, err error)
 	}
 	if value, ok := _u.mutation.Returned(); ok {
 		_spec.SetField(order.FieldReturned, field.TypeString, value)
+	}
+	if _u.mutation.AdoptedCleared() {
+		_spec.ClearField(order.FieldAdopted, field.TypeUUID)
 	}
 	if value, ok := _u.mutation.UpdatedAt(); ok {
 		_spec.SetField(order.FieldUpdatedAt, field.TypeTime, value)

@@ -8,6 +8,7 @@ import (
 	"github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/ent/card"
+	"github.com/roamcard/roamcard/ent/catchup"
 	"github.com/roamcard/roamcard/ent/challenge"
 	"github.com/roamcard/roamcard/ent/esimprofile"
 	"github.com/roamcard/roamcard/ent/event"
@@ -76,6 +77,16 @@ func init() {
 	cardDescID := cardFields[0].Descriptor()
 	// card.DefaultID holds the default value on creation for the id field.
 	card.DefaultID = cardDescID.Default.(func() uuid.UUID)
+	catchupFields := schema.CatchUp{}.Fields()
+	_ = catchupFields
+	// catchupDescBeat is the schema descriptor for beat field.
+	catchupDescBeat := catchupFields[2].Descriptor()
+	// catchup.DefaultBeat holds the default value on creation for the beat field.
+	catchup.DefaultBeat = catchupDescBeat.Default.(int64)
+	// catchupDescHead is the schema descriptor for head field.
+	catchupDescHead := catchupFields[3].Descriptor()
+	// catchup.DefaultHead holds the default value on creation for the head field.
+	catchup.DefaultHead = catchupDescHead.Default.(int64)
 	challengeFields := schema.Challenge{}.Fields()
 	_ = challengeFields
 	// challengeDescID is the schema descriptor for id field.

@@ -20,6 +20,8 @@ type Tx struct {
 	Audit *AuditClient
 	// Card is the client for interacting with the Card builders.
 	Card *CardClient
+	// CatchUp is the client for interacting with the CatchUp builders.
+	CatchUp *CatchUpClient
 	// Challenge is the client for interacting with the Challenge builders.
 	Challenge *ChallengeClient
 	// EarlyArrival is the client for interacting with the EarlyArrival builders.
@@ -203,6 +205,7 @@ func (tx *Tx) init() {
 	tx.Attempt = NewAttemptClient(tx.config)
 	tx.Audit = NewAuditClient(tx.config)
 	tx.Card = NewCardClient(tx.config)
+	tx.CatchUp = NewCatchUpClient(tx.config)
 	tx.Challenge = NewChallengeClient(tx.config)
 	tx.EarlyArrival = NewEarlyArrivalClient(tx.config)
 	tx.EsimPlan = NewEsimPlanClient(tx.config)

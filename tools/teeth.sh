@@ -14,6 +14,9 @@ forged_quote            checkout  AQuoteIsOurs
 deliver_first           checkout  NothingIsDelivered
 order_of_anyone         checkout  AnOrderExists
 anyone_pays             checkout  AnOpenedOrder
+sold_before_caught_up   store     MarkIsKept
+recovered_twice         store     RecoveredOnce
+adopted_forgotten       store     FoundByItsKey
 refusal_unjudged        checkout  PreemptedBuyer
 public_proves           checkout  ProvesNobody
 goods_unasked           checkout  LostOrder

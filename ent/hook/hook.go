@@ -57,6 +57,18 @@ func (f CardFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error)
 	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CardMutation", m)
 }
 
+// The CatchUpFunc type is an adapter to allow the use of ordinary
+// function as CatchUp mutator.
+type CatchUpFunc func(context.Context, *ent.CatchUpMutation) (ent.Value, error)
+
+// Mutate calls f(ctx, m).
+func (f CatchUpFunc) Mutate(ctx context.Context, m ent.Mutation) (ent.Value, error) {
+	if mv, ok := m.(*ent.CatchUpMutation); ok {
+		return f(ctx, mv)
+	}
+	return nil, fmt.Errorf("unexpected mutation type %T. expect *ent.CatchUpMutation", m)
+}
+
 // The ChallengeFunc type is an adapter to allow the use of ordinary
 // function as Challenge mutator.
 type ChallengeFunc func(context.Context, *ent.ChallengeMutation) (ent.Value, error)

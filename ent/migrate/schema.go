@@ -186,6 +186,21 @@ var (
 			},
 		},
 	}
+	// CatchUpsColumns holds the columns for the "catch_ups" table.
+	CatchUpsColumns = []*schema.Column{
+		{Name: "id", Type: field.TypeUUID},
+		{Name: "server", Type: field.TypeString},
+		{Name: "beat", Type: field.TypeInt64, Default: 0},
+		{Name: "head", Type: field.TypeInt64, Default: 0},
+		{Name: "begun_at", Type: field.TypeTime},
+		{Name: "seen_at", Type: field.TypeTime},
+	}
+	// CatchUpsTable holds the schema information for the "catch_ups" table.
+	CatchUpsTable = &schema.Table{
+		Name:       "catch_ups",
+		Columns:    CatchUpsColumns,
+		PrimaryKey: []*schema.Column{CatchUpsColumns[0]},
+	}
 	// ChallengesColumns holds the columns for the "challenges" table.
 	ChallengesColumns = []*schema.Column{
 		{Name: "id", Type: field.TypeUUID},
@@ -666,6 +681,7 @@ var (
 		{Name: "delivery", Type: field.TypeInt, Default: 1},
 		{Name: "reference", Type: field.TypeUUID, Nullable: true},
 		{Name: "returned", Type: field.TypeString, Size: 2147483647, Default: ""},
+		{Name: "adopted", Type: field.TypeUUID, Nullable: true},
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "updated_at", Type: field.TypeTime},
 		{Name: "expires_at", Type: field.TypeTime, Nullable: true},
@@ -687,9 +703,17 @@ var (
 				Columns: []*schema.Column{OrdersColumns[4], OrdersColumns[0]},
 			},
 			{
+				Name:    "orders_adopted",
+				Unique:  true,
+				Columns: []*schema.Column{OrdersColumns[15]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(adopted IS NOT NULL)",
+				},
+			},
+			{
 				Name:    "orders_open",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[16]},
+				Columns: []*schema.Column{OrdersColumns[3], OrdersColumns[17]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text <> 'fulfilled'::text)",
 				},
@@ -697,12 +721,12 @@ var (
 			{
 				Name:    "orders_changed",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[16]},
+				Columns: []*schema.Column{OrdersColumns[17]},
 			},
 			{
 				Name:    "orders_unpaid",
 				Unique:  false,
-				Columns: []*schema.Column{OrdersColumns[17]},
+				Columns: []*schema.Column{OrdersColumns[18]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "((status)::text = 'payment_required'::text)",
 				},
@@ -922,6 +946,7 @@ var (
 		AttemptsTable,
 		AuditTable,
 		CardsTable,
+		CatchUpsTable,
 		ChallengesTable,
 		EarlyArrivalsTable,
 		EsimPlansTable,

@@ -41,6 +41,8 @@ const (
 	FieldReference = "reference"
 	// FieldReturned holds the string denoting the returned field in the database.
 	FieldReturned = "returned"
+	// FieldAdopted holds the string denoting the adopted field in the database.
+	FieldAdopted = "adopted"
 	// FieldCreatedAt holds the string denoting the created_at field in the database.
 	FieldCreatedAt = "created_at"
 	// FieldUpdatedAt holds the string denoting the updated_at field in the database.
@@ -68,6 +70,7 @@ var Columns = []string{
 	FieldDelivery,
 	FieldReference,
 	FieldReturned,
+	FieldAdopted,
 	FieldCreatedAt,
 	FieldUpdatedAt,
 	FieldExpiresAt,
@@ -214,6 +217,11 @@ func ByReference(opts ...sql.OrderTermOption) OrderOption {
 // ByReturned orders the results by the returned field.
 func ByReturned(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldReturned, opts...).ToFunc()
+}
+
+// ByAdopted orders the results by the adopted field.
+func ByAdopted(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldAdopted, opts...).ToFunc()
 }
 
 // ByCreatedAt orders the results by the created_at field.

@@ -120,6 +120,11 @@ func Returned(v string) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldReturned, v))
 }
 
+// Adopted applies equality check predicate on the "adopted" field. It's identical to AdoptedEQ.
+func Adopted(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldAdopted, v))
+}
+
 // CreatedAt applies equality check predicate on the "created_at" field. It's identical to CreatedAtEQ.
 func CreatedAt(v time.Time) predicate.Order {
 	return predicate.Order(sql.FieldEQ(FieldCreatedAt, v))
@@ -748,6 +753,56 @@ func ReturnedEqualFold(v string) predicate.Order {
 // ReturnedContainsFold applies the ContainsFold predicate on the "returned" field.
 func ReturnedContainsFold(v string) predicate.Order {
 	return predicate.Order(sql.FieldContainsFold(FieldReturned, v))
+}
+
+// AdoptedEQ applies the EQ predicate on the "adopted" field.
+func AdoptedEQ(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldEQ(FieldAdopted, v))
+}
+
+// AdoptedNEQ applies the NEQ predicate on the "adopted" field.
+func AdoptedNEQ(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldNEQ(FieldAdopted, v))
+}
+
+// AdoptedIn applies the In predicate on the "adopted" field.
+func AdoptedIn(vs ...uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldIn(FieldAdopted, vs...))
+}
+
+// AdoptedNotIn applies the NotIn predicate on the "adopted" field.
+func AdoptedNotIn(vs ...uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldNotIn(FieldAdopted, vs...))
+}
+
+// AdoptedGT applies the GT predicate on the "adopted" field.
+func AdoptedGT(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldGT(FieldAdopted, v))
+}
+
+// AdoptedGTE applies the GTE predicate on the "adopted" field.
+func AdoptedGTE(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldGTE(FieldAdopted, v))
+}
+
+// AdoptedLT applies the LT predicate on the "adopted" field.
+func AdoptedLT(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldLT(FieldAdopted, v))
+}
+
+// AdoptedLTE applies the LTE predicate on the "adopted" field.
+func AdoptedLTE(v uuid.UUID) predicate.Order {
+	return predicate.Order(sql.FieldLTE(FieldAdopted, v))
+}
+
+// AdoptedIsNil applies the IsNil predicate on the "adopted" field.
+func AdoptedIsNil() predicate.Order {
+	return predicate.Order(sql.FieldIsNull(FieldAdopted))
+}
+
+// AdoptedNotNil applies the NotNil predicate on the "adopted" field.
+func AdoptedNotNil() predicate.Order {
+	return predicate.Order(sql.FieldNotNull(FieldAdopted))
 }
 
 // CreatedAtEQ applies the EQ predicate on the "created_at" field.

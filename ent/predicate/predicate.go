@@ -18,6 +18,9 @@ type Audit func(*sql.Selector)
 // Card is the predicate function for card builders.
 type Card func(*sql.Selector)
 
+// CatchUp is the predicate function for catchup builders.
+type CatchUp func(*sql.Selector)
+
 // Challenge is the predicate function for challenge builders.
 type Challenge func(*sql.Selector)
 

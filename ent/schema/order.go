@@ -45,6 +45,8 @@ func (Order) Fields() []ent.Field {
 		field.UUID("reference", uuid.UUID{}).Optional().Nillable().Immutable(),
 		// Why the order was claimed only to bring its payment back; empty for all others.
 		field.Text("returned").Default(""),
+		// The provider's reference of goods that were found after data loss, and the order made for them; unset for all others.
+		field.UUID("adopted", uuid.UUID{}).Optional().Nillable().Immutable(),
 		field.Time("created_at").Immutable(),
 		field.Time("updated_at"),
 		field.Time("expires_at").Optional().Nillable(),
@@ -57,6 +59,7 @@ func (Order) Indexes() []ent.Index {
 		// The identity of a purchase: what makes a repeat a repeat.
 		index.Fields("kind", "owner", "idempotency_key").Unique().StorageKey("orders_purchase"),
 		index.Fields("owner", "id"),
+		index.Fields("adopted").Unique().StorageKey("orders_adopted").Annotations(entsql.IndexWhere("(adopted IS NOT NULL)")),
 		index.Fields("status", "updated_at").
 			StorageKey("orders_open").
 			Annotations(entsql.IndexWhere("((status)::text <> 'fulfilled'::text)")),

@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/server"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -52,8 +53,10 @@ type App struct {
 	issuer      *sandbox.Issuer
 	runner      *job.Runner
 	server      *server.Server
-	checks      checks
-	esimChecks  checks
+	// catchUp is nil where nothing is sold.
+	catchUp    *reconcile.CatchUp
+	checks     checks
+	esimChecks checks
 	// watched is what every payment depends on.
 	watched []*recent
 	metrics *telemetry.Metrics
@@ -161,6 +164,9 @@ func (a *App) run(ctx context.Context, started func(context.Context) error) erro
 		<-ctx.Done()
 		return nil
 	})
+	if a.catchUp != nil {
+		group.Go(func() error { return a.catchUp.Run(ctx) })
+	}
 	if a.page != nil {
 		group.Go(func() error { return a.page.serve(ctx) })
 	}

@@ -146,6 +146,7 @@ func (a *App) esimsReady(p *parts) checks {
 	return checks{
 		{"database", a.store.Ping},
 		{"chain", p.chain.ask},
+		{"transfers", p.catchUp.Ready},
 		{"token", p.token.ask},
 		{p.settlement, p.settling.ask},
 		{"catalogue", p.esims.Fresh},

@@ -83,7 +83,7 @@ func (a *App) openSettlers(ctx context.Context) error {
 		return fmt.Errorf("check the relayer keys: %w", err)
 	}
 	if len(keys) > 0 || a.config.settlesBy(settlerRelayer) {
-		if a.relayer, err = a.config.newRelayer(a.chain, a.store.Attempts(), keys, a.log, a.metrics); err != nil {
+		if a.relayer, err = a.config.newRelayer(a.chain, a.store.Attempts().OfStored(), keys, a.log, a.metrics); err != nil {
 			return fmt.Errorf("make the relayer: %w", err)
 		}
 	}

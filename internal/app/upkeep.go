@@ -155,6 +155,7 @@ func (a *App) ready(p *parts) checks {
 	return checks{
 		{"database", a.store.Ping},
 		{"chain", p.chain.ask},
+		{"transfers", p.catchUp.Ready},
 		{"token", p.token.ask},
 		{p.settlement, p.settling.ask},
 		{"issuer", func(ctx context.Context) error { _, err := a.issuer.Stock(ctx); return err }},

@@ -41,6 +41,7 @@ type parts struct {
 	sells    *checkout.Checkout
 
 	treasury *reconcile.Reconciler
+	catchUp  *reconcile.CatchUp
 	events   *activity.Activity
 	signIns  auth.Retention
 	who      *auth.Auth
@@ -57,6 +58,7 @@ func (a *App) wire(listener net.Listener) error {
 	if a.config.NoServer {
 		return nil
 	}
+	a.catchUp = p.catchUp
 	return a.face(listener, a.services(p, p.who))
 }
 
@@ -78,6 +80,7 @@ func (a *App) parts() (p *parts, err error) {
 	}
 	p.token = &recent{check: func(ctx context.Context) error { return a.chain.Usable(ctx, ours) }, ttl: a.config.watchEvery(), now: time.Now}
 	a.watched = []*recent{p.chain, p.token}
+	p.catchUp = a.newCatchUp()
 	name, settles := a.settlersReady()
 	p.settlement, p.settling = name, &recent{check: settles, now: time.Now}
 	a.watched = append(a.watched, p.settling)
@@ -144,6 +147,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 			Chain: a.chain, Settler: a.settler(), Timeout: lookTimeout, Log: a.log,
 		}),
 		Settling: a.settles, Down: a.heldUp, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
+		History: p.catchUp, Adopted: a.store.Orders(),
 		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, Limits: p.limits, Metrics: a.metrics,
 	}), nil

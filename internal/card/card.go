@@ -132,7 +132,16 @@ type Store interface {
 // references are derived, so that a lost row could not change them.
 var references = uuid.MustParse("6f1b5a52-8f0e-5c3e-9a57-0d1b7c5b2f10")
 
-func openingRef(o order.Order) Ref { return reference("open", nameOf(o), o.Delivery) }
+// The steps of a delivery, as the job's marker and the references name them.
+const (
+	OpeningStep = "open"
+	LoadStep    = "load"
+)
+
+func openingRef(o order.Order) Ref { return OpeningRef(nameOf(o), o.Delivery) }
+
+// OpeningRef is the reference of an attempt at opening a card at the issuer, by the order's name.
+func OpeningRef(name string, attempt int) Ref { return reference(OpeningStep, name, attempt) }
 
 // nameOf is what an order's references are made of.
 func nameOf(o order.Order) string {
@@ -144,6 +153,9 @@ func nameOf(o order.Order) string {
 
 // reference names one attempt at one step of the delivery of an order, by the order's name.
 func reference(step, name string, attempt int) Ref {
+	if goods, ok := order.AdoptedRef(name); ok && attempt <= 1 {
+		return Ref(goods)
+	}
 	return Ref(uuid.NewSHA1(references, []byte(numbered(step+"/"+name, attempt))))
 }
 
@@ -165,7 +177,7 @@ func referencesOf(step string, o order.Order) []order.Reference {
 }
 
 // References are what the issuer knows an order's card by.
-func (c *Cards) References(o order.Order) []order.Reference { return referencesOf("open", o) }
+func (c *Cards) References(o order.Order) []order.Reference { return referencesOf(OpeningStep, o) }
 
 // References are what the issuer knows an order's load by.
-func (t Topups) References(o order.Order) []order.Reference { return referencesOf("load", o) }
+func (t Topups) References(o order.Order) []order.Reference { return referencesOf(LoadStep, o) }

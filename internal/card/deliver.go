@@ -38,13 +38,13 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 		card.Ref = Ref(uuid.New())
 	}
 	opened, err := mutate(ctx, c, l, mutation[Account]{
-		step: numbered("open", o.Delivery),
+		step: numbered(OpeningStep, o.Delivery),
 		send: func(ctx context.Context) (Account, error) {
 			if err := faultpoint.Fail("issuer.before_open"); err != nil {
 				return Account{}, err
 			}
 			a, err := c.Issuer.Open(ctx, Opening{
-				Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Scenario: o.Scenario,
+				Ref: card.Ref, Load: card.Load, Limit: card.Load < o.Price, Buyer: order.BuyerOf(o.Owner), Scenario: o.Scenario,
 			})
 			return a, errors.Join(err, faultpoint.Fail("issuer.after_open"))
 		},

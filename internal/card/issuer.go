@@ -100,6 +100,8 @@ type Opening struct {
 	Load money.Cents
 	// Limit makes Load a spending limit; only for an issuer that is capable of it.
 	Limit bool
+	// Buyer is a note of whom the card is for, see order.BuyerOf. An issuer that keeps none leaves it out.
+	Buyer string
 	// Scenario makes a sandbox issuer misbehave; empty in production.
 	Scenario string
 }
@@ -112,6 +114,8 @@ type Account struct {
 	State  AccountState
 	Last4  string
 	Loaded money.Cents
+	// Buyer is the note of the opening; empty when the issuer keeps none.
+	Buyer string
 	// Refusal is set when the state is AccountRejected.
 	Refusal *Refusal
 }

@@ -177,7 +177,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	}
 	ref := LoadRef(nameOf(o), o.Delivery)
 	loaded, err := mutate(ctx, t.Cards, l, mutation[Moved]{
-		step: numbered("load", o.Delivery),
+		step: numbered(LoadStep, o.Delivery),
 		send: func(ctx context.Context) (Moved, error) {
 			if err := faultpoint.Fail("load.before_send"); err != nil {
 				return Moved{}, err
@@ -239,4 +239,4 @@ func refusedLoad(no *Refusal, proof map[string]string) order.Progress {
 }
 
 // LoadRef is the reference of an attempt at a top-up's load at the issuer, by the order's name.
-func LoadRef(name string, attempt int) Ref { return reference("load", name, attempt) }
+func LoadRef(name string, attempt int) Ref { return reference(LoadStep, name, attempt) }

@@ -30,7 +30,7 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	defer span.End()
 	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
-	known, err := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
+	known, err := c.find(ctx, p, pay.Authorization.From)
 	switch {
 	case err == nil && known.Status != order.PaymentRequired:
 		c.pace(ctx, excess, known)
@@ -59,6 +59,9 @@ const paidGrace = 10 * time.Second
 func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (Sold, error) {
 	if known != nil && known.Fingerprint != p.fingerprint() {
 		return Sold{}, keyReused(known.ID)
+	}
+	if err := c.whole(ctx, pay.Authorization.From); err != nil {
+		return c.unlessKnown(ctx, p, pay, err)
 	}
 	offer, err := c.offer(ctx, p, c.promised(p, pay, known, c.Now()))
 	if err != nil {
@@ -109,6 +112,9 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	placed, err := c.Store.Place(ctx, placement)
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
+	}
+	if errors.Is(err, ErrHistoryLost) {
+		return Sold{}, c.lost(err)
 	}
 	if errors.Is(err, ErrUndecided) {
 		return c.unlessKnown(ctx, p, pay, undecided())
@@ -346,7 +352,7 @@ func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection
 	if err != nil {
 		return err
 	}
-	if err := c.canInvite(); err != nil {
+	if err := errors.Join(c.known(ctx), c.canInvite()); err != nil {
 		return err
 	}
 	faultpoint.Reach("buy.challenged")

@@ -181,10 +181,14 @@ type Config struct {
 	Settling func(context.Context) error
 	// Down is what is known of the same, and of the chain, without asking anybody: it is looked at before each
 	// challenge. Nil never minds.
-	Down   func() error
-	Runner Runner
-	Log    *slog.Logger
-	Now    func() time.Time
+	Down func() error
+	// Adopted knows the orders of a recovery; nil when there are none.
+	Adopted AdoptedStore
+	// History says whether the record of what was paid is whole; nil does not ask.
+	History History
+	Runner  Runner
+	Log     *slog.Logger
+	Now     func() time.Time
 	// QuoteKey signs quotes; every process of a deployment has the same. At least 32 bytes.
 	QuoteKey []byte
 	// Sandbox lets an idempotency key ending in ~NNN make the sandbox misbehave.

@@ -39,6 +39,9 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 			return Sold{}, fmt.Errorf("look the order up: %w", err)
 		}
 	}
+	if err := c.known(ctx); err != nil {
+		return Sold{}, err
+	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {
 		return Sold{}, err

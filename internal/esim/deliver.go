@@ -57,18 +57,18 @@ func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	return e.wait(o, p), nil
 }
 
-// step names the call in the job's marker.
-const step = "esim"
+// OrderStep names the call in the job's marker.
+const OrderStep = "esim"
 
 // ordering is the one call that costs our money.
 func (e *Esims) ordering(o order.Order, p Profile, plan Plan) job.Mutation[Purchase] {
 	return job.Mutation[Purchase]{
-		Step: numbered(step, o.Delivery),
+		Step: numbered(OrderStep, o.Delivery),
 		Send: func(ctx context.Context) (Purchase, error) {
 			if err := faultpoint.Fail("supplier.before_order"); err != nil {
 				return Purchase{}, err
 			}
-			got, err := e.Supplier.Order(ctx, Request{Ref: p.Ref, Code: plan.Code, MaxCost: o.Price.USDC(), Scenario: o.Scenario})
+			got, err := e.Supplier.Order(ctx, Request{Ref: p.Ref, Code: plan.Code, MaxCost: o.Price.USDC(), Buyer: order.BuyerOf(o.Owner), Scenario: o.Scenario})
 			return got, errors.Join(err, faultpoint.Fail("supplier.after_order"))
 		},
 		Read:    func(ctx context.Context) (Purchase, error) { return e.Supplier.Ordered(ctx, p.Ref) },

@@ -178,9 +178,14 @@ func marshal(v any) json.RawMessage {
 // references are derived, so that a lost row could not change them.
 var references = uuid.MustParse("0b0d6e0e-3c54-5a9d-8f4e-6f1d2f6c9a41")
 
-// orderRef names one attempt at an order, by the order's name.
-func orderRef(o order.Order, attempt int) Ref {
-	return Ref(uuid.NewSHA1(references, []byte(numbered("order/"+o.Name(), attempt))))
+func orderRef(o order.Order, attempt int) Ref { return OrderRef(o.Name(), attempt) }
+
+// OrderRef is the reference of an attempt at an eSIM at the supplier, by the order's name.
+func OrderRef(name string, attempt int) Ref {
+	if goods, ok := order.AdoptedRef(name); ok && attempt <= 1 {
+		return Ref(goods)
+	}
+	return Ref(uuid.NewSHA1(references, []byte(numbered("order/"+name, attempt))))
 }
 
 // numbered is a name, with the number of the attempt from the second on.
@@ -195,7 +200,7 @@ func numbered(name string, attempt int) string {
 func (e *Esims) References(o order.Order) []order.Reference {
 	var all []order.Reference
 	for n := 1; n <= o.Delivery; n++ {
-		all = append(all, order.Reference{Step: step, Version: n, Reference: orderRef(o, n).String()})
+		all = append(all, order.Reference{Step: OrderStep, Version: n, Reference: orderRef(o, n).String()})
 	}
 	return all
 }

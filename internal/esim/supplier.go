@@ -101,6 +101,8 @@ type Request struct {
 	Code string
 	// MaxCost is the most we pay; a supplier that asks more refuses.
 	MaxCost money.USDC
+	// Buyer is a note of whom the profile is for, see order.BuyerOf. A supplier that keeps none leaves it out.
+	Buyer string
 	// Scenario makes a sandbox supplier misbehave; empty in production.
 	Scenario string
 }
@@ -113,6 +115,8 @@ type Purchase struct {
 	Code  string
 	State PurchaseState
 	Cost  money.USDC
+	// Buyer is the note of the request; empty when the supplier keeps none.
+	Buyer string
 	// Material is set when the state is PurchaseReady.
 	Material *Material
 	// Refusal is set when the state is PurchaseRejected.

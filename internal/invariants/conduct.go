@@ -94,7 +94,7 @@ func noncesAreContiguous(r *records) []string {
 	}
 	for _, relayer := range r.chain.fresh {
 		for nonce := range r.chain.sent[relayer] {
-			if !stored[relayer][nonce] {
+			if !stored[relayer][nonce] && !r.forgot(nonce) {
 				f.add("relayer %s sent a transaction with nonce %d that was never stored", relayer, nonce)
 			}
 		}
@@ -105,8 +105,10 @@ func noncesAreContiguous(r *records) []string {
 			if i > 0 && a.Nonce == attempts[i-1].Nonce {
 				f.add("relayer %s uses nonce %d for two attempts", relayer, a.Nonce)
 			}
-			if i > 0 && a.Nonce > attempts[i-1].Nonce+1 {
-				f.add("relayer %s has no attempt with nonce %d", relayer, attempts[i-1].Nonce+1)
+			for missing := attempts[max(0, i-1)].Nonce + 1; missing < a.Nonce; missing++ {
+				if !r.forgot(missing) {
+					f.add("relayer %s has no attempt with nonce %d", relayer, missing)
+				}
 			}
 			included := 0
 			for _, hash := range a.Hashes {
@@ -123,12 +125,16 @@ func noncesAreContiguous(r *records) []string {
 				f.add("relayer %s has %d transactions in blocks for nonce %d", relayer, included, a.Nonce)
 			}
 		}
-		if last := attempts[len(attempts)-1].Nonce; r.chain.sent[relayer] > last+1 {
-			f.add("relayer %s sent %d transactions, the last attempt is number %d", relayer, r.chain.sent[relayer], last)
+		last := attempts[len(attempts)-1].Nonce
+		if sent := r.chain.sent[relayer]; sent > last+1 && !(r.forgot(last+1) && r.forgot(sent-1)) {
+			f.add("relayer %s sent %d transactions, the last attempt is number %d", relayer, sent, last)
 		}
 	}
 	return f
 }
+
+// forgot says that a restore has lost the transaction with an account nonce.
+func (r *records) forgot(nonce int64) bool { return nonce >= r.lost[0] && nonce < r.lost[1] }
 
 func operatorActsAreAudited(r *records) []string {
 	var f findings

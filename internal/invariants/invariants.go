@@ -24,6 +24,8 @@ type Books struct {
 	// Relayers are the accounts that settle and had sent nothing before; those of stored attempts are
 	// looked at anyway, but not from their first transaction on.
 	Relayers []string
+	// Lost are the account nonces, from and up to without it, whose transactions the database has lost with a restore.
+	Lost [2]int64
 	// FromBlock is where the chain's logs begin to matter.
 	FromBlock uint64
 	// Stray is how many millionths of a dollar a test itself sent to PayTo beside any purchase.
@@ -103,6 +105,7 @@ type records struct {
 	treasury string
 	supplier supplierBook
 	stray    int64
+	lost     [2]int64
 
 	answers []Answer
 	down    []Span

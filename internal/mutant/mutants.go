@@ -18,6 +18,12 @@ const (
 	DeliverFirst = planted == "deliver_first"
 	// OrderOfAnyone shows an order to every wallet that knows its id.
 	OrderOfAnyone = planted == "order_of_anyone"
+	// SoldBeforeCaughtUp sells while the record of what was paid may lack something.
+	SoldBeforeCaughtUp = planted == "sold_before_caught_up"
+	// RecoveredTwice takes a transfer up again that has been taken up.
+	RecoveredTwice = planted == "recovered_twice"
+	// AdoptedForgotten does not know a recovered order by its buyer's key.
+	AdoptedForgotten = planted == "adopted_forgotten"
 	// RefusalUnjudged tells a payer to pay again without asking the chain where the first payment's money is.
 	RefusalUnjudged = planted == "refusal_unjudged"
 	// PublicProves takes a spent authorization, which anyone can read, for its payer.

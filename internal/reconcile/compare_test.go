@@ -31,12 +31,6 @@ var (
 	openItem = card.Topup{Gross: 2500, Fee: 50, Credit: 2450, Card: cardID}
 )
 
-// Statement is the issuer's side of the test's books.
-type Statement struct {
-	Accounts  []StatedAccount
-	Movements []card.Moved
-}
-
 // compare looks at whole books as a comparison does at parts of them: at the orders, and at the transfers.
 func compare(r Records, s Statement) (found []Finding, unposted []ledger.Posting, spent money.Cents) {
 	orders, transfers := r, r

@@ -11,7 +11,7 @@ type Progress struct {
 	// Since is the time up to which changes have been compared.
 	Since time.Time `json:"since,omitzero"`
 	// Arrived numbers the arrivals that have been compared.
-	Arrived Mark `json:"arrived"`
+	Arrived Watermark `json:"arrived"`
 	// Orders, Transfers, Postings and Standing are where the round through everything stands in each list.
 	Orders    Round `json:"orders"`
 	Transfers Round `json:"transfers"`
@@ -38,7 +38,7 @@ func (p Progress) completeAt() time.Time {
 // Balances are sums of the ledger's entries by kind of account.
 type Balances struct {
 	// Entries numbers those that Sums contain.
-	Entries Mark                  `json:"entries"`
+	Entries Watermark             `json:"entries"`
 	Sums    map[string]money.USDC `json:"sums,omitempty"`
 	// Again are the same sums, made once more from the first entry on, up to a number.
 	Again map[string]money.USDC `json:"again,omitempty"`
@@ -48,8 +48,8 @@ type Balances struct {
 // lateness is longer than any transaction takes: what one has begun is committed by then, or never.
 const lateness = 10 * time.Minute
 
-// Mark counts what is numbered in the order in which it is begun, not in that in which it is committed.
-type Mark struct {
+// Watermark counts what is numbered in the order in which it is begun, not in that in which it is committed.
+type Watermark struct {
 	// Done is the number up to which nothing more can appear.
 	Done int64 `json:"done"`
 	// Last was the highest number at a time. Once that is long enough ago, it is done.
@@ -58,17 +58,17 @@ type Mark struct {
 }
 
 // settled says that all up to Last is committed.
-func (m *Mark) settled(now time.Time) bool { return !m.At.IsZero() && now.Sub(m.At) > lateness }
+func (m *Watermark) settled(now time.Time) bool { return !m.At.IsZero() && now.Sub(m.At) > lateness }
 
 // pass moves Done to Last once it may.
-func (m *Mark) pass(now time.Time) {
+func (m *Watermark) pass(now time.Time) {
 	if m.settled(now) {
 		m.Done, m.At = m.Last, time.Time{}
 	}
 }
 
 // see notes the highest number at a time, unless an earlier note still waits.
-func (m *Mark) see(last int64, now time.Time) {
+func (m *Watermark) see(last int64, now time.Time) {
 	if m.At.IsZero() {
 		m.Last, m.At = max(last, m.Done), now
 	}

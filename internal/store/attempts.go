@@ -18,10 +18,20 @@ import (
 )
 
 // Attempts keeps the relayers' transactions. It implements payment.Attempts.
-type Attempts struct{ s *Store }
+type Attempts struct {
+	s *Store
+	// stored says that only what is stored may be sent.
+	stored bool
+}
 
 // Attempts is the part of the store that the relayer uses.
-func (s *Store) Attempts() Attempts { return Attempts{s} }
+func (s *Store) Attempts() Attempts { return Attempts{s: s} }
+
+// OfStored makes attempts only for payments and refunds that are stored. A process that goes on with one that its
+// database has lost must not send it: the buyer may have begun to pay anew.
+func (a Attempts) OfStored() Attempts { return Attempts{a.s, true} }
+
+const storedSQL = `SELECT 1 FROM payments WHERE id = $1 UNION ALL SELECT 1 FROM refunds WHERE id = $1`
 
 // Prepare implements payment.Attempts. The relayer's lock makes its account nonces contiguous.
 func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64,
@@ -29,6 +39,9 @@ func (a Attempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Addres
 ) (payment.Attempt, error) {
 	var got payment.Attempt
 	err := a.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		if a.stored {
+			touchOne(tx, fmt.Errorf("payment %s is not stored", id), storedSQL, id)
+		}
 		lock(tx, "relayer/"+relayer.Lower())
 		open, err := tx.Attempt.Query().Where(entattempt.PaymentID(id), entattempt.StatusEQ(entattempt.StatusOpen)).Only(ctx)
 		if err == nil {

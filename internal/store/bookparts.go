@@ -23,7 +23,7 @@ import (
 // into an index for each key around, into a scan of everything: tables that have just grown have no statistics.
 const (
 	soldSQL = `
-		SELECT id, kind, status, owner, price_usd_cents, item, delivery, coalesce(reference::text, id),
+		SELECT id, kind, status, owner, price_usd_cents, item, delivery, coalesce('adopted:' || adopted, reference::text, id),
 			status = 'fulfilled' AND EXISTS (SELECT FROM timeline WHERE order_id = orders.id AND to_status = 'fulfilled' AND actor LIKE 'operator:%')
 		FROM orders WHERE id = ANY($1) ORDER BY id`
 

@@ -21,19 +21,19 @@ func insertOrder(ctx context.Context, tx *ent.Tx, o order.Order) error {
 	return tx.Order.Create().SetID(string(o.ID)).SetOperationID(o.Operation).SetKind(entorder.Kind(o.Kind)).
 		SetStatus(entorder.Status(o.Status)).SetOwner(o.Owner.Lower()).SetIdempotencyKey(o.Key).
 		SetFingerprint(o.Fingerprint[:]).SetPriceUsdCents(int64(o.Price)).SetItem(o.Item).SetScenario(o.Scenario).SetResource(o.Resource).
-		SetNillableReference(o.Reference).SetReturned(o.Returned).
+		SetNillableReference(o.Reference).SetNillableAdopted(o.Adopted).SetReturned(o.Returned).
 		SetVersion(o.Version).SetDelivery(max(1, o.Delivery)).SetCreatedAt(o.CreatedAt).SetUpdatedAt(o.UpdatedAt).
 		SetNillableExpiresAt(o.ExpiresAt).Exec(ctx)
 }
 
 // orderColumns is what scanOrder reads.
 const orderColumns = `id, operation_id, kind, status, owner, idempotency_key, fingerprint, price_usd_cents, item, scenario, resource,
-	reference, returned, version, delivery, created_at, updated_at, expires_at`
+	reference, adopted, returned, version, delivery, created_at, updated_at, expires_at`
 
 func scanOrder(row pgx.Row) (order.Order, error) {
 	var r ent.Order
 	err := row.Scan(&r.ID, &r.OperationID, &r.Kind, &r.Status, &r.Owner, &r.IdempotencyKey, &r.Fingerprint, &r.PriceUsdCents, &r.Item,
-		&r.Scenario, &r.Resource, &r.Reference, &r.Returned, &r.Version, &r.Delivery, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
+		&r.Scenario, &r.Resource, &r.Reference, &r.Adopted, &r.Returned, &r.Version, &r.Delivery, &r.CreatedAt, &r.UpdatedAt, &r.ExpiresAt)
 	if err != nil {
 		return order.Order{}, err
 	}
@@ -48,7 +48,7 @@ func orderOf(row *ent.Order) (order.Order, error) {
 	o := order.Order{
 		ID: order.ID(row.ID), Operation: row.OperationID, Kind: order.Kind(row.Kind), Status: order.Status(row.Status),
 		Owner: owner, Key: row.IdempotencyKey, Price: money.Cents(row.PriceUsdCents), Item: row.Item, Scenario: row.Scenario, Resource: row.Resource,
-		Reference: row.Reference, Returned: row.Returned,
+		Reference: row.Reference, Adopted: row.Adopted, Returned: row.Returned,
 		Version: row.Version, Delivery: row.Delivery, CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 	if copy(o.Fingerprint[:], row.Fingerprint) != len(o.Fingerprint) {

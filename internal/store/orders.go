@@ -167,6 +167,7 @@ func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (ch
 				return err
 			}
 		}
+		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
 		takeHolds(tx, p, o.s.stamp(), alone)
 		return faultpoint.Fail("place.before_commit")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,6 +33,8 @@ type Store struct {
 	bus  *bus
 	log  *slog.Logger
 	now  func() time.Time
+	// mark is nil until something keeps marks.
+	mark atomic.Pointer[mark]
 }
 
 // callTimeout bounds every call of the store, whatever its caller's context says.

@@ -95,21 +95,26 @@ func (t Treasury) Arrive(ctx context.Context, first, next uint64, found []reconc
 	return t.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		now := t.s.stamp()
 		for some := range slices.Chunk(found, arrivedAtOnce) {
-			var transactions, senders, nonces []string
-			var indexes, blocks, values []int64
-			for _, f := range some {
-				nonce := ""
-				if !f.Nonce.IsZero() {
-					nonce = f.Nonce.String()
-				}
-				transactions, indexes, blocks = append(transactions, f.Transaction.String()), append(indexes, int64(f.LogIndex)), append(blocks, int64(f.Block))
-				senders, values, nonces = append(senders, f.From.Lower()), append(values, int64(f.Value)), append(nonces, nonce)
-			}
-			later(tx, arriveSQL, t.asset, t.payTo, now, transactions, indexes, blocks, senders, values, nonces)
+			t.arrive(tx, now, some)
 		}
 		later(tx, scanSQL, t.id(), int64(first), int64(next))
 		return nil
 	})
+}
+
+// arrive stores transfers as read.
+func (t Treasury) arrive(tx *ent.Tx, now time.Time, found []reconcile.Transfer) {
+	var transactions, senders, nonces []string
+	var indexes, blocks, values []int64
+	for _, f := range found {
+		nonce := ""
+		if !f.Nonce.IsZero() {
+			nonce = f.Nonce.String()
+		}
+		transactions, indexes, blocks = append(transactions, f.Transaction.String()), append(indexes, int64(f.LogIndex)), append(blocks, int64(f.Block))
+		senders, values, nonces = append(senders, f.From.Lower()), append(values, int64(f.Value)), append(nonces, nonce)
+	}
+	later(tx, arriveSQL, t.asset, t.payTo, now, transactions, indexes, blocks, senders, values, nonces)
 }
 
 // Keep implements reconcile.Reports.

@@ -61,7 +61,9 @@ func passes(flow, settler, point string) int {
 	switch {
 	case area == "owe", area == "observe": // nothing of an ordinary purchase
 		return 0
-	case area == "bury", area == "expire", area == "bump", area == "arrive", area == "prove", area == "open" && flow != later: // the first five have tests of their own
+	case slices.Contains([]string{"bury", "expire", "bump", "arrive", "prove", "catchup", "recover"}, area): // they have tests of their own
+		return 0
+	case area == "open" && flow != later:
 		return 0
 	case area == "periodic", area == "attempts", point == "attempt.reverted": // none of an ordinary purchase
 		return 0

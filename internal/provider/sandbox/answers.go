@@ -151,6 +151,7 @@ type cardAnswer struct {
 	Last4     string `json:"last4"`
 	Load      *int64 `json:"loadCents"`
 	Currency  string `json:"currency"`
+	Note      string `json:"note"`
 }
 
 func (a cardAnswer) account(ref card.Ref) (card.Account, error) {
@@ -160,7 +161,7 @@ func (a cardAnswer) account(ref card.Ref) (card.Account, error) {
 	if a.Reference != ref.String() {
 		return card.Account{}, unclear("the answer is about another reference")
 	}
-	account := card.Account{ID: a.ID, Ref: ref, Last4: a.Last4, Loaded: money.Cents(*a.Load)}
+	account := card.Account{ID: a.ID, Ref: ref, Last4: a.Last4, Loaded: money.Cents(*a.Load), Buyer: a.Note}
 	switch cardStatus(a.Status) {
 	case cardLive:
 		account.State = card.AccountActive

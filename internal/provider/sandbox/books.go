@@ -50,6 +50,7 @@ type cardRow struct {
 	// Limited says that the amounts are what may be spent: nothing can be withdrawn.
 	Limited   bool      `json:"limited,omitempty"`
 	Scenario  string    `json:"scenario,omitempty"`
+	Note      string    `json:"note,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	// DueAt is when the next change is due; zero when none is.
 	DueAt time.Time `json:"dueAt,omitzero"`

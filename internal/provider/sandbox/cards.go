@@ -15,6 +15,7 @@ type opening struct {
 	// Limited makes the load a limit to what is spent.
 	Limited  bool
 	Scenario string
+	Note     string
 }
 
 // openCard puts a card into the books once per reference. A request that is refused leaves a
@@ -36,7 +37,7 @@ func (b *books) openCard(o opening, hide time.Duration) (cardRow, error) {
 	ch := b.begin(now)
 	row := cardRow{
 		ID: newID("crd"), Seq: ch.next(), Reference: o.Reference, Status: cardPreparing,
-		Load: o.Load, Limited: o.Limited, Scenario: o.Scenario, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
+		Load: o.Load, Limited: o.Limited, Scenario: o.Scenario, Note: o.Note, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
 	}
 	bin, online := b.onlineBIN()
 	row.BIN = bin

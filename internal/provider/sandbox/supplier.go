@@ -19,7 +19,7 @@ const (
 )
 
 // supplierOps are the calls of the supplier's face, as faults name them.
-var supplierOps = []string{"*", "plans", "check", "order", "ordered", "history"}
+var supplierOps = []string{"*", "plans", "check", "order", "ordered", "statement", "history"}
 
 // defaultSupplierFloat is 100,000 dollars.
 const defaultSupplierFloat money.USDC = 100_000_000_000
@@ -48,6 +48,7 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /esim/v1/plans/{code}", s.vendor("check", s.getPlan))
 	mux.HandleFunc("POST /esim/v1/orders", s.vendor("order", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
+	mux.HandleFunc("GET /esim/v1/statement", s.vendor("statement", s.getStatement))
 	mux.HandleFunc("GET /esim/v1/history", s.vendor("history", s.getHistory))
 
 	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
@@ -92,6 +93,7 @@ type orderBody struct {
 	Reason     string     `json:"reason,omitempty"`
 	Cost       int64      `json:"costMicros"`
 	Currency   string     `json:"currency"`
+	Note       string     `json:"note,omitempty"`
 	ICCID      string     `json:"iccid,omitempty"`
 	SMDP       string     `json:"smdpAddress,omitempty"`
 	MatchingID string     `json:"matchingId,omitempty"`
@@ -101,7 +103,7 @@ type orderBody struct {
 func (s *supplier) orderBody(row esimRow) orderBody {
 	b := orderBody{
 		ID: row.ID, Reference: row.Reference, Plan: row.Plan, Status: row.Status, Reason: row.Reason, Cost: row.Cost,
-		Currency: currencyUSD, CreatedAt: row.CreatedAt,
+		Currency: currencyUSD, Note: row.Note, CreatedAt: row.CreatedAt,
 	}
 	if row.Status == released {
 		b.ICCID, b.SMDP, b.MatchingID = s.books.iccid(row), smdpHost, s.books.matchingID(row)
@@ -136,6 +138,7 @@ func (s *supplier) postOrder(c call) (any, error) {
 		MaxCost   int64  `json:"maxCostMicros"`
 		Currency  string `json:"currency"`
 		Scenario  string `json:"scenario"`
+		Note      string `json:"note"`
 	}
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
@@ -143,7 +146,7 @@ func (s *supplier) postOrder(c call) (any, error) {
 	if err := validate(asked.Reference, maxAmount, asked.Currency, asked.Scenario); err != nil {
 		return nil, err
 	}
-	row, err := s.books.order(wanted{asked.Reference, asked.Plan, asked.MaxCost, asked.Scenario}, c.hide)
+	row, err := s.books.order(wanted{asked.Reference, asked.Plan, asked.MaxCost, asked.Scenario, asked.Note}, c.hide)
 	if err != nil {
 		return nil, err
 	}

@@ -34,6 +34,7 @@ type esimRow struct {
 	Cost      int64      `json:"costMicros"`
 	MaxCost   int64      `json:"maxCostMicros"`
 	Scenario  string     `json:"scenario,omitempty"`
+	Note      string     `json:"note,omitempty"`
 	CreatedAt time.Time  `json:"createdAt"`
 	// DueAt is when the next change is due; zero when none is.
 	DueAt time.Time `json:"dueAt,omitzero"`
@@ -136,6 +137,7 @@ type wanted struct {
 	Reference, Plan string
 	MaxCost         int64
 	Scenario        string
+	Note            string
 }
 
 // order puts an eSIM into the books once per reference. A request that is refused leaves a cancelled row,
@@ -149,7 +151,7 @@ func (b *supplierBooks) order(w wanted, hide time.Duration) (esimRow, error) {
 	}
 	if id, ok := b.byRef[w.Reference]; ok {
 		known := b.esims[id]
-		if (wanted{known.Reference, known.Plan, known.MaxCost, known.Scenario}) != w {
+		if (wanted{known.Reference, known.Plan, known.MaxCost, known.Scenario, known.Note}) != w {
 			return esimRow{}, errConflict
 		}
 		return known, nil
@@ -157,7 +159,7 @@ func (b *supplierBooks) order(w wanted, hide time.Duration) (esimRow, error) {
 	p, ok := b.plans[w.Plan]
 	row := esimRow{
 		ID: newID("esm"), Seq: b.seq + 1, Reference: w.Reference, Plan: w.Plan, Status: allocating, Cost: p.Cost, MaxCost: w.MaxCost,
-		Scenario: w.Scenario, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
+		Scenario: w.Scenario, Note: w.Note, CreatedAt: now, HiddenUntil: hiddenUntil(now, hide),
 	}
 	e := supplierEntry{At: now, Float: b.float}
 	switch {
@@ -235,6 +237,17 @@ func (b *supplierBooks) find(reference string) ([]esimRow, error) {
 		return nil, nil
 	}
 	return []esimRow{row}, nil
+}
+
+// since are the orders after one that look-ups would find.
+func (b *supplierBooks) since(after int) ([]esimRow, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := b.clock()
+	if err := b.advance(now); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(b.rows(), func(row esimRow) bool { return row.Seq <= after || now.Before(row.HiddenUntil) }), nil
 }
 
 // stock is a plan that is sold, and what is left of our money.

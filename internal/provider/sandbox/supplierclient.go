@@ -83,7 +83,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 	err := s.call(ctx, request{
 		op: "order", method: http.MethodPost, under: supplierFace, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
 		body: map[string]any{
-			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario,
+			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario, "note": r.Buyer,
 		},
 	}, &got)
 	if err != nil {
@@ -198,6 +198,7 @@ type orderAnswer struct {
 	Reason     string `json:"reason"`
 	Cost       *int64 `json:"costMicros"`
 	Currency   string `json:"currency"`
+	Note       string `json:"note"`
 	ICCID      string `json:"iccid"`
 	SMDP       string `json:"smdpAddress"`
 	MatchingID string `json:"matchingId"`
@@ -210,7 +211,7 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 	if a.Reference != ref.String() {
 		return esim.Purchase{}, unclear("the answer is about another reference")
 	}
-	p := esim.Purchase{ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost)}
+	p := esim.Purchase{ID: a.ID, Ref: ref, Code: a.Plan, State: esim.PurchasePending, Cost: money.USDC(*a.Cost), Buyer: a.Note}
 	switch allocation(a.Status) {
 	case released:
 		if !isICCID(a.ICCID) || !isHost(a.SMDP) || !isMatchingID(a.MatchingID) {

@@ -40,7 +40,9 @@ type cardBody struct {
 	Last4     string      `json:"last4,omitempty"`
 	Load      money.Cents `json:"loadCents"`
 	Currency  string      `json:"currency"`
-	CreatedAt time.Time   `json:"createdAt"`
+	// Note is what came with the request, told again.
+	Note      string    `json:"note,omitempty"`
+	CreatedAt time.Time `json:"createdAt"`
 }
 
 // movementBody is a movement on the wire.
@@ -86,7 +88,7 @@ type listBody[T any] struct {
 }
 
 func (s *Server) cardBody(row cardRow) cardBody {
-	return cardBody{row.ID, row.Reference, row.Status, row.Reason, s.books.last4(row), row.Load, currencyUSD, row.CreatedAt}
+	return cardBody{row.ID, row.Reference, row.Status, row.Reason, s.books.last4(row), row.Load, currencyUSD, row.Note, row.CreatedAt}
 }
 
 func movementBodyOf(row moveRow) movementBody {
@@ -102,6 +104,7 @@ func (s *Server) postCard(c call) (any, error) {
 		Limit     money.Cents `json:"limitCents"`
 		Currency  string      `json:"currency"`
 		Scenario  string      `json:"scenario"`
+		Note      string      `json:"note"`
 	}
 	if err := read(c.body, &asked); err != nil {
 		return nil, err
@@ -116,7 +119,7 @@ func (s *Server) postCard(c call) (any, error) {
 	if err := validate(asked.Reference, amount, asked.Currency, asked.Scenario); err != nil {
 		return nil, err
 	}
-	row, err := s.books.openCard(opening{asked.Reference, amount, s.limits, asked.Scenario}, c.hide)
+	row, err := s.books.openCard(opening{asked.Reference, amount, s.limits, asked.Scenario, asked.Note}, c.hide)
 	if err != nil {
 		return nil, err
 	}

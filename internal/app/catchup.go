@@ -1,0 +1,28 @@
+package app
+
+import (
+	"time"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// newCatchUp keeps sales waiting until the transfers to the payee have been read, after a start and after a change of
+// the database.
+func (a *App) newCatchUp() *reconcile.CatchUp {
+	transfers := a.store.Treasury(a.config.Asset, a.config.PayTo)
+	reader := reconcile.NewScanner(reconcile.ScannerConfig{Chain: a.chain, Arrivals: transfers, Unread: transfers, PayTo: a.config.PayTo})
+	books := a.store.Marks(a.config.Asset, a.config.PayTo)
+	c := reconcile.CatchUpConfig{
+		Reader: reader, Chain: a.chain, Head: a.chain, Arrivals: books, Early: a.store.Orders(), Marks: books, Asset: a.config.Asset, PayTo: a.config.PayTo, Senders: []x402.Address{a.config.PayTo},
+		Validity: a.config.terms().MaxValidity, Log: a.log, Now: time.Now,
+	}
+	if key, err := chain.ParseKey(a.config.TreasuryKey.Reveal()); err == nil { // whoever refunds reports a wrong one
+		c.Senders = append(c.Senders, x402.AddressOf(key))
+	}
+	if a.relayer != nil {
+		c.Pending = a.relayer.Pending
+	}
+	return reconcile.NewCatchUp(c)
+}

@@ -1,0 +1,158 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// TestSalesWaitUntilTheTransfersHaveBeenRead: a started process sells nothing while it cannot read the chain to its head.
+func TestSalesWaitUntilTheTransfersHaveBeenRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{})
+	b := w.buyer()
+	b.bought("before")
+	w.instances[0].stop()
+
+	node := newNodeProxy(t, w.rpcURL)
+	node.spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	cfg := w.config
+	cfg.RPCURLs = []string{node.url}
+	w.instances = nil
+	w.start(cfg)
+	w.closedForCatchUp(b)
+	// What is paid is repeated all the same.
+	if a := b.buy("before"); a.status != 200 {
+		t.Errorf("a repeat of what is paid: %d %s", a.status, clipped(a.body))
+	}
+	node.heal()
+	w.awaitReady(w.instances[0])
+	w.buyer().bought("after")
+	w.reconcile()
+}
+
+// closedForCatchUp checks that nobody is invited to pay, nothing is claimed, and readiness says so.
+func (w *world) closedForCatchUp(owner *buyer) {
+	w.t.Helper()
+	before, fresh := w.footprint(), w.buyer()
+	if a := w.send(request{method: "GET", path: "/ready"}); a.status != 503 || !strings.Contains(string(a.body), "transfers") {
+		w.t.Errorf("readiness: %d %s", a.status, clipped(a.body))
+	}
+	if a := w.send(request{method: "GET", path: "/api/esim/ready"}); a.status != 503 {
+		w.t.Errorf("readiness of eSIMs: %d %s", a.status, clipped(a.body))
+	}
+	for _, r := range []request{purchase("closed", ""), {path: "/api/card/topup", body: purchaseBody("closed")}} {
+		if a := w.send(r); a.status != 503 || a.problem.Code != string(fault.DependencyDown) || a.header.Get("Payment-Required") != "" {
+			w.t.Errorf("%s unpaid: %d %s", r.path, a.status, clipped(a.body))
+		}
+	}
+	for what, a := range map[string]answer{"a card": fresh.buy("closed"), "a top-up": owner.topUp("closed", 2500)} {
+		if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.NextAction != "retry_same_request" || a.problem.SafeToPayAgain == nil || *a.problem.SafeToPayAgain {
+			w.t.Errorf("%s: %d %s", what, a.status, clipped(a.body))
+		}
+	}
+	if after := w.footprint(); after != before {
+		w.t.Errorf("a trace was left:\n was %s\n now %s", before, after)
+	}
+}
+
+// TestADatabaseThatWentBackIsNoticed: a process whose database is replaced by an older state, under the same name on
+// the same server, claims nothing in it before it has read the transfers again.
+func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
+	t.Parallel()
+	node := newNodeProxy(t, sharedChain(t).RPCURL)
+	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
+	w.instances[0].stop()
+	w.instances = nil
+	older := w.copyDatabase()
+	w.start(w.config)
+	w.awaitReady(w.instances[0])
+	b := w.buyer()
+	b.bought("lost")
+	w.settled(30 * time.Second)
+
+	node.spoil(nodeFault{method: "eth_getLogs", mode: failBefore})
+	w.restore(older)
+	eventually(t, 20*time.Second, func() (bool, string) {
+		a := w.buyer().buy("at once")
+		return a.problem.Code == string(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
+	})
+	eventually(t, 20*time.Second, func() (bool, string) {
+		a := w.send(request{method: "GET", path: "/ready"})
+		return strings.Contains(string(a.body), "transfers"), string(a.body)
+	})
+	var orders int
+	if err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM orders").Scan(&orders); err != nil || orders != 0 {
+		t.Errorf("%d orders in the restored database, %v", orders, err)
+	}
+	node.heal()
+	w.awaitReady(w.instances[0])
+	// What the lost order was paid with is known again.
+	var arrivals int
+	err := w.db.QueryRow(t.Context(), "SELECT count(*) FROM arrivals WHERE sender = $1 AND value = $2", b.address.Lower(), int64(price())).Scan(&arrivals)
+	if err != nil || arrivals != 1 {
+		t.Errorf("%d transfers of the lost order's payer, %v, want 1", arrivals, err)
+	}
+	w.buyer().bought("after")
+}
+
+// copyDatabase copies the world's database, which nothing may be connected to, and returns the copy's name.
+func (w *world) copyDatabase() string {
+	w.t.Helper()
+	name := w.databaseName()
+	older := name + "_older"
+	w.db.Reset()
+	w.administer("CREATE DATABASE " + older + " TEMPLATE " + name)
+	return older
+}
+
+// restore puts an older state in the place of the world's database, cutting the connections to it.
+func (w *world) restore(older string) {
+	w.t.Helper()
+	name := w.databaseName()
+	w.administer(
+		"ALTER DATABASE "+name+" WITH ALLOW_CONNECTIONS false",
+		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '"+name+"'",
+		"ALTER DATABASE "+name+" RENAME TO "+name+"_lost",
+		"ALTER DATABASE "+older+" RENAME TO "+name,
+	)
+	w.t.Cleanup(func() { w.administer("DROP DATABASE " + name + "_lost WITH (FORCE)") })
+}
+
+func (w *world) databaseName() string {
+	w.t.Helper()
+	u, err := url.Parse(w.databaseURL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+// administer runs statements on the world's server, beside its database.
+func (w *world) administer(statements ...string) {
+	w.t.Helper()
+	u, err := url.Parse(w.databaseURL)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	u.Path = "/postgres"
+	ctx := context.WithoutCancel(w.t.Context())
+	conn, err := pgx.Connect(ctx, u.String())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	for _, s := range statements {
+		if _, err := conn.Exec(ctx, s); err != nil {
+			w.t.Fatalf("%s: %v", s, err)
+		}
+	}
+}

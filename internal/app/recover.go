@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// RecoverConfig says what to recover, who does it and why.
+type RecoverConfig struct {
+	// File is the configuration of the service; empty reads the environment alone.
+	File string
+	// Apply does what is otherwise only shown. Operator and Reason are for the audit trail.
+	Apply            bool
+	Operator, Reason string
+	// ReturnAfter is how old a transfer without goods is before its money goes back.
+	ReturnAfter time.Duration
+	JSON        bool
+	Out, Err    io.Writer
+}
+
+// Recover pairs transfers, providers' statements and orders after a restore, and tells what it would do or has done.
+// ErrDifference while something is left to do or to decide.
+func Recover(ctx context.Context, c RecoverConfig) (err error) {
+	cfg, err := LoadFile(c.File)
+	if err != nil {
+		return fmt.Errorf("configuration:\n%w", err)
+	}
+	if err := armFaults(cfg.Environment, os.LookupEnv); err != nil {
+		return err
+	}
+	a := &App{config: cfg, log: telemetry.NewLogger(c.Err, cfg.LogLevel, cfg.LogJSON)}
+	defer func() { err = errors.Join(err, a.close.all()) }()
+	plan, err := a.recovered(ctx, c)
+	if told := c.tell(plan); told != nil {
+		err = errors.Join(err, fmt.Errorf("tell the plan: %w", told))
+	}
+	if err == nil && plan.Open() {
+		err = ErrDifference
+	}
+	return err
+}
+
+// recovered reads the chain to its head, and then makes the plan, and carries it out when told to.
+func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Plan, err error) {
+	if err := a.openStore(ctx); err != nil {
+		return plan, err
+	}
+	if err := a.dialChain(ctx); err != nil {
+		return plan, err
+	}
+	if err := a.openSettlers(ctx); err != nil {
+		return plan, err
+	}
+	if err := a.dialIssuer(); err != nil {
+		return plan, err
+	}
+	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{
+		URL: a.config.Esim.URL, APIKey: a.config.Esim.Key, Timeout: supplierBudget, Horizon: supplierHorizon,
+	})
+	if err != nil {
+		return plan, fmt.Errorf("dial the supplier: %w", err)
+	}
+	if err := a.newCatchUp().Once(ctx); err != nil {
+		return plan, fmt.Errorf("read the transfers to the payee: %w", err)
+	}
+	r := reconcile.Recovery{
+		Issuer: a.issuer, Supplier: supplier, Head: a.chain, ReturnAfter: c.ReturnAfter, Now: time.Now,
+		Books: a.store.Recovery(a.config.Asset, a.config.PayTo, a.config.terms().MaxValidity),
+	}
+	if plan, err = r.Plan(ctx); err != nil || !c.Apply {
+		return plan, err
+	}
+	return r.Apply(ctx, plan, order.Act{Operator: c.Operator, Reason: c.Reason})
+}
+
+func (c RecoverConfig) tell(p reconcile.Plan) error {
+	if c.JSON {
+		enc := json.NewEncoder(c.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(p)
+	}
+	done, open := 0, 0
+	for _, s := range p.Steps {
+		mark := "would"
+		switch {
+		case s.Done:
+			mark, done = "done:", done+1
+		case s.Act == reconcile.ActLeave || s.Act == reconcile.ActReview:
+			mark = "-"
+		}
+		if !s.Done && s.Act != reconcile.ActLeave {
+			open++
+		}
+		what := s.Detail
+		if s.Kind != "" {
+			what = fmt.Sprintf("%s %s %s", s.Kind, s.Reference, what)
+		}
+		line := fmt.Sprintf("%-6s %-7s %s", mark, s.Act, what)
+		if s.Transfer != "" {
+			line += fmt.Sprintf("\n       %s USDC from %s in %s", s.Amount.Dollars(), s.Payer, s.Transfer)
+		}
+		if s.Order != "" {
+			line += fmt.Sprintf("\n       for %s", s.Order)
+		}
+		if _, err := fmt.Fprintln(c.Out, line); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(c.Out, "%d found, %d done, %d left to do or to decide\n", len(p.Steps), done, open)
+	return err
+}

@@ -1,0 +1,5 @@
+//go:build mutant_adopted_forgotten
+
+package mutant
+
+const planted = "adopted_forgotten"

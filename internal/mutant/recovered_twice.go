@@ -1,0 +1,5 @@
+//go:build mutant_recovered_twice
+
+package mutant
+
+const planted = "recovered_twice"

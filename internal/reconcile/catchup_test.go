@@ -1,0 +1,229 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// past is a chain and a database for a catch-up.
+type past struct {
+	safe, head uint64
+	transfers  []Transfer
+	payouts    []Payout
+	chainDown  bool
+	// large is a block that is too large to be shown whole.
+	large uint64
+
+	scan     Scan
+	arrived  map[Place]bool
+	refunds  []x402.Hash
+	back     []SentBack
+	lost     bool
+	forgets  int
+	keptHead uint64
+	pending  []int
+}
+
+func (p *past) Safe(context.Context) (uint64, error) { return p.safe, nil }
+func (p *past) Head(context.Context) (uint64, error) { return p.head, nil }
+
+func (p *past) Transfers(_ context.Context, _ x402.Address, from, to uint64) (found []Transfer, err error) {
+	if p.chainDown || p.large >= from && p.large <= to && p.large != 0 {
+		return nil, errors.New("down")
+	}
+	for _, t := range p.transfers {
+		if t.Block >= from && t.Block <= to {
+			found = append(found, t)
+		}
+	}
+	return found, nil
+}
+
+func (p *past) TransfersFrom(_ context.Context, sender, _ x402.Address, from, to uint64) (found []Transfer, err error) {
+	for _, t := range p.transfers {
+		if t.From == sender && t.Block >= from && t.Block <= to {
+			found = append(found, t)
+		}
+	}
+	return found, nil
+}
+
+func (p *past) Payouts(_ context.Context, sender x402.Address, from, to uint64) (found []Payout, err error) {
+	for _, o := range p.payouts {
+		if o.From == sender && o.Block >= from && o.Block <= to {
+			found = append(found, o)
+		}
+	}
+	return found, nil
+}
+
+func (p *past) Scanned(context.Context) (Scan, error) { return p.scan, nil }
+
+func (p *past) Arrive(_ context.Context, first, next uint64, found []Transfer) error {
+	p.scan = Scan{First: first, Next: max(next, p.scan.Next), Begun: true}
+	for _, t := range found {
+		p.arrived[t.Place()] = true
+	}
+	return nil
+}
+
+func (p *past) Block(_ context.Context, number uint64) (x402.Hash, time.Time, error) {
+	return x402.Hash{31: byte(number)}, time.Unix(int64(number), 0), nil
+}
+
+// early keeps what p.arrived does, under the place.
+type early struct{ *past }
+
+func (e early) Arrive(_ context.Context, a payment.Arrived) error {
+	e.arrived[Place{a.Receipt.Transaction, a.Receipt.LogIndex}] = true
+	return nil
+}
+
+func (p *past) Begin(context.Context) (Mark, error) { return Mark{ID: uuid.New()}, nil }
+func (p *past) Forget()                             { p.forgets++ }
+
+func (p *past) Keep(_ context.Context, m Mark, head uint64) (Mark, error) {
+	if p.lost {
+		p.lost = false
+		return m, ErrHistoryLost
+	}
+	p.keptHead = head
+	return Mark{m.ID, m.Beat + 1}, nil
+}
+
+func (p *past) Refunds(context.Context, []x402.Hash) ([]x402.Hash, error) { return p.refunds, nil }
+func (p *past) SentBack(_ context.Context, back []SentBack) error {
+	p.back = append(p.back, back...)
+	return nil
+}
+
+func (p *past) Unclaimed(_ context.Context, senders []x402.Address) (open []Transfer, err error) {
+	for _, t := range p.transfers {
+		for _, s := range senders {
+			if t.From == s && p.arrived[t.Place()] {
+				open = append(open, t)
+			}
+		}
+	}
+	return open, nil
+}
+
+var (
+	ours     = x402.Address{1}
+	treasury = x402.Address{2}
+	ada, eve = x402.Address{10}, x402.Address{11}
+)
+
+func moved(n byte, block uint64, from x402.Address, value money.USDC) Transfer {
+	return Transfer{Transaction: x402.Hash{n}, Block: block, From: from, Value: value, Nonce: x402.Hash{n, n}}
+}
+
+func (p *past) catchUp(t *testing.T) *CatchUp {
+	t.Helper()
+	if p.arrived == nil {
+		p.arrived = map[Place]bool{}
+	}
+	return NewCatchUp(CatchUpConfig{
+		Reader: NewScanner(ScannerConfig{Chain: p, Arrivals: p, PayTo: ours}), Chain: p, Head: p, Arrivals: p, Early: early{p}, Marks: p, PayTo: ours, Senders: []x402.Address{ours, treasury},
+		Pending: func(context.Context) (func(context.Context) (bool, error), error) {
+			return func(context.Context) (bool, error) {
+				if len(p.pending) == 0 {
+					return true, nil
+				}
+				p.pending = p.pending[1:]
+				return false, nil
+			}, nil
+		},
+		Validity: time.Hour, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+}
+
+func TestCatchUpReadsToTheHeadBeforeItIsReady(t *testing.T) {
+	p := &past{
+		safe: 900, head: 905, scan: Scan{First: 10, Next: 400, Begun: true}, chainDown: true, pending: []int{2, 1},
+		transfers: []Transfer{moved(1, 350, ada, 5), moved(2, 890, ada, 5), moved(3, 905, ada, 5), moved(4, 906, ada, 5), moved(5, 907, eve, 5)},
+	}
+	c := p.catchUp(t)
+	if err := c.step(t.Context()); err == nil || c.Ready(t.Context()) == nil || c.Read(t.Context(), ada) == nil {
+		t.Fatalf("ready although the chain could not be read: %v", err)
+	}
+	p.chainDown = false
+	if err := c.step(t.Context()); err != nil || c.Ready(t.Context()) != nil {
+		t.Fatalf("not ready: %v", err)
+	}
+	want := map[Place]bool{p.transfers[0].Place(): true, p.transfers[1].Place(): true, p.transfers[2].Place(): true}
+	if diff := cmp.Diff(want, p.arrived); diff != "" || p.scan.Next != 901 || p.keptHead != 905 || len(p.pending) != 0 {
+		t.Errorf("arrived (-want +got):\n%s\nnext %d, head %d, pending %v", diff, p.scan.Next, p.keptHead, p.pending)
+	}
+	// What a payer's lost authorization moves later is read when the payer buys again.
+	p.head = 910
+	if err := c.Read(t.Context(), ada); err != nil || !p.arrived[p.transfers[3].Place()] || p.arrived[p.transfers[4].Place()] {
+		t.Errorf("read for a payer: %v, %v", err, p.arrived)
+	}
+}
+
+func TestCatchUpBeginsAgainWhenItsMarkIsLost(t *testing.T) {
+	p := &past{safe: 900, head: 905, scan: Scan{First: 10, Next: 400, Begun: true}}
+	c := p.catchUp(t)
+	if err := c.step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.lost, p.chainDown = true, true
+	if err := c.step(t.Context()); err == nil || c.Ready(t.Context()) == nil {
+		t.Fatalf("ready in another database: %v", err)
+	}
+	p.chainDown = false
+	if err := c.step(t.Context()); err != nil || c.Ready(t.Context()) != nil {
+		t.Fatalf("not ready again: %v", err)
+	}
+}
+
+// TestWhatWentBackPaysForNothing: the refund of an order that is lost leaves a transfer that must not be used.
+func TestWhatWentBackPaysForNothing(t *testing.T) {
+	payout := func(n byte, block uint64, from, to x402.Address, value money.USDC) Payout {
+		return Payout{moved(n, block, from, value), to}
+	}
+	in := []Transfer{moved(1, 410, ada, 25), moved(2, 420, ada, 25), moved(3, 430, eve, 25), moved(4, 440, eve, 30), moved(5, 470, ada, 25)}
+	p := &past{
+		safe: 900, head: 905, scan: Scan{First: 10, Next: 400, Begun: true}, transfers: in, refunds: []x402.Hash{{8, 8}},
+		payouts: []Payout{
+			payout(6, 450, treasury, ada, 25), // the refund of a lost order
+			payout(7, 451, ours, eve, 30),     // by hand, from the payee
+			payout(8, 452, treasury, eve, 25), // a refund that our books have
+			payout(9, 90, treasury, ada, 25),  // looked at long ago
+			payout(10, 460, treasury, ada, 7), // of another amount
+		},
+	}
+	if err := p.catchUp(t).step(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := []SentBack{{in[3], p.payouts[1].Transfer}, {in[0], p.payouts[0].Transfer}}
+	if diff := cmp.Diff(want, p.back); diff != "" {
+		t.Errorf("sent back (-want +got):\n%s", diff)
+	}
+}
+
+// TestABlockThatNoNodeShowsKeepsNobodyWaiting: what is not safe yet and too large to be shown is read for each payer.
+func TestABlockThatNoNodeShowsKeepsNobodyWaiting(t *testing.T) {
+	p := &past{
+		safe: 900, head: 905, scan: Scan{First: 10, Next: 901, Begun: true}, large: 903,
+		transfers: []Transfer{moved(1, 903, ada, 5), moved(2, 904, eve, 5)},
+	}
+	c := p.catchUp(t)
+	if err := c.step(t.Context()); err != nil || c.Ready(t.Context()) != nil || len(p.arrived) != 0 {
+		t.Fatalf("not ready: %v, %v", err, p.arrived)
+	}
+	if err := c.Read(t.Context(), eve); err != nil || !p.arrived[p.transfers[1].Place()] {
+		t.Errorf("read for a payer: %v, %v", err, p.arrived)
+	}
+}

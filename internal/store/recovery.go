@@ -1,0 +1,301 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/ent"
+	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/mutant"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Recovery finds and takes up what a restored database has lost. It implements reconcile.LostBooks.
+type Recovery struct {
+	t Treasury
+	// Validity bounds how long an authorization lives whose own time is not known.
+	Validity time.Duration
+}
+
+var _ reconcile.LostBooks = Recovery{}
+
+// Recovery is the part of the store that a recovery uses.
+func (s *Store) Recovery(asset, payTo x402.Address, validity time.Duration) Recovery {
+	return Recovery{s.Treasury(asset, payTo), validity}
+}
+
+// What a recovery does, as the audit trail names it.
+const (
+	actAdopt  = "recover.adopt"
+	actReturn = "recover.return"
+)
+
+const (
+	// What was shown to us, and what was read for the books; of one transfer the former, which tells more.
+	lostTransfersSQL = `
+		SELECT * FROM (
+			SELECT DISTINCT ON (payer, nonce) transaction, log_index, block, payer, value, nonce, valid_after, valid_before FROM (
+				SELECT payer, value, nonce, valid_after, valid_before, transaction, log_index, block, 0 AS source FROM early_arrivals
+				WHERE network = $1 AND asset = $2 AND pay_to = $3
+				UNION ALL
+				SELECT sender, value, nonce, 0, 0, transaction, log_index, block, 1 FROM arrivals
+				WHERE asset = $2 AND pay_to = $3 AND nonce <> ''
+			) t
+			WHERE NOT EXISTS (SELECT FROM payments p WHERE p.network = $1 AND p.asset = $2 AND p.payer = t.payer AND p.nonce = t.nonce)
+				AND NOT EXISTS (SELECT FROM payments p WHERE p.transaction = t.transaction AND p.log_index = t.log_index)
+				AND NOT EXISTS (SELECT FROM arrivals a JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
+					WHERE a.asset = $2 AND a.sender = t.payer AND a.nonce = t.nonce)
+			ORDER BY payer, nonce, source
+		) u ORDER BY block, log_index`
+
+	lostCardsSQL = `SELECT owner, id, order_id, status, reference, account FROM cards WHERE account = ANY($1)`
+
+	lostRefsSQL = `SELECT reference FROM cards WHERE reference = ANY($1) UNION SELECT reference FROM esim_profiles WHERE reference = ANY($1)`
+
+	lostFeesSQL = `SELECT status, payload FROM jobs WHERE kind = $1 AND unique_key = ANY($2)`
+
+	// Besides, what is on its way has no row for its goods yet.
+	lostOrdersSQL = `SELECT ` + orderColumns + ` FROM orders
+		WHERE owner = ANY($1) OR status IN ('settling', 'settled', 'provisioning', 'operator_review') ORDER BY id`
+)
+
+// Lost implements reconcile.LostBooks: all of it as it is at one moment.
+func (r Recovery) Lost(ctx context.Context, accounts []string, references []uuid.UUID) (lost reconcile.Lost, err error) {
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	tx, err := r.t.s.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return lost, mapError(fmt.Errorf("begin to read: %w", err))
+	}
+	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
+	b := booksReader{ctx, tx}
+	var cards []card.Card
+	var refs []uuid.UUID
+	for _, read := range []func() error{
+		readAll(b, &lost.Unmatched, scanUnmatched, lostTransfersSQL, x402.NetworkID, r.t.asset, r.t.payTo),
+		readAll(b, &cards, scanOwnedCard, lostCardsSQL, accounts),
+		readAll(b, &refs, pgx.RowTo[uuid.UUID], lostRefsSQL, references),
+	} {
+		if err := read(); err != nil {
+			return lost, err
+		}
+	}
+	lost.Cards, lost.References = map[string]card.Card{}, map[uuid.UUID]bool{}
+	var owners, names []string
+	for _, c := range cards {
+		lost.Cards[c.Account] = c
+		owners, names = append(owners, c.Owner.Lower()), append(names, c.ID.String())
+	}
+	for _, t := range lost.Unmatched {
+		owners = append(owners, t.From.Lower())
+	}
+	for _, ref := range refs {
+		lost.References[ref] = true
+	}
+	for _, read := range []func() error{
+		readAll(b, &lost.Fees, scanFee, lostFeesSQL, card.FeeJob, names),
+		readAll(b, &lost.Orders, func(row pgx.CollectableRow) (order.Order, error) { return scanOrder(row) }, lostOrdersSQL, owners),
+	} {
+		if err := read(); err != nil {
+			return lost, err
+		}
+	}
+	plans, err := r.t.s.ent.EsimPlan.Query().All(ctx)
+	lost.Plans = map[string]esim.Plan{}
+	for _, row := range plans {
+		lost.Plans[row.Code] = planOf(row)
+	}
+	return lost, mapError(err)
+}
+
+func scanUnmatched(row pgx.CollectableRow) (u reconcile.Unmatched, err error) {
+	var transaction, sender, nonce string
+	var index, block int64
+	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&u.Value), &nonce, &u.ValidAfter, &u.ValidBefore); err != nil {
+		return u, err
+	}
+	return u, placed(&u.Transfer, transaction, sender, nonce, index, block)
+}
+
+func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {
+	var owner string
+	var ref uuid.UUID
+	if err := row.Scan(&owner, &c.ID, &c.Order, &c.Status, &ref, &c.Account); err != nil {
+		return c, err
+	}
+	c.Ref = card.Ref(ref)
+	c.Owner, err = x402.ParseAddress(owner)
+	return c, err
+}
+
+// adopted and returned are what the audit trail keeps.
+type adopted struct {
+	Transfer  string `json:"transfer"`
+	Reference string `json:"reference,omitempty"`
+}
+
+// Adopt implements reconcile.LostBooks.
+func (r Recovery) Adopt(ctx context.Context, a reconcile.Adoption, act order.Act) (bool, error) {
+	o, err := r.order(a.Transfer, a.Kind, a.Item)
+	if err != nil {
+		return false, err
+	}
+	o.Key, o.Adopted = order.AdoptedKey(a.Reference), &a.Reference
+	return r.take(ctx, taking{o, a.Of, a.Transfer, a.Step, actAdopt, act, a.Reference.String()})
+}
+
+// Return implements reconcile.LostBooks.
+func (r Recovery) Return(ctx context.Context, t reconcile.Unmatched, act order.Act) (bool, error) {
+	o, err := r.order(t, order.CardIssue, []byte("{}"))
+	if err != nil {
+		return false, err
+	}
+	o.Key, o.Returned = order.Keyless(o.ID), "recovered without goods: "+act.Reason
+	return r.take(ctx, taking{order: o, transfer: t, action: actReturn, act: act})
+}
+
+// order is a new order for a transfer.
+func (r Recovery) order(t reconcile.Unmatched, kind order.Kind, item json.RawMessage) (order.Order, error) {
+	price, exact := t.Value.Cents()
+	if !exact {
+		return order.Order{}, fmt.Errorf("%s USDC is no price", t.Value.Dollars())
+	}
+	now := r.t.s.stamp()
+	return order.Order{
+		ID: order.NewID(now), Operation: uuid.Must(uuid.NewV7()), Kind: kind, Status: order.Settling, Owner: t.From, Price: price,
+		Item: item, Version: 1, Delivery: 1, CreatedAt: now, UpdatedAt: now,
+	}, nil
+}
+
+// taking is a transfer that is taken up for an order.
+type taking struct {
+	order order.Order
+	// of is an unpaid order that is gone on with instead; empty for the new one.
+	of       order.ID
+	transfer reconcile.Unmatched
+	// step is the marker of the call that made the goods; empty when nothing did.
+	step      string
+	action    string
+	act       order.Act
+	reference string
+}
+
+// take claims the transfer for the order. False when somebody has claimed it.
+func (r Recovery) take(ctx context.Context, k taking) (bool, error) {
+	if k.of != "" {
+		k.order.ID = k.of
+	}
+	pay, err := r.payment(k.transfer, k.order.ID)
+	if err != nil {
+		return false, err
+	}
+	if mutant.RecoveredTwice {
+		copy(pay.Authorization.Nonce[:], uuid.NewString())
+		k.order.Adopted, k.order.Key = nil, uuid.NewString()
+	}
+	err = r.t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+		r.t.s.caughtUp(tx)
+		if err := claimArrived(ctx, tx, pay); err != nil {
+			return err
+		}
+		if err := r.write(ctx, tx, k, pay); err != nil {
+			return err
+		}
+		return faultpoint.Fail("recover.before_commit")
+	})
+	switch {
+	case err == nil:
+		faultpoint.Reach("recover.committed")
+		return true, nil
+	case errors.Is(err, errRepeated), errors.Is(err, errResolved), violates(err, "payments_authorization"), violates(err, "payments_live"),
+		violates(err, "orders_adopted"), violates(err, "orders_purchase"):
+		return false, nil
+	}
+	return false, err
+}
+
+// payment is the payment of an order by a transfer that arrived.
+func (r Recovery) payment(t reconcile.Unmatched, of order.ID) (payment.Payment, error) {
+	payTo, err1 := x402.ParseAddress(r.t.payTo)
+	asset, err2 := x402.ParseAddress(r.t.asset)
+	arrived := payment.Arrived{
+		Network: x402.NetworkID, Asset: asset,
+		Authorization: x402.Authorization{
+			From: t.From, To: payTo, Value: t.Value, Nonce: t.Nonce, ValidAfter: t.ValidAfter, ValidBefore: t.ValidBefore,
+		},
+		Receipt: payment.Receipt{SettledAt: t.At},
+	}
+	return arrived.Claim(uuid.Must(uuid.NewV7()), of, r.Validity, r.t.s.stamp()), errors.Join(err1, err2)
+}
+
+// markAdoptedSQL makes a delivery begin by looking: the call that made the goods is long over.
+const markAdoptedSQL = `UPDATE jobs SET step = $3, step_at = now() - interval '1 day' WHERE kind = $1 AND unique_key = $2`
+
+const resumeOrderSQL = `
+	UPDATE orders SET status = 'settling', version = version + 1, updated_at = $2, expires_at = NULL
+	WHERE id = $1 AND status IN ('payment_required', 'expired') RETURNING version`
+
+// write stores the order, or goes on with it, and its move, payment, job and audit row.
+func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.Payment) error {
+	s, version := r.t.s, 1
+	if k.of == "" {
+		if err := insertOrder(ctx, tx, k.order); err != nil {
+			return err
+		}
+	} else if err := raw(tx).QueryRow(ctx, resumeOrderSQL, k.of, s.stamp()).Scan(&version); err != nil {
+		if errors.Is(err, pgx.ErrNoRows) {
+			err = errRepeated
+		}
+		return err
+	}
+	move := order.Move{
+		Order: k.order.ID, From: order.PaymentRequired, To: order.Settling, Actor: "operator:" + k.act.Operator, Reason: "recovered: " + k.act.Reason,
+		Evidence: map[string]string{"transfer": k.transfer.Place().String(), "reference": k.reference},
+	}
+	if err := recordMove(ctx, tx, move, version, s.stamp()); err != nil {
+		return err
+	}
+	if err := insertPayment(ctx, tx, pay); err != nil {
+		return err
+	}
+	if _, _, err := insertJob(ctx, tx, checkout.CarryJob(k.order.ID, pay.ID.String())); err != nil {
+		return err
+	}
+	if k.step != "" {
+		later(tx, markAdoptedSQL, checkout.Carrying, pay.ID.String(), k.step)
+	}
+	k.act.Key = k.transfer.Place().String()
+	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, adopted{k.act.Key, k.reference})
+}
+
+// rebindSQL gives an adopted order the key and the request under which its buyer knows it.
+const rebindSQL = `
+	UPDATE orders SET idempotency_key = $4, fingerprint = $5, reference = $6
+	WHERE adopted = $1 AND kind = $2 AND owner = $3 AND reference IS NULL RETURNING ` + orderColumns
+
+// Rebind implements checkout.Store.
+func (o Orders) Rebind(ctx context.Context, r checkout.Rebinding) (order.Order, error) {
+	if mutant.AdoptedForgotten {
+		return order.Order{}, checkout.ErrNotFound
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	found, err := findOrder(o.s.pool.QueryRow(ctx, rebindSQL, r.Reference, r.Kind, r.Owner.Lower(), r.Key, r.Fingerprint[:],
+		order.ReferenceOf(r.Kind, r.Owner, r.Key)))
+	if violates(err, "orders_purchase") {
+		return o.FindByKey(ctx, r.Kind, r.Owner, r.Key) // a copy of the request was first
+	}
+	return found, err
+}

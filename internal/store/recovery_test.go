@@ -1,0 +1,159 @@
+package store_test
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+var (
+	lostAsset, lostPayTo = x402.Address{19: 0xa}, x402.Address{19: 0xb}
+	lostBuyer            = x402.Address{19: 0xc}
+)
+
+// arrives keeps a transfer that no order has.
+func arrives(t *testing.T, s *store.Store, value money.USDC) x402.Hash {
+	t.Helper()
+	n := nonce()
+	err := s.Orders().Arrive(t.Context(), payment.Arrived{
+		Network: x402.NetworkID, Asset: lostAsset, Authorization: x402.Authorization{From: lostBuyer, To: lostPayTo, Value: value, Nonce: n},
+		Receipt: payment.Receipt{Transaction: nonce(), Block: 7, SettledAt: time.Now()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func lostOf(t *testing.T, s *store.Store) reconcile.Lost {
+	t.Helper()
+	lost, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Lost(t.Context(), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lost
+}
+
+// TestATransferIsRecoveredOnce: whoever adopts goods, or sends money back, at the same time or again.
+func TestATransferIsRecoveredOnce(t *testing.T) {
+	s := storetest.New(t)
+	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
+	act := order.Act{Operator: "ada", Reason: "why"}
+	for name, do := range map[string]func(reconcile.Unmatched) (bool, error){
+		"adopted": func(u reconcile.Unmatched) (bool, error) {
+			a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+			return r.Adopt(t.Context(), a, act)
+		},
+		"returned": func(u reconcile.Unmatched) (bool, error) { return r.Return(t.Context(), u, act) },
+	} {
+		arrives(t, s, 25_000_000)
+		u := lostOf(t, s).Unmatched[0]
+		var group sync.WaitGroup
+		var times atomic.Int32
+		for range 6 {
+			group.Go(func() {
+				done, err := do(u)
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+				if done {
+					times.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		if again, err := do(u); again || err != nil || times.Load() != 1 {
+			t.Errorf("%s %d times at once, and again %v, %v", name, times.Load(), again, err)
+		}
+		if left := lostOf(t, s).Unmatched; len(left) != 0 {
+			t.Errorf("left after it was %s: %+v", name, left)
+		}
+	}
+}
+
+// TestARecoveryIsStoredWholeOrNotAtAll: the program dies while it applies a step.
+func TestARecoveryIsStoredWholeOrNotAtAll(t *testing.T) {
+	s := storetest.New(t)
+	r := s.Recovery(lostAsset, lostPayTo, time.Hour)
+	arrives(t, s, 25_000_000)
+	u := lostOf(t, s).Unmatched[0]
+	a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+	if err := faultpoint.Arm("recover.before_commit:error"); err != nil {
+		t.Fatal(err)
+	}
+	if done, err := r.Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); done || err == nil {
+		t.Fatalf("adopted: %v, %v", done, err)
+	}
+	if left := lostOf(t, s); len(left.Unmatched) != 1 || len(left.Orders) != 0 {
+		t.Fatalf("something was stored: %+v", left)
+	}
+	if done, err := r.Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
+		t.Fatalf("adopted: %v, %v", done, err)
+	}
+}
+
+// TestAnOpenedOrderIsGoneOnWith: the order that was paid in the lost time is the one that goes on, once.
+func TestAnOpenedOrderIsGoneOnWith(t *testing.T) {
+	s := storetest.New(t)
+	arrives(t, s, 25_000_000)
+	u := lostOf(t, s).Unmatched[0]
+	o := placement("opened").Order
+	o.Owner, o.Status, o.Price = lostBuyer, order.PaymentRequired, 2500
+	past := time.Now().Add(-time.Hour)
+	o.ExpiresAt = &past
+	opened, err := s.Orders().Open(t.Context(), o, checkout.Bounds{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := reconcile.Adoption{Transfer: u, Kind: order.CardIssue, Of: opened.ID, Reference: uuid.New(), Item: []byte("{}"), Step: "open"}
+	for i, want := range []bool{true, false} {
+		if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); done != want || err != nil {
+			t.Errorf("adopted, time %d: %v, %v", i+1, done, err)
+		}
+	}
+	got, err := s.Orders().Find(t.Context(), opened.ID)
+	if err != nil || got.Status != order.Settling || got.ExpiresAt != nil || got.Adopted != nil {
+		t.Errorf("the order is %+v, %v", got, err)
+	}
+}
+
+// TestAnAdoptedOrderIsFoundByItsKey: the buyer's repeat names the key, which the goods' reference is derived from, once.
+func TestAnAdoptedOrderIsFoundByItsKey(t *testing.T) {
+	s := storetest.New(t)
+	arrives(t, s, 25_000_000)
+	ref := uuid.New()
+	a := reconcile.Adoption{Transfer: lostOf(t, s).Unmatched[0], Kind: order.CardIssue, Reference: ref, Item: []byte("{}"), Step: "open"}
+	if done, err := s.Recovery(lostAsset, lostPayTo, time.Hour).Adopt(t.Context(), a, order.Act{Operator: "ada", Reason: "why"}); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	say := checkout.Rebinding{Kind: order.CardIssue, Owner: lostBuyer, Key: "my-key", Fingerprint: order.FingerprintOf(order.CardIssue, []byte("{}")), Reference: ref}
+	other := say
+	other.Owner = x402.Address{19: 0xd}
+	if _, err := s.Orders().Rebind(t.Context(), other); err == nil {
+		t.Error("another wallet has got the order")
+	}
+	got, err := s.Orders().Rebind(t.Context(), say)
+	if err != nil || got.Key != "my-key" || got.Fingerprint != say.Fingerprint || *got.Adopted != ref {
+		t.Fatalf("rebound: %+v, %v", got, err)
+	}
+	if known, err := s.Orders().FindByKey(t.Context(), order.CardIssue, lostBuyer, "my-key"); err != nil || known.ID != got.ID {
+		t.Errorf("found by its key: %+v, %v", known, err)
+	}
+	say.Key = "another-key"
+	if _, err := s.Orders().Rebind(t.Context(), say); err == nil {
+		t.Error("the order has got a second key")
+	}
+}
