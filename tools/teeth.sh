@@ -53,6 +53,12 @@ holds_unlimited         store     WhatIsScarce
 lanes_overlap           store     LanesNeitherOversell
 holds_released_early    store     AHoldLasts
 paid_too_late           store     WhoseTimeIsOver
+findings_block_all      reconcile NobodyCloses
+any_amount_of_nonce     reconcile EachDifferenceHasItsCode
+ranges_not_halved       chain     FloodOfEmptyTransfers
+difference_seen_once    reconcile BetweenTwoReadings
+resolution_forgotten    reconcile StaysSoUntilThereIsMore
+report_unbounded        reconcile AreSummed
 resend_unknown          card      .
 horizon_ignored         card      .
 new_reference           card      .

@@ -220,8 +220,7 @@ const stays = `(f.resolved_at IS NOT NULL AND f.evidence = excluded.evidence AND
 // What was found of the units before, and is not any more.
 const closeSQL = `
 	UPDATE findings f SET closed_at = $2 WHERE f.books = $1 AND f.closed_at IS NULL AND f.unit = ANY($3)
-		AND NOT EXISTS (SELECT FROM unnest($4::varchar[], $5::varchar[], $6::varchar[]) AS n (unit, code, subject)
-			WHERE n.unit = f.unit AND n.code = f.code AND n.subject = f.subject)`
+		AND f.unit || ' ' || f.code || ' ' || f.subject <> ALL($4::text[])`
 
 // parseBlock reads the number of a block that was left out.
 func parseBlock(text string) (block uint64, err error) {

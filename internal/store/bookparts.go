@@ -96,6 +96,10 @@ const (
 		ORDER BY 1`
 )
 
+// plannedAnewSQL makes the server plan the statements of a transaction for the keys and the tables that there are: a plan that was kept
+// from when the tables were small reads all of them for a thousand keys.
+const plannedAnewSQL = "SET LOCAL plan_cache_mode = force_custom_plan"
+
 // moment runs reads of the books that belong together.
 func (t Treasury) moment(ctx context.Context, do func(booksReader) error) error {
 	ctx, cancel := detached(ctx)
@@ -105,6 +109,9 @@ func (t Treasury) moment(ctx context.Context, do func(booksReader) error) error 
 		return mapError(fmt.Errorf("begin to read: %w", err))
 	}
 	defer func() { _ = tx.Rollback(ctx) }() // nothing was written
+	if _, err := tx.Exec(ctx, plannedAnewSQL); err != nil {
+		return mapError(fmt.Errorf("plan anew: %w", err))
+	}
 	return do(booksReader{ctx, tx})
 }
 

@@ -70,6 +70,7 @@ const (
 func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 	return t.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		now := t.s.stamp()
+		later(tx, plannedAnewSQL)
 		if len(c.Postings) > 0 {
 			postAll(tx, now, c.Postings)
 		}
@@ -90,14 +91,15 @@ func (t Treasury) Conclude(ctx context.Context, c reconcile.Conclusion) error {
 		for i, u := range c.Units {
 			units[i] = string(u)
 		}
-		later(tx, closeSQL, t.id(), now, units, f.units, f.codes, f.subjects)
+		later(tx, closeSQL, t.id(), now, units, f.names)
 		return nil
 	})
 }
 
 // findingRows are findings by column, each once.
 type findingRows struct {
-	units, codes, subjects, orders, owners, products, details, evidence, resolutions, resolvedBy, reasons []string
+	// names are unit, code and subject in one.
+	names, units, codes, subjects, orders, owners, products, details, evidence, resolutions, resolvedBy, reasons []string
 
 	sizes      []int64
 	blocks     []bool
@@ -105,6 +107,7 @@ type findingRows struct {
 }
 
 func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
+	r.names = []string{} // and not NULL, of which nothing is known
 	once := map[string]bool{}
 	for _, f := range all {
 		name := string(f.Unit) + " " + string(f.Code) + " " + f.Subject
@@ -112,6 +115,7 @@ func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
 			continue
 		}
 		once[name] = true
+		r.names = append(r.names, name)
 		r.units, r.codes, r.subjects = append(r.units, string(f.Unit)), append(r.codes, string(f.Code)), append(r.subjects, f.Subject)
 		r.orders, r.owners, r.products = append(r.orders, f.Order), append(r.owners, f.Owner), append(r.products, f.Product)
 		if mutant.ResolutionForgotten {
