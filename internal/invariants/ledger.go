@@ -72,7 +72,7 @@ func ledgerIsWhatHappened(r *records) []string {
 	}
 	strays := map[string]bool{}
 	for _, p := range r.postings {
-		strays[p.ID] = p.Kind == "unmatched" || p.Kind == "resolved"
+		strays[p.ID] = p.Kind == "unmatched" || p.Kind == "matched" || p.Kind == "resolved"
 	}
 	for _, e := range r.entries {
 		if !strays[e.Posting] {
@@ -155,6 +155,12 @@ func strayMoneyIsPostedOnce(r *records) []string {
 			units[e.Posting] += e.Amount
 		}
 	}
+	matched := map[string]bool{}
+	for _, p := range r.postings {
+		if of, ok := strings.CutPrefix(lower(p.ID), "matched/"); ok && p.Kind == "matched" {
+			matched[of] = true
+		}
+	}
 	for _, p := range r.postings {
 		if p.Kind != "unmatched" {
 			continue
@@ -163,7 +169,7 @@ func strayMoneyIsPostedOnce(r *records) []string {
 		switch value, ok := arrived[id]; {
 		case !ok:
 			f.add("posting %s is of a transfer that the chain does not have", p.ID)
-		case paid[id]:
+		case paid[id] && !matched[strings.TrimPrefix(id, "unmatched/")]:
 			f.add("posting %s is of a transfer that paid for an order", p.ID)
 		case units[p.ID] != value || p.Order != "":
 			f.add("posting %s of order %q is of %d units, %d arrived", p.ID, p.Order, units[p.ID], value)
@@ -177,6 +183,13 @@ func strayMoneyIsPostedOnce(r *records) []string {
 			// The operator's word settles what stands in "unmatched", to the cent.
 			if !seen["unmatched/"+of] || p.Kind != "resolved" || resolvedUnits(r, p.ID) != arrived["unmatched/"+of] {
 				f.add("posting %s settles %d units, %d arrived", p.ID, resolvedUnits(r, p.ID), arrived["unmatched/"+of])
+			}
+			continue
+		}
+		if of, claimed := strings.CutPrefix(lower(p.ID), "matched/"); claimed {
+			// The order that claimed such money takes it off "unmatched", to the cent, and is paid by that very transfer.
+			if !seen["unmatched/"+of] || !paid["unmatched/"+of] || p.Order == "" || resolvedUnits(r, p.ID) != arrived["unmatched/"+of] {
+				f.add("posting %s of order %q takes %d units, %d arrived", p.ID, p.Order, resolvedUnits(r, p.ID), arrived["unmatched/"+of])
 			}
 			continue
 		}

@@ -468,7 +468,9 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 		"an entry": {"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
 			"UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
 			[]reconcile.Code{reconcile.LedgerUnbalanced, reconcile.PostingDiffers}},
-		"an order":   {"UPDATE orders SET price_usd_cents = 2501 WHERE id = '" + kit.OrderID(2) + "'", "UPDATE orders SET price_usd_cents = 2500", []reconcile.Code{reconcile.OrderAmount, reconcile.PostingDiffers, reconcile.ProviderDiffers}},
+		"an order": {"UPDATE orders SET price_usd_cents = 2501 WHERE id = '" + kit.OrderID(2) + "'", "UPDATE orders SET price_usd_cents = 2500", []reconcile.Code{reconcile.OrderAmount}},
+		"a card": {"UPDATE cards SET load_usd_cents = 2501 WHERE order_id = '" + kit.OrderID(2) + "'", "UPDATE cards SET load_usd_cents = 2500",
+			[]reconcile.Code{reconcile.PostingDiffers, reconcile.ProviderDiffers}},
 		"an arrival": {"DELETE FROM arrivals WHERE id = 3", "", []reconcile.Code{reconcile.PaymentWithoutTransfer}},
 	} {
 		w.unlocked(tt.spoil)
