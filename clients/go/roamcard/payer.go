@@ -113,8 +113,15 @@ func (p *Payer) live(ctx context.Context, c call) bool {
 func (p *Payer) buy(c call, res *http.Response) (*http.Response, error) {
 	if res == nil {
 		var err error
-		if res, err = p.ask(c); err != nil || !priced(res) {
-			return res, err
+		if res, err = p.ask(c); err != nil {
+			return nil, err
+		}
+		if res.StatusCode < http.StatusMultipleChoices {
+			drain(res)
+			return nil, denied(ErrTermsMismatch, "the service gave the purchase away unpaid")
+		}
+		if !priced(res) {
+			return res, nil
 		}
 	}
 	header := res.Header.Get(x402.HeaderRequired)
