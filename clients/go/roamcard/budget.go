@@ -19,7 +19,7 @@ func (c *Client) Budget(ctx context.Context) (Budget, error) {
 	}
 	var spent int64
 	for _, e := range b.Purchases {
-		spent += e.taken(c.config.Now(), "", 0)
+		spent += e.spent(c.config.Now())
 	}
 	return Budget{Spent: Cents((spent + unitsPerCent - 1) / unitsPerCent), Cap: c.config.Policy.MaxPerDay}, nil
 }

@@ -115,12 +115,17 @@ func (b Book) spentWith(c call, known Entry, amount int64, now time.Time) int64 
 		if id == c.id {
 			continue
 		}
-		spent += other.taken(now, "", 0)
-		if other.State == Reserved && now.Sub(time.Unix(other.At, 0)) < reservation {
-			spent += other.Amount
-		}
+		spent += other.spent(now)
 	}
 	return spent
+}
+
+// spent is what a purchase takes of the budget of the last day.
+func (e Entry) spent(now time.Time) int64 {
+	if e.State == Reserved && now.Sub(time.Unix(e.At, 0)) < reservation {
+		return e.taken(now, "", 0) + e.Amount
+	}
+	return e.taken(now, "", 0)
 }
 
 // taken is what the authorizations of a purchase could take, one more of the nonce and amount included: the
