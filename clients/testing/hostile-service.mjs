@@ -15,6 +15,7 @@
 //             and `resource`; `accepts` is how many copies of the offer there are
 //   dead      adds a PAYMENT-RESPONSE that calls the payment dead; receipt one that calls it settled
 //   order     answers 200 with an order that fits the request, changed so
+//   problem   answers with this problem (RFC 9457), in the form of the protocol that asked
 //   status, body, headers   the answer, or changes of it; a header may name "{elsewhere}"
 //   bomb      answers with so many MiB of zeros, compressed
 //   endless   answers with so many MiB of spaces, a piece at a time
@@ -96,8 +97,34 @@ function lied(state, request, body, real, lie) {
   if (lie.receipt) headers["payment-response"] = base64({ ...receipt, success: true });
   if (lie.redirect) headers.location = (lie.redirect === "elsewhere" ? state.elsewhereUrl : state.baseUrl) + request.url;
   Object.assign(headers, lie.headers);
+  if (lie.problem) return { status: lie.problem.status, headers: { ...headers, ...problemType(request) }, body: problemOf(request, lie.problem) };
   const text = lie.order ? orderOf(request, body, lie.order) : lie.body ?? real.body;
   return { status: lie.status ?? real.status, headers, body: text };
+}
+
+const isConnect = ({ url }) => /Service\//.test(url);
+const problemType = (request) => ({ "content-type": isConnect(request) ? "application/json" : "application/problem+json" });
+
+// problemOf is a problem as REST has it, or as the detail of an error of the Connect protocol.
+function problemOf(request, problem) {
+  if (!isConnect(request)) return JSON.stringify(problem);
+  const value = Buffer.concat(Object.entries(problemFields).flatMap(([name, number]) => field(number, problem[name]))).toString("base64").replace(/=+$/, "");
+  return JSON.stringify({ code: "already_exists", message: problem.detail, details: [{ type: "roamcard.v1.Problem", value }] });
+}
+
+const problemFields = { type: 1, title: 2, status: 3, detail: 4, code: 5, retryable: 6, safeToPayAgain: 7, nextAction: 8, requestId: 9 };
+
+// field is a member of a protobuf message: a text, or a small number or boolean.
+function field(number, value) {
+  if (value === undefined || value === false) return [];
+  if (typeof value === "string") return [Buffer.from([(number << 3) | 2]), varint(Buffer.byteLength(value)), Buffer.from(value)];
+  return [Buffer.from([number << 3]), varint(Number(value))];
+}
+
+function varint(value) {
+  const bytes = [];
+  for (; value > 127; value >>= 7) bytes.push((value & 127) | 128);
+  return Buffer.from([...bytes, value]);
 }
 
 function plain({ order, body }) {
@@ -118,7 +145,7 @@ function orderOf({ url, headers }, body, changes) {
   if (changes.payer) order.payment = { ...order.payment, payer: changes.payer };
   delete order.payer;
   // Over Connect the order is a member of the answer.
-  return JSON.stringify(/Service\//.test(url) ? { order } : order);
+  return JSON.stringify(isConnect({ url }) ? { order } : order);
 }
 
 function changed(header, { terms = {}, accepts = 1 }) {

@@ -14,7 +14,7 @@ export * from "./gen/roamcard/v1/operator_pb.js";
 export * from "./gen/roamcard/v1/order_pb.js";
 export * from "./gen/roamcard/v1/problem_pb.js";
 export * from "./gen/roamcard/v1/service_pb.js";
-export { type Book, emptyBook, type Entry, Journal, MemoryStore, type Store } from "./journal.js";
+export { type Book, emptyBook, type Entry, Journal, MemoryStore, readBook, type SignedAuthorization, type Store } from "./journal.js";
 export type { Logger } from "./logger.js";
 export { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
 export type { Orders, PaidOrder, PurchaseOptions, WaitOptions } from "./orders.js";
