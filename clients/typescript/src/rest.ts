@@ -45,7 +45,7 @@ export function payingFetch(options: FetchOptions): Fetch {
   if (!wallet) throw new TypeError("payingFetch needs a signer, or the address of the payer that signs");
   return async (input, init) => {
     const request = new Request(input, init);
-    const attempt = await attemptOf(payer, request, base, send, wallet);
+    const attempt = await attemptOf(payer, request, base, send, options.signer?.address);
     if (!attempt) return send(request);
     const signed = request.headers.get(signatureHeader);
     if (options.signer && !signed) return responseOf(await payer.pay(attempt, options.signer));
@@ -67,13 +67,13 @@ interface Answer {
   body: ArrayBuffer;
 }
 
-async function attemptOf(payer: Payer, request: Request, base: string, send: Fetch, wallet: string): Promise<Attempt<Answer> | undefined> {
+async function attemptOf(payer: Payer, request: Request, base: string, send: Fetch, wallet: string | undefined): Promise<Attempt<Answer> | undefined> {
   const path = request.url.startsWith(base) ? request.url.slice(base.length) : "";
   let text = request.method === "POST" ? await request.clone().text() : "";
   let bought = boughtBy(request.method, path, text);
   if (!bought) return undefined;
   // What another client signs for names its plan, or not: the request goes out as it came.
-  if (bought.operation === sold.esimRoute && bought.request.planId === undefined && !request.headers.has(signatureHeader)) {
+  if (wallet !== undefined && bought.operation === sold.esimRoute && bought.request.planId === undefined && !request.headers.has(signatureHeader)) {
     text = JSON.stringify({ ...bought.request, planId: await payer.planFor(bought.path, bought.key, wallet) });
     bought = boughtBy(request.method, path, text)!;
   }
