@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/app"
 )
 
@@ -28,6 +29,9 @@ type buyer struct {
 	asOperator  bool
 	asJSON, yes bool
 	maxUSD      string
+	maxDayUSD   string
+	wait        bool
+	client      *roamcard.Client
 }
 
 const defaultURL = "http://127.0.0.1:8402"
@@ -45,7 +49,9 @@ func (b *buyer) paying(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets signs, counted from 0")
 	f.BoolVar(&b.yes, "yes", false, "do not ask before paying; needs --max")
-	f.StringVar(&b.maxUSD, "max", "", "the most that one payment, and all payments of a day, may come to in US dollars, as in 25.00")
+	f.StringVar(&b.maxUSD, "max", "", "the most that one payment may come to in US dollars, as in 25.00")
+	f.StringVar(&b.maxDayUSD, "max-day", "", "the most that may be signed for in 24 hours in US dollars (default: with --max, the same)")
+	f.StringVar(&b.rpcURL, "rpc-url", "", "JSON-RPC endpoint of Base that you trust (ROAMCARD_RPC_URL): shows the balance before a payment, and frees what the chain voids")
 }
 
 // open makes the client. The ready file fills in what is not said otherwise.
@@ -62,7 +68,7 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	path, err := stateFile("ROAMCARD_JOURNAL", "journal.json")
+	path, err := roamcard.DefaultJournal()
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +80,38 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return roamcard.New(roamcard.Config{
+	client, err := roamcard.New(roamcard.Config{
 		BaseURL: first(b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), Signer: signer, Policy: policy, Store: store,
 		OperatorToken: roamcard.NewSecret(first(token, r.OperatorToken)), Poll: time.Second, Events: b.events(cmd.ErrOrStderr()),
+		RPCURL: b.node(r),
 	})
+	b.client = client
+	return client, err
+}
+
+// node is the node of the chain that is asked, or none.
+func (b *buyer) node(r app.Ready) string {
+	return first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
+}
+
+// waiting adds --wait to a command that buys.
+func (b *buyer) waiting(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().BoolVar(&b.wait, "wait", false, "wait until the order is final")
+	return cmd
+}
+
+// bought shows an order that was paid, once it is final when that was asked for.
+func (b *buyer) bought(cmd *cobra.Command, o *roamcardv1.Order) error {
+	if b.wait {
+		err := b.client.Orders.Watch(cmd.Context(), o.GetOrderId(), func(seen *roamcardv1.Order) bool {
+			o = seen
+			return true
+		})
+		if err != nil {
+			return fmt.Errorf("wait for order %s, which is paid: %w", o.GetOrderId(), err)
+		}
+	}
+	return b.showOrder(cmd, o)
 }
 
 // run gives a command its client.
@@ -142,16 +176,20 @@ func (b *buyer) signer(r app.Ready) (roamcard.Signer, error) {
 
 // policy asks before each payment, unless --yes and a cap say that it need not.
 func (b *buyer) policy(cmd *cobra.Command) (roamcard.Policy, error) {
-	var limit roamcard.Cents
-	if b.maxUSD != "" {
-		var err error
-		if limit, err = parseUSD(b.maxUSD); err != nil {
-			return roamcard.Policy{}, fmt.Errorf("%w: --max: %w", errUsage, err)
-		}
+	one, err := capOf("--max", b.maxUSD)
+	if err != nil {
+		return roamcard.Policy{}, err
 	}
-	p := roamcard.Policy{Mode: roamcard.HumanApproval, MaxPerPayment: limit, MaxPerDay: limit, Approve: b.approve(cmd)}
+	day, err := capOf("--max-day", b.maxDayUSD)
+	if err != nil {
+		return roamcard.Policy{}, err
+	}
+	if day == 0 {
+		day = one
+	}
+	p := roamcard.Policy{Mode: roamcard.HumanApproval, MaxPerPayment: one, MaxPerDay: day, Approve: b.approve(cmd)}
 	if b.yes {
-		if limit == 0 {
+		if one == 0 {
 			return p, fmt.Errorf("%w: --yes needs --max", errUsage)
 		}
 		p.Mode = roamcard.Autonomous
@@ -159,20 +197,77 @@ func (b *buyer) policy(cmd *cobra.Command) (roamcard.Policy, error) {
 	return p, nil
 }
 
-// approve asks the person at the terminal; without one nothing is approved.
+// capOf reads a cap; zero is none.
+func capOf(flag, text string) (roamcard.Cents, error) {
+	if text == "" {
+		return 0, nil
+	}
+	limit, err := parseUSD(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
+	}
+	return limit, nil
+}
+
+// approve asks the person at the terminal; without one nothing is approved. Giving up at the prompt is a no.
 func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote) (bool, error) {
 	in, ok := cmd.InOrStdin().(*os.File)
 	if !ok || !terminal(in) {
 		return nil
 	}
-	return func(_ context.Context, q roamcard.Quote) (bool, error) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "Pay %s USDC to %s\nfor %s (%s)? [y/N] ", q.Amount, q.PayTo, first(q.Description, q.Operation), q.Resource)
-		line, err := bufio.NewReader(in).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+	return func(ctx context.Context, q roamcard.Quote) (bool, error) {
+		w := printable{cmd.ErrOrStderr()}
+		fmt.Fprintf(w, "Pay %s USDC to %s\nfor %s (%s)\n", q.Amount, q.PayTo, first(q.Description, q.Operation), q.Resource)
+		fmt.Fprint(w, b.means(ctx), "Pay? [y/N] ")
+		answer, err := readLine(ctx, in)
+		if err != nil {
+			fmt.Fprintln(w)
 			return false, err
 		}
-		answer := strings.ToLower(strings.TrimSpace(line))
+		answer = strings.ToLower(strings.TrimSpace(answer))
 		return answer == "y" || answer == "yes", nil
+	}
+}
+
+// means says what the wallet holds and what is left of the day, as far as it is known.
+func (b *buyer) means(ctx context.Context) string {
+	var text strings.Builder
+	if r, err := b.ready(); err == nil && b.node(r) != "" {
+		if signer, err := b.signer(r); err == nil {
+			if usdc, err := roamcard.USDCBalance(ctx, b.node(r), signer.Address()); err == nil {
+				fmt.Fprintf(&text, "The wallet holds %s USDC.\n", usdc.Dollars())
+			}
+		}
+	}
+	if budget, err := b.client.Budget(ctx); err == nil {
+		fmt.Fprintf(&text, "Signed for in the last 24 hours: %s USD", budget.Spent)
+		if budget.Cap > 0 {
+			fmt.Fprintf(&text, " of %s", budget.Cap)
+		}
+		fmt.Fprintln(&text, ".")
+	}
+	return text.String()
+}
+
+// readLine reads a line, unless the context ends before there is one.
+func readLine(ctx context.Context, in io.Reader) (string, error) {
+	type answered struct {
+		line string
+		err  error
+	}
+	read := make(chan answered, 1)
+	go func() { // ends with the line, or with the program
+		line, err := bufio.NewReader(in).ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		read <- answered{line, err}
+	}()
+	select {
+	case a := <-read:
+		return a.line, errors.Join(a.err, ctx.Err())
+	case <-ctx.Done():
+		return "", ctx.Err()
 	}
 }
 
@@ -181,7 +276,11 @@ func (b *buyer) events(w io.Writer) *roamcard.Events {
 	if b.asJSON {
 		return nil
 	}
+	w = printable{w}
 	return &roamcard.Events{
+		Unkept: func(key string, err error) {
+			fmt.Fprintf(w, "The answer stands, but the journal was not written (%v). Keep the key %s.\n", err, key)
+		},
 		Signed: func(q roamcard.Quote) {
 			fmt.Fprintf(w, "Signed %s USDC under the key %s; sending.\n", q.Amount, q.IdempotencyKey)
 		},

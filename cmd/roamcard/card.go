@@ -22,7 +22,6 @@ func card() *cobra.Command {
 
 func (b *buyer) cardBuy() *cobra.Command {
 	var key string
-	var wait bool
 	cmd := &cobra.Command{
 		Use: "buy", Args: noArgs, Short: "Buy a card for 25.00 USDC",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
@@ -30,21 +29,11 @@ func (b *buyer) cardBuy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			order := bought.Order
-			if wait {
-				if _, err := client.Cards.WaitUntilActive(cmd.Context(), order.GetOrderId()); err != nil {
-					return err
-				}
-				if order, err = client.Orders.Get(cmd.Context(), order.GetOrderId()); err != nil {
-					return err
-				}
-			}
-			return b.showOrder(cmd, order)
+			return b.bought(cmd, bought.Order)
 		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
-	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the card can be used")
-	return cmd
+	return b.waiting(cmd)
 }
 
 func (b *buyer) cardTopup() *cobra.Command {
@@ -64,11 +53,11 @@ func (b *buyer) cardTopup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.showOrder(cmd, bought.Order)
+			return b.bought(cmd, bought.Order)
 		},
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
-	return cmd
+	return b.waiting(cmd)
 }
 
 func (b *buyer) cardList() *cobra.Command {

@@ -194,7 +194,8 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"card topup 25 --key two --yes --max 60", exitOK, "24.50 USD", "Settled in 0x"},
 		{"orders list", exitOK, "card_topup", ""},
 		{"orders show ord_none", exitFailure, "", "order_not_found"},
-		{"card buy --key three --yes --max 60", exitDenied, "", "would be spent in a day"},
+		{"card buy --key three --yes --max 60", exitDenied, "", "would be signed for in a day"},
+		{"card buy --key three --yes --max 25 --max-day 60", exitDenied, "", "the cap is 60.00"},
 		{"card buy --key three --yes --max 100", exitFailure, "", "card_already_exists"},
 		{"orders open --topup 30 --key later", exitOK, "/pay/ord_", ""},
 		{"orders list --active", exitOK, "payment_required", ""},
@@ -202,6 +203,10 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"orders pay $ORDER --yes --max 130", exitOK, "30.00 USD", ""},
 		{"orders pay https://elsewhere.example/pay/ord_1 --yes --max 100", exitDenied, "", "no payable_url"},
 		{"orders pay ord_none --yes --max 100", exitFailure, "", "order_not_found"},
+		{"orders resume", exitOK, "", ""},
+		{"orders resume one", exitFailure, "", "no such thing"},
+		{"orders open --esim= --key later-esim", exitOK, "esim", ""},
+		{"orders pay $ORDER --yes --max 130 --wait", exitOK, "fulfilled", "Settled in 0x"},
 		{"orders open", exitFailure, "", "card_already_exists"},
 		{"esim plans --country jp", exitOK, "Japan", ""},
 		{"esim plans --country japan", exitFailure, "", "schema_invalid"},
@@ -233,7 +238,7 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"admin books compare", exitOK, "checked", ""},
 		{"admin books show --json", exitOK, `"findings": []`, ""},
 		{"card buy --key one --yes --max 60 --no-such-flag", exitUsage, "", ""},
-		{"wallet balance --json", exitOK, `"usdc": "9919.`, ""},
+		{"wallet balance --json", exitOK, `"usdc": "991`, ""},
 	}
 	opened := ""
 	for _, s := range steps {

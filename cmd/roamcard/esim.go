@@ -56,7 +56,7 @@ func (b *buyer) esimBuy() *cobra.Command {
 				return err
 			}
 			// What installs the eSIM is shown by `esim install` alone, and never in passing.
-			if err := b.showOrder(cmd, bought.Order); err != nil || b.asJSON {
+			if err := b.bought(cmd, bought.Order); err != nil || b.asJSON {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n", bought.Order.GetOrderId())
@@ -64,7 +64,7 @@ func (b *buyer) esimBuy() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
-	return cmd
+	return b.waiting(cmd)
 }
 
 func (b *buyer) esimStatus() *cobra.Command {

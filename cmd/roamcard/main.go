@@ -3,12 +3,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
@@ -21,15 +26,67 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	go func() { <-ctx.Done(); stop() }()
-	err := root().ExecuteContext(ctx)
+	called, err := root().ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintln(os.Stderr, "roamcard:", err)
-	if next := advice(err); next != "" {
-		fmt.Fprintln(os.Stderr, "next:", next)
-	}
+	tell(printable{os.Stderr}, err, wantsJSON(called))
 	return exitCode(err)
+}
+
+// wantsJSON says whether a command was asked for JSON.
+func wantsJSON(cmd *cobra.Command) bool {
+	asked := cmd.Flags().Lookup("json")
+	return asked != nil && asked.Value.String() == "true"
+}
+
+// tell says what went wrong and what to do next, to a person or as JSON.
+func tell(w io.Writer, err error, asJSON bool) {
+	if asJSON {
+		_ = json.NewEncoder(w).Encode(map[string]any{"error": reportOf(err)})
+		return
+	}
+	fmt.Fprintln(w, "roamcard:", err)
+	for _, field := range reportOf(err).Fields {
+		fmt.Fprintln(w, "  ", field)
+	}
+	if next := advice(err); next != "" {
+		fmt.Fprintln(w, "next:", next)
+	}
+}
+
+// report is an error as programs read it.
+type report struct {
+	Message        string   `json:"message"`
+	ExitCode       int      `json:"exitCode"`
+	Code           string   `json:"code,omitempty"`
+	Status         int      `json:"status,omitempty"`
+	NextAction     string   `json:"nextAction,omitempty"`
+	SafeToPayAgain *bool    `json:"safeToPayAgain,omitempty"`
+	IdempotencyKey string   `json:"idempotencyKey,omitempty"`
+	OrderID        string   `json:"orderId,omitempty"`
+	RequestID      string   `json:"requestId,omitempty"`
+	RetryAt        string   `json:"retryAt,omitempty"`
+	Fields         []string `json:"fields,omitempty"`
+}
+
+func reportOf(err error) report {
+	r := report{Message: err.Error(), ExitCode: exitCode(err)}
+	if told, ok := errors.AsType[*roamcard.APIError](err); ok {
+		r.Code, r.Status, r.NextAction, r.SafeToPayAgain = told.Code, told.Status, told.NextAction, &told.SafeToPayAgain
+		r.OrderID, r.RequestID, r.Fields, r.IdempotencyKey = told.OrderID, told.RequestID, told.Fields, told.IdempotencyKey
+		if !told.RetryAt.IsZero() {
+			r.RetryAt = told.RetryAt.UTC().Format(time.RFC3339)
+		}
+	}
+	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
+		no := false
+		r.SafeToPayAgain, r.IdempotencyKey, r.OrderID, r.NextAction = &no, unclear.IdempotencyKey, first(unclear.OrderID, r.OrderID), "retry_same_request"
+	}
+	if stopped, ok := errors.AsType[*roamcard.PaymentError](err); ok {
+		r.IdempotencyKey = first(r.IdempotencyKey, stopped.IdempotencyKey)
+	}
+	return r
 }
 
 // advice is what the service says to do next, as a sentence.

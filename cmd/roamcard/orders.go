@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -15,7 +16,7 @@ func orders() *cobra.Command {
 	cmd := &cobra.Command{Use: "orders", GroupID: "buy", Args: noArgs, Short: "List, show and watch what the wallet has bought", RunE: help}
 	b.flags(cmd)
 	b.paying(cmd)
-	cmd.AddCommand(b.ordersList(), b.ordersShow(), b.ordersWatch(), b.ordersOpen(), b.ordersPay())
+	cmd.AddCommand(b.ordersList(), b.ordersShow(), b.ordersWatch(), b.ordersOpen(), b.ordersPay(), b.ordersResume())
 	return cmd
 }
 
@@ -73,22 +74,25 @@ func (b *buyer) ordersWatch() *cobra.Command {
 }
 
 func (b *buyer) ordersOpen() *cobra.Command {
-	var key, topup string
+	var key, topup, esim string
 	cmd := &cobra.Command{
-		Use: "open", Args: noArgs, Short: "Open an order for a card, or with --topup for credit, that the wallet pays later",
-		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) error {
-			if topup == "" {
-				o, err := client.Orders.OpenCard(cmd.Context(), key)
-				if err != nil {
-					return err
+		Use: "open", Args: noArgs, Short: "Open an order that the wallet pays later: a card, credit with --topup, an eSIM with --esim",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, _ []string) (err error) {
+			var o *roamcardv1.Order
+			switch {
+			case topup != "" && cmd.Flags().Changed("esim"):
+				return fmt.Errorf("%w: --topup and --esim are two orders", errUsage)
+			case topup != "":
+				amount, wrong := parseUSD(topup)
+				if wrong != nil {
+					return fmt.Errorf("%w: --topup: %w", errUsage, wrong)
 				}
-				return b.showOrder(cmd, o)
+				o, err = client.Orders.OpenTopUp(cmd.Context(), amount, key)
+			case cmd.Flags().Changed("esim"):
+				o, err = client.Orders.OpenESIM(cmd.Context(), esim, key)
+			default:
+				o, err = client.Orders.OpenCard(cmd.Context(), key)
 			}
-			amount, err := parseUSD(topup)
-			if err != nil {
-				return fmt.Errorf("%w: --topup: %w", errUsage, err)
-			}
-			o, err := client.Orders.OpenTopUp(cmd.Context(), amount, key)
 			if err != nil {
 				return err
 			}
@@ -96,19 +100,47 @@ func (b *buyer) ordersOpen() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&topup, "topup", "", "dollars to fund the wallet's card with, as in 25.00")
+	cmd.Flags().StringVar(&esim, "esim", "", "plan of an eSIM; an empty one is the cheapest")
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key gives the same order")
 	return cmd
 }
 
 func (b *buyer) ordersPay() *cobra.Command {
-	return &cobra.Command{
+	return b.waiting(&cobra.Command{
 		Use: "pay ORDER", Args: oneArg, Short: "Pay an order that was opened, named by its id or its payable_url",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			o, err := client.Orders.Pay(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return b.showOrder(cmd, o)
+			return b.bought(cmd, o)
+		}),
+	})
+}
+
+func (b *buyer) ordersResume() *cobra.Command {
+	return &cobra.Command{
+		Use: "resume [KEY]", Args: optionalArg, Short: "Take up payments whose outcome is not known, with the same bytes",
+		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
+			if len(args) == 1 {
+				r, err := client.Resume(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return b.showOrder(cmd, r.Order)
+			}
+			all, err := client.ResumeAll(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, r := range all {
+				if r.Err != nil {
+					err = errors.Join(err, fmt.Errorf("%s under %q: %w", r.Operation, r.Key, r.Err))
+				} else if shown := b.showOrder(cmd, r.Order); shown != nil {
+					return shown
+				}
+			}
+			return err
 		}),
 	}
 }

@@ -86,7 +86,7 @@ func (b *buyer) walletBalance() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rpc := first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
+			rpc := b.node(r)
 			if rpc == "" {
 				return fmt.Errorf("%w: name a node of the chain with --rpc-url", errUsage)
 			}

@@ -2,6 +2,7 @@ package roamcard
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -17,9 +18,14 @@ import (
 
 // call is one paid request: what identifies it, and what makes it again.
 type call struct {
-	req                        *http.Request
-	body                       []byte
-	id, idempotencyKey, digest string
+	req                *http.Request
+	body               []byte
+	id, idempotencyKey string
+	payer              x402.Address
+	// asked is the request as the journal keeps it.
+	asked json.RawMessage
+	// price is what the service publishes; nil when it publishes none, and only the caps decide.
+	price func(ctx context.Context) (Cents, error)
 }
 
 // mayBePaid keeps the payer out of streams and of bodies that are no roamcard request.
@@ -40,7 +46,6 @@ func (p *Payer) read(req *http.Request) (call, error) {
 		}
 		c.body = body
 	}
-	c.digest = digest(c.body)
 	var named struct {
 		IdempotencyKey string `json:"idempotencyKey"`
 	}
@@ -48,13 +53,61 @@ func (p *Payer) read(req *http.Request) (call, error) {
 	case isPayPath(req.URL.Path):
 		// The order is the identity: its id is in the path.
 		c.idempotencyKey = req.URL.Path[strings.LastIndexByte(req.URL.Path, '/')+1:]
+		c.asked = json.RawMessage(fmt.Sprintf(`{"orderId":%q}`, c.idempotencyKey))
 	case json.Unmarshal(c.body, &named) == nil:
-		c.idempotencyKey = named.IdempotencyKey
+		c.idempotencyKey, c.asked = named.IdempotencyKey, c.body
 	}
-	if c.idempotencyKey != "" {
-		c.id = strings.ToLower(p.Signer.Address()) + " " + c.origin() + c.path() + " " + c.idempotencyKey
+	if c.idempotencyKey == "" {
+		return c, nil
 	}
-	return c, nil
+	var err error
+	if c.payer, err = x402.ParseAddress(p.Signer.Address()); err != nil {
+		return call{}, fmt.Errorf("read the signer's address: %w", err)
+	}
+	c.id = c.nonce(0)
+	return c, p.price(&c)
+}
+
+// nonce is that of the purchase's attempt; the first one's names the purchase.
+func (c call) nonce(attempt int) string {
+	return x402.DerivedNonce(c.origin(), c.path(), c.payer, c.idempotencyKey, attempt).String()
+}
+
+// price finds what the call costs by what the service publishes. A purchase of any eSIM becomes one of the plan
+// that the journal knows for its key, or of the cheapest.
+func (p *Payer) price(c *call) error {
+	ctx := c.req.Context()
+	if price, ok := ctx.Value(amountKey{}).(func(context.Context) (Cents, error)); ok {
+		c.price = price
+	}
+	if c.operation() != OpESIM || p.Plan == nil {
+		return nil
+	}
+	var request map[string]any
+	if json.Unmarshal(c.body, &request) != nil {
+		return nil // the service says what is wrong with it
+	}
+	planID, _ := request["planId"].(string)
+	if planID == "" {
+		if known, ok, err := p.journal().named(ctx, c.id); err != nil {
+			return err
+		} else if ok {
+			planID = known
+		} else if planID, _, err = p.Plan(ctx, ""); err != nil {
+			return err
+		}
+		request["planId"] = planID
+		var err error
+		if c.body, err = json.Marshal(request); err != nil {
+			return fmt.Errorf("name the plan: %w", err)
+		}
+		c.asked = c.body
+	}
+	c.price = func(ctx context.Context) (Cents, error) {
+		_, price, err := p.Plan(ctx, planID)
+		return price, err
+	}
+	return nil
 }
 
 // digest is the SHA-256 of a body, of JSON in one spelling: the protobuf library varies its white space from build to
@@ -77,6 +130,8 @@ func (c call) request(payment string) *http.Request {
 	req := c.req.Clone(c.req.Context())
 	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(c.body)), nil }
+	// The transport's own compression is taken off again while the answer is read, within its bound.
+	req.Header.Del("Accept-Encoding")
 	if payment != "" {
 		req.Header.Set(x402.HeaderSignature, payment)
 	}

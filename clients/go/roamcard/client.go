@@ -32,6 +32,8 @@ type Config struct {
 	Store Store
 	// OperatorToken is for the routes of operators, which are in Client.Admin.
 	OperatorToken Secret
+	// RPCURL is a node of the chain that the caller trusts; see Payer.RPCURL.
+	RPCURL string
 	// HTTP is the transport below the payer; nil means http.DefaultTransport.
 	HTTP http.RoundTripper
 	// Timeout bounds one answer; zero means 30 seconds, which is longer than the service waits for anything. What
@@ -102,16 +104,19 @@ func New(c Config) (*Client, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	if c.HTTP == nil {
+		c.HTTP = network()
+	}
 	if c.Logger != nil {
 		c.Events = LogEvents(c.Logger, c.Events)
 	}
 	client := &Client{config: c, origin: u.Scheme + "://" + u.Host}
 	client.HTTP = &http.Client{
-		Transport: recorder{client.transport()},
+		Transport: recorder{limited{client.transport()}},
 		// A redirect would carry the payment to an address that nobody checked.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	opts := []connect.ClientOption{connect.WithProtoJSON(), connect.WithInterceptors(client.authorized(), explain(), bounded(c.Timeout))}
+	opts := []connect.ClientOption{connect.WithProtoJSON(), connect.WithReadMaxBytes(maxAnswer), connect.WithInterceptors(client.authorized(), explain(), bounded(c.Timeout))}
 	client.Services = Services{
 		roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, opts...),
 		roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, opts...),
@@ -129,10 +134,7 @@ func New(c Config) (*Client, error) {
 
 func (c *Client) transport() http.RoundTripper {
 	if c.config.Signer == nil {
-		if c.config.HTTP != nil {
-			return c.config.HTTP
-		}
-		return http.DefaultTransport
+		return c.config.HTTP
 	}
 	return &Payer{
 		Next: c.config.HTTP, Signer: c.config.Signer, Policy: c.config.Policy, Store: c.config.Store,
@@ -141,7 +143,19 @@ func (c *Client) transport() http.RoundTripper {
 			published, err := c.settings(ctx)
 			return published.GetNetwork().GetPayTo(), err
 		},
+		Plan: c.plan, RPCURL: c.config.RPCURL,
 	}
+}
+
+// network is the usual transport, with a bound to the headers of an answer.
+func network() http.RoundTripper {
+	usual, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	own := usual.Clone()
+	own.MaxResponseHeaderBytes = maxAnswerHeader
+	return own
 }
 
 // explain gives errors the types of this package.
@@ -196,15 +210,15 @@ func (c *Client) Pending(ctx context.Context) ([]Entry, error) {
 	}
 	b, err := c.config.Store.Read(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("look into the journal: %w", err)
+		return nil, err
 	}
 	var open []Entry
-	for _, e := range b.Entries {
-		if e.State == Signed && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
+	for _, e := range b.Purchases {
+		if e.State == Signed && e.Origin == c.origin && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
 			open = append(open, e)
 		}
 	}
-	slices.SortFunc(open, func(a, b Entry) int { return a.At.Compare(b.At) })
+	slices.SortFunc(open, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
 	return open, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -25,6 +26,8 @@ var (
 	ErrInsufficientFunds = errors.New("the wallet holds less USDC than the price")
 	// ErrKeyConflict says that the journal knows the idempotency key with another request.
 	ErrKeyConflict = errors.New("the idempotency key was used for another request")
+	// ErrClock says that this computer's clock differs from the service's by more than a minute.
+	ErrClock = errors.New("the clocks differ")
 )
 
 // The kinds of APIError, by its status: 409, 404, 401, and 429 or 5xx.
@@ -44,6 +47,8 @@ type PaymentError struct {
 	Kind error
 	// Detail is fit to show.
 	Detail string
+	// IdempotencyKey is set when the payment had been signed: call again with it.
+	IdempotencyKey string
 	// Err is the answer of the service, when it was one.
 	Err error
 }
@@ -97,6 +102,10 @@ type APIError struct {
 	NextAction string
 	RequestID  string
 	OrderID    string
+	// IdempotencyKey is set when a payment had been signed: only a call with it is safe from paying twice. RetryAt is
+	// when another payment may be signed for it, because the chain can no longer take the one before; zero is now.
+	IdempotencyKey string
+	RetryAt        time.Time
 	// Fields are the wrong members of the request, as in "amountUsdCents: at least 2500".
 	Fields []string
 	cause  *connect.Error

@@ -52,12 +52,9 @@ func (p Plans) List(ctx context.Context, country, kind string) iter.Seq2[*roamca
 // ESIMs buys eSIMs, and serves those of the wallet.
 type ESIMs struct{ client *Client }
 
-// Purchase buys a plan at its published price or, when planID is empty, the cheapest that can be had, at any
-// price within the caps. The key is as in Cards.Purchase.
+// Purchase buys a plan at its published price or, when planID is empty, the cheapest that can be had, which is
+// settled before anything is signed and stays the same for the key. The key is as in Cards.Purchase.
 func (e ESIMs) Purchase(ctx context.Context, planID, key string) (*BoughtESIM, error) {
-	if planID != "" {
-		ctx = expectingOf(ctx, func(ctx context.Context) (Cents, error) { return e.client.planPrice(ctx, planID) })
-	}
 	bought, err := e.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
 		res, err := e.client.Services.Esim.PurchaseEsim(ctx, &roamcardv1.PurchaseEsimRequest{IdempotencyKey: key, PlanId: given(planID)})
 		return res.GetOrder(), err
@@ -78,17 +75,24 @@ func (e ESIMs) Purchase(ctx context.Context, planID, key string) (*BoughtESIM, e
 	return esim, nil
 }
 
-// planPrice is what a plan costs now.
-func (c *Client) planPrice(ctx context.Context, planID string) (Cents, error) {
+// plan is a published plan and what it costs now; the cheapest, and of those the first by id, when id is empty.
+func (c *Client) plan(ctx context.Context, id string) (planID string, price Cents, err error) {
 	for p, err := range c.Plans.List(ctx, "", "") {
 		if err != nil {
-			return 0, fmt.Errorf("read the catalogue: %w", err)
+			return "", 0, fmt.Errorf("read the catalogue: %w", err)
 		}
-		if p.GetPlanId() == planID {
-			return Cents(p.GetPriceUsdCents()), nil
+		at := Cents(p.GetPriceUsdCents())
+		switch {
+		case id != "" && p.GetPlanId() == id:
+			return id, at, nil
+		case id == "" && (planID == "" || at < price || at == price && p.GetPlanId() < planID):
+			planID, price = p.GetPlanId(), at
 		}
 	}
-	return 0, denied(ErrTermsMismatch, "no plan %s is published", planID)
+	if planID == "" {
+		return "", 0, denied(ErrTermsMismatch, "no plan %s is published", id)
+	}
+	return planID, price, nil
 }
 
 // Status reads an eSIM order without its secrets, by the delivery token of ctx or the wallet's session.

@@ -14,6 +14,9 @@ type Events struct {
 	Replay func(key string, attempt int, after time.Duration, err error)
 	// Settled is called with the answer; transaction is empty when it names none.
 	Settled func(key, transaction string)
+	// Unkept is called when an answer could not be written into the journal. The answer stands; the next call with
+	// the key sends the same bytes.
+	Unkept func(key string, err error)
 }
 
 // LogEvents writes events to a log, and passes them on to others.
@@ -35,6 +38,10 @@ func LogEvents(log *slog.Logger, others *Events) *Events {
 		Settled: func(key, transaction string) {
 			log.Info("payment settled", "idempotencyKey", key, "transaction", transaction)
 			others.settled(key, transaction)
+		},
+		Unkept: func(key string, err error) {
+			log.Error("journal not written", "idempotencyKey", key, "error", err)
+			others.unkept(key, err)
 		},
 	}
 }
@@ -66,5 +73,11 @@ func (e *Events) replay(key string, attempt int, after time.Duration, err error)
 func (e *Events) settled(key, transaction string) {
 	if e != nil && e.Settled != nil {
 		e.Settled(key, transaction)
+	}
+}
+
+func (e *Events) unkept(key string, err error) {
+	if e != nil && e.Unkept != nil {
+		e.Unkept(key, err)
 	}
 }

@@ -1,49 +1,73 @@
 package roamcard
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
-	"time"
+	"syscall"
 )
 
-// FileStore remembers in a file, for this program and others on this machine: every change is made under a
-// lock, and is on the disk before it returns.
+// journalName is the journal's file in its folder, in all languages.
+const journalName = "journal.json"
+
+// FileStore keeps the journal in a folder that the programs of all languages on this machine may share: every
+// change is made under a lock, and is on the disk before it returns.
 type FileStore struct {
-	path string
-	mu   sync.Mutex
+	folder, path string
+	mu           sync.Mutex
 }
 
-// NewFileStore opens a store, and makes its folder when there is none. Only the user may read either.
+// NewFileStore opens the journal in a folder, which is made when it is not there; a path that ends in .json names
+// the file. Only the user may read either. The error is a *JournalError.
 func NewFileStore(path string) (*FileStore, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("make the journal's folder: %w", err)
+	s := &FileStore{folder: path, path: filepath.Join(path, journalName)}
+	if strings.HasSuffix(path, ".json") {
+		s.folder, s.path = filepath.Dir(path), path
 	}
-	s := &FileStore{path: path}
+	if err := os.MkdirAll(s.folder, 0o700); err != nil {
+		return nil, journalFailed(s.path, err)
+	}
 	// A journal that cannot be read must not pass for an empty one.
 	_, err := s.read()
 	return s, err
+}
+
+// DefaultJournal is the folder that the clients of all languages share: what ROAMCARD_JOURNAL names, or
+// roamcard below XDG_STATE_HOME, which is ~/.local/state when it is not set.
+func DefaultJournal() (string, error) {
+	if path := os.Getenv("ROAMCARD_JOURNAL"); path != "" {
+		return path, nil
+	}
+	if state := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(state) {
+		return filepath.Join(state, "roamcard"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("find a place for the journal (or set ROAMCARD_JOURNAL): %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "roamcard"), nil
 }
 
 // Read implements Store.
 func (s *FileStore) Read(context.Context) (Book, error) { return s.read() }
 
 // Update implements Store.
-func (s *FileStore) Update(_ context.Context, change func(*Book) error) (err error) {
+func (s *FileStore) Update(ctx context.Context, change func(*Book) error) (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	unlock, err := lockFile(s.path + ".lock")
+	lock, err := lockFolder(ctx, s.folder)
 	if err != nil {
-		return fmt.Errorf("lock the journal: %w", err)
+		return journalFailed(s.path, err)
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	// Whoever holds a lock that was not let go is waited for until it is taken for dead: the change is kept.
+	defer func() { _ = lock.unlock() }()
 	b, err := s.read()
 	if err != nil {
 		return err
@@ -51,26 +75,10 @@ func (s *FileStore) Update(_ context.Context, change func(*Book) error) (err err
 	if err := change(&b); err != nil {
 		return err
 	}
-	return s.write(b)
-}
-
-// Lock implements Store. The system gives the lock of a program that dies back.
-func (s *FileStore) Lock(ctx context.Context, purchase string) (func(), error) {
-	sum := sha256.Sum256([]byte(purchase))
-	path := s.path + "." + hex.EncodeToString(sum[:8]) + ".lock"
-	const every = 25 * time.Millisecond
-	for {
-		unlock, err := tryLockFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("lock the purchase: %w", err)
-		}
-		if unlock != nil {
-			return unlock, nil
-		}
-		if err := pause(ctx, every); err != nil {
-			return nil, err
-		}
+	if err := lock.check(); err != nil {
+		return journalFailed(s.path, err)
 	}
+	return s.write(b)
 }
 
 func (s *FileStore) read() (Book, error) {
@@ -79,34 +87,72 @@ func (s *FileStore) read() (Book, error) {
 		return newBook(), nil
 	}
 	if err != nil {
-		return Book{}, fmt.Errorf("read the journal: %w", err)
+		return Book{}, &JournalError{File: s.path, Reason: JournalUnreadable, Err: err}
 	}
-	b := newBook()
-	b.Version = 0
-	if err := json.Unmarshal(data, &b); err != nil {
-		return Book{}, fmt.Errorf("read the journal %s: %w", s.path, err)
+	return readBook(s.path, data)
+}
+
+// readBook reads a journal's text. One that is none is damaged; one of another program or version is foreign.
+func readBook(path string, data []byte) (Book, error) {
+	var head struct {
+		Schema  *string `json:"schema"`
+		Version *int    `json:"version"`
 	}
-	if b.Version != bookVersion {
-		return Book{}, fmt.Errorf("read the journal %s: it has version %d, not %d", s.path, b.Version, bookVersion)
+	if err := json.Unmarshal(data, &head); err != nil {
+		return Book{}, &JournalError{File: path, Reason: JournalDamaged, Err: err}
+	}
+	if head.Schema == nil || *head.Schema != bookSchema || head.Version == nil || *head.Version != bookVersion {
+		return Book{}, &JournalError{File: path, Reason: JournalForeign, Err: errors.New("it is not a journal of version 2")}
+	}
+	var b Book
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	err := strict.Decode(&b)
+	if err == nil {
+		err = b.check()
+	}
+	if err != nil {
+		return Book{}, &JournalError{File: path, Reason: JournalDamaged, Err: err}
 	}
 	return b, nil
+}
+
+// check says what is wrong with a book: nothing is paid on the word of half a one.
+func (b Book) check() error {
+	if b.Payees == nil || b.Purchases == nil {
+		return errors.New("it lacks payees or purchases")
+	}
+	for id, e := range b.Purchases {
+		switch e.State {
+		case Reserved, Signed, Settled, Refused:
+		default:
+			return fmt.Errorf("purchase %s has no state", id)
+		}
+		if e.Key == "" || e.Operation == "" || e.Origin == "" || e.Path == "" || e.Payer == "" || len(e.Request) == 0 || e.Amount <= 0 {
+			return fmt.Errorf("purchase %s lacks a member", id)
+		}
+		if e.State == Signed && (e.Header == "" || len(e.Authorizations) == 0) {
+			return fmt.Errorf("purchase %s is signed without a payment", id)
+		}
+	}
+	return nil
 }
 
 // write replaces the file whole: file and folder are on the disk before it returns.
 func (s *FileStore) write(b Book) error {
 	data, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encode the journal: %w", err)
+		return journalFailed(s.path, err)
 	}
-	tmp := s.path + ".tmp"
-	if err := writeSynced(tmp, data); err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+	draft := s.path + ".draft"
+	if err := writeSynced(draft, data); err != nil {
+		return journalFailed(s.path, err)
 	}
-	if err := os.Rename(tmp, s.path); err != nil {
-		return fmt.Errorf("write the journal: %w", err)
+	if err := os.Rename(draft, s.path); err != nil {
+		return journalFailed(s.path, err)
 	}
-	if err := syncFolder(filepath.Dir(s.path)); err != nil {
-		return fmt.Errorf("write the journal's folder: %w", err)
+	if err := syncFolder(s.folder); err != nil {
+		return journalFailed(s.path, err)
 	}
 	return nil
 }
@@ -121,4 +167,46 @@ func writeSynced(path string, data []byte) (err error) {
 		return err
 	}
 	return f.Sync()
+}
+
+// JournalReason is what is wrong with a journal.
+type JournalReason string
+
+// The reasons.
+const (
+	JournalDamaged    JournalReason = "damaged"
+	JournalForeign    JournalReason = "foreign"
+	JournalUnreadable JournalReason = "unreadable"
+	JournalReadOnly   JournalReason = "read_only"
+	JournalFull       JournalReason = "full"
+	JournalFailed     JournalReason = "failed"
+)
+
+// JournalError is a journal that cannot be read or kept. Nothing is sent that is not kept.
+type JournalError struct {
+	// File is the journal.
+	File   string
+	Reason JournalReason
+	// IdempotencyKey is set when a payment had been signed, which then was not sent.
+	IdempotencyKey string
+	Err            error
+}
+
+// Error implements error.
+func (e *JournalError) Error() string {
+	return fmt.Sprintf("the journal %s is %s: %v", e.File, strings.ReplaceAll(string(e.Reason), "_", " "), e.Err)
+}
+
+// Unwrap gives the cause.
+func (e *JournalError) Unwrap() error { return e.Err }
+
+func journalFailed(path string, err error) *JournalError {
+	reason := JournalFailed
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, errQuota):
+		reason = JournalFull
+	case errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission):
+		reason = JournalReadOnly
+	}
+	return &JournalError{File: path, Reason: reason, Err: err}
 }

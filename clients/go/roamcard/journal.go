@@ -2,6 +2,7 @@ package roamcard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,129 +13,220 @@ const (
 	day = 24 * time.Hour
 	// reservation is how long a budget stays taken by a program that died before it signed.
 	reservation = 15 * time.Minute
+	// turnFor is how long a turn to sign lasts unless it is held; holdEvery is how often it is.
+	turnFor   = 10 * time.Second
+	holdEvery = 3 * time.Second
 )
 
-// journal is the rules of a book: what is signed is kept before it is sent.
+// journal is the rules of a book: what is signed is kept before it is sent, and counts until the chain says
+// otherwise.
 type journal struct {
 	Store
 	now func() time.Time
 }
 
-// find gives the payment of a purchase that is under way or settled; ok is false when there is none.
+// find gives a purchase that has a payment to send; ok is false when there is none.
 func (j journal) find(ctx context.Context, c call) (e Entry, ok bool, err error) {
 	b, err := j.Read(ctx)
 	if err != nil {
-		return Entry{}, false, fmt.Errorf("look into the journal: %w", err)
+		return Entry{}, false, err
 	}
-	e, ok = b.Entries[c.id]
-	if !ok || e.State == Refused || e.State == Reserved {
+	e, ok = b.Purchases[c.id]
+	if !ok || !e.sendable(j.now()) {
 		return Entry{}, false, nil
 	}
 	return e, true, fits(e, c)
 }
 
+// named is the plan that the journal has for a purchase.
+func (j journal) named(ctx context.Context, id string) (planID string, ok bool, err error) {
+	b, err := j.Read(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	var request struct {
+		PlanID string `json:"planId"`
+	}
+	e, known := b.Purchases[id]
+	if !known || json.Unmarshal(e.Request, &request) != nil || request.PlanID == "" {
+		return "", false, nil
+	}
+	return request.PlanID, true, nil
+}
+
+// sendable says that the purchase has a payment whose bytes are the only ones to send: one that may have been
+// taken, or that the chain could still take.
+func (e Entry) sendable(now time.Time) bool {
+	switch e.State {
+	case Signed, Settled:
+		return true
+	case Refused:
+		return e.Header != "" && !e.liveUntil(now).IsZero()
+	}
+	return false
+}
+
 // fits says that a key is used for the request it belongs to.
 func fits(e Entry, c call) error {
-	if e.Body != c.digest {
+	if digest(e.Request) != digest(c.asked) {
 		return denied(ErrKeyConflict, "%q belongs to another request; use a new key for a new purchase", c.idempotencyKey)
 	}
 	return nil
 }
 
-// reserve takes the budget of a purchase, unless that would pass the cap of a day, and says how many
-// authorizations of it are dead.
-func (j journal) reserve(ctx context.Context, c call, e Entry, limit Cents) (attempt int, err error) {
+// turn is what a purchase is given: to sign, or the payment that is signed already; neither while another
+// program has the turn.
+type turn struct {
+	sign    bool
+	payment *Entry
+	attempt int
+}
+
+// reserve takes the turn to sign a purchase, and its budget; the cap of a day is checked and taken in one step.
+func (j journal) reserve(ctx context.Context, c call, wanted Entry, limit Cents) (given turn, err error) {
 	err = j.Update(ctx, func(b *Book) error {
 		now := j.now()
-		spent := e.Amount
-		for id, other := range b.Entries {
-			if id != c.id && other.counts(now) {
-				spent += other.Amount
-			}
+		known, ok := b.Purchases[c.id]
+		switch {
+		case ok && known.sendable(now):
+			given = turn{payment: &known}
+			return fits(known, c)
+		case ok && known.State == Reserved && known.Holder != wanted.Holder && known.HeldUntil >= now.Unix():
+			given = turn{}
+			return nil
 		}
-		if limit > 0 && spent > limit {
-			return denied(ErrPolicyDenied, "with it, %s USD would be spent in a day, and the cap is %s", spent, limit)
+		if spent := b.spentWith(c, known, wanted.Amount, now); limit > 0 && spent > units(limit) {
+			return denied(ErrPolicyDenied, "with it, %s USD would be signed for in a day, and the cap is %s", inDollars(spent), limit)
 		}
-		attempt = b.Entries[c.id].Attempt
-		e.State, e.At, e.Attempt = Reserved, now.UTC(), attempt
-		b.Entries[c.id] = e
+		e := wanted
+		e.State, e.At, e.HeldUntil = Reserved, now.Unix(), now.Add(turnFor).Unix()
+		e.Attempt, e.OrderID, e.Authorizations = known.Attempt, known.OrderID, known.Authorizations
+		b.Purchases[c.id] = e
+		given = turn{sign: true, attempt: e.Attempt}
 		return nil
 	})
-	return attempt, err
+	return given, err
 }
 
-// counts says whether an entry takes part of the budget of the last day.
-func (e Entry) counts(now time.Time) bool {
-	switch {
-	case !e.At.After(now.Add(-day)):
-		return false
-	case e.State == Reserved:
-		return e.At.After(now.Add(-reservation))
-	case e.State == Refused:
-		return e.ValidBefore.After(now)
+// spentWith is what counts for the last day, with an amount that is to be signed for a purchase.
+func (b Book) spentWith(c call, known Entry, amount int64, now time.Time) int64 {
+	spent := known.taken(now, c.nonce(known.Attempt), amount)
+	for id, other := range b.Purchases {
+		if id == c.id {
+			continue
+		}
+		spent += other.spent(now)
 	}
-	return true
+	return spent
 }
 
-// sign keeps a signed header.
-func (j journal) sign(ctx context.Context, id, header string, validBefore time.Time) (signed Entry, err error) {
+// spent is what a purchase takes of the budget of the last day.
+func (e Entry) spent(now time.Time) int64 {
+	if e.State == Reserved && now.Sub(time.Unix(e.At, 0)) < reservation {
+		return e.taken(now, "", 0) + e.Amount
+	}
+	return e.taken(now, "", 0)
+}
+
+// taken is what the authorizations of a purchase could take, one more of the nonce and amount included: the
+// token takes a nonce once, so of those that share one only the largest counts.
+func (e Entry) taken(now time.Time, nonce string, amount int64) (sum int64) {
+	most := map[string]int64{}
+	if amount > 0 {
+		most[nonce] = amount
+	}
+	for _, a := range e.Authorizations {
+		if a.counts(now) {
+			most[a.Nonce] = max(most[a.Nonce], a.Amount)
+		}
+	}
+	for _, units := range most {
+		sum += units
+	}
+	return sum
+}
+
+// counts says whether an authorization takes part of the budget of the last day. Only the chain frees it: a
+// service that says no money moved may have taken it all the same.
+func (a SignedAuthorization) counts(now time.Time) bool {
+	return a.Void == "" && (a.live(now) || now.Sub(time.Unix(a.SignedAt, 0)) < day)
+}
+
+// hold keeps a turn, for as long as a person or a wallet takes.
+func (j journal) hold(ctx context.Context, id, holder string) error {
+	return j.change(ctx, id, func(e *Entry) {
+		if e.State == Reserved && e.Holder == holder {
+			e.At, e.HeldUntil = j.now().Unix(), j.now().Add(turnFor).Unix()
+		}
+	})
+}
+
+// sign keeps a signed payment.
+func (j journal) sign(ctx context.Context, id, holder, header string, a SignedAuthorization) (signed Entry, err error) {
 	err = j.Update(ctx, func(b *Book) error {
-		e, ok := b.Entries[id]
-		if !ok || e.State != Reserved {
-			// The lock was lost, as by a store that was moved away: what is signed now must not be sent.
+		e, ok := b.Purchases[id]
+		if !ok || e.State != Reserved || e.Holder != holder {
+			// The turn was lost, as by a store that was moved away: what is signed now must not be sent.
 			return errors.New("the journal was changed meanwhile")
 		}
-		e.State, e.Header, e.ValidBefore, e.At = Signed, header, validBefore.UTC(), j.now().UTC()
-		b.Entries[id], signed = e, e
+		e.State, e.Header, e.At, e.Holder, e.HeldUntil = Signed, header, a.SignedAt, "", 0
+		e.Authorizations = append(e.Authorizations, a)
+		b.Purchases[id], signed = e, e
 		return nil
 	})
 	return signed, err
 }
 
-// release gives a budget back that was taken for nothing. How many authorizations died is kept.
-func (j journal) release(ctx context.Context, id string) error {
-	return j.Update(ctx, func(b *Book) error {
-		e, ok := b.Entries[id]
+// release gives a budget back that was taken for nothing. What was signed before is kept.
+func (j journal) release(ctx context.Context, id, holder string) error {
+	return j.Update(context.WithoutCancel(ctx), func(b *Book) error {
+		e, ok := b.Purchases[id]
 		switch {
-		case !ok || e.State != Reserved:
-		case e.Attempt > 0:
-			e.State = Refused
-			b.Entries[id] = e
+		case !ok || e.State != Reserved || e.Holder != holder:
+		case len(e.Authorizations) > 0:
+			e.State, e.Holder, e.HeldUntil = Refused, "", 0
+			b.Purchases[id] = e
 		default:
-			delete(b.Entries, id)
+			delete(b.Purchases, id)
 		}
 		return nil
 	})
 }
 
-func (j journal) settle(ctx context.Context, id string) error {
-	return j.end(ctx, id, func(e *Entry) { e.State = Settled })
+func (j journal) settle(ctx context.Context, id, order string) error {
+	return j.change(ctx, id, func(e *Entry) { e.State, e.OrderID = Settled, order })
 }
 
-// refuse keeps that the service took no money. Unless it also said that a new payment is safe, or proved this
-// one dead, the budget stays taken until the authorization dies.
-func (j journal) refuse(ctx context.Context, id, header string, safe, dead bool) error {
-	return j.end(ctx, id, func(e *Entry) {
+// refuse keeps that the service says it took no money. told says that it had taken the payment up and calls it
+// dead: the next one needs a nonce of its own, once the chain can no longer take this one.
+func (j journal) refuse(ctx context.Context, id, header string, told bool) error {
+	return j.change(ctx, id, func(e *Entry) {
 		// What is paid stays paid, whatever a repeat of it is told.
 		if e.State != Signed || e.Header != header {
 			return
 		}
-		e.State, e.Header = Refused, ""
-		if dead {
+		e.State = Refused
+		if told {
 			e.Attempt++
-		}
-		if safe || dead {
-			e.ValidBefore = time.Time{}
 		}
 	})
 }
 
-func (j journal) end(ctx context.Context, id string, change func(*Entry)) error {
-	// What was answered is worth keeping even for a caller who has gone.
+// void keeps what the chain says of an authorization.
+func (j journal) void(ctx context.Context, id string, voids map[int]string) error {
+	return j.change(ctx, id, func(e *Entry) {
+		for i, reason := range voids {
+			e.Authorizations[i].Void = reason
+		}
+	})
+}
+
+// change changes a purchase, also for a caller who has gone: what was answered is worth keeping.
+func (j journal) change(ctx context.Context, id string, change func(*Entry)) error {
 	return j.Update(context.WithoutCancel(ctx), func(b *Book) error {
-		if e, ok := b.Entries[id]; ok {
+		if e, ok := b.Purchases[id]; ok {
 			change(&e)
-			b.Entries[id] = e
+			b.Purchases[id] = e
 		}
 		return nil
 	})
@@ -144,7 +236,7 @@ func (j journal) end(ctx context.Context, id string, change func(*Entry)) error 
 func (j journal) pin(ctx context.Context, origin, payTo string) error {
 	b, err := j.Read(ctx)
 	if err != nil {
-		return fmt.Errorf("look into the journal: %w", err)
+		return err
 	}
 	pinned, known := b.Payees[origin]
 	if !known {
@@ -159,4 +251,14 @@ func (j journal) pin(ctx context.Context, origin, payTo string) error {
 		err = denied(ErrTermsMismatch, "the payee of %s was %s and now is %s; set Policy.PayTo to the right one", origin, pinned, payTo)
 	}
 	return err
+}
+
+// unitsPerCent is how many atomic units of USDC a cent has.
+const unitsPerCent = 10_000
+
+func units(c Cents) int64 { return int64(c) * unitsPerCent }
+
+// inDollars shows atomic units as dollars, rounded up to a cent.
+func inDollars(units int64) string {
+	return fmt.Sprint(Cents((units + unitsPerCent - 1) / unitsPerCent))
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -49,7 +50,7 @@ func TestTheNoncesAreThoseOfEveryLanguage(t *testing.T) {
 	}
 }
 
-// payNonce is what a payment at the path carries after so many were proven dead.
+// payNonce is the nonce of a payment at the path after the service told so many to be dead.
 func payNonce(t *testing.T, v vector, path string) string {
 	t.Helper()
 	s := &shop{Server: &httptest.Server{URL: v.Origin}, t: t, amount: "25000000", payTo: payTo}
@@ -58,6 +59,9 @@ func payNonce(t *testing.T, v vector, path string) string {
 	}
 	p, _ := payer(t, roamcard.NewMemoryStore())
 	p.Next, p.Signer = at{s}, signerOf(t, v.Payer)
+	now := time.Now()
+	p.Now = func() time.Time { return now }
+	s.now = p.Now
 	body, err := json.Marshal(map[string]string{"idempotencyKey": v.Key})
 	if err != nil {
 		t.Fatal(err)
@@ -69,6 +73,7 @@ func payNonce(t *testing.T, v vector, path string) string {
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
+		now = now.Add(3 * time.Minute) // then the chain can no longer take it
 	}
 	sent := s.sent()
 	payment, err := x402.DecodePayment(sent[len(sent)-1])

@@ -89,11 +89,11 @@ func (o Orders) Pay(ctx context.Context, order string) (*roamcardv1.Order, error
 	}
 	res, err := o.client.HTTP.Do(req)
 	if err != nil {
-		return nil, unwrapped(err)
+		return nil, o.client.keyed(ctx, order, unwrapped(err))
 	}
 	defer func() { _ = res.Body.Close() }()
 	if res.StatusCode != http.StatusOK {
-		return nil, poor(problemOf(res), res.Header)
+		return nil, o.client.keyed(ctx, order, poor(problemOf(res), res.Header))
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	if err != nil {

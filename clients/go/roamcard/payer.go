@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/x402"
@@ -19,6 +21,8 @@ const (
 	// maxPaidBody bounds the body of a paid request, maxAnswer what is read of an answer.
 	maxPaidBody = 64 << 10
 	maxAnswer   = 1 << 20
+	// maxAnswerHeader bounds the headers of an answer.
+	maxAnswerHeader = 128 << 10
 	// The pause before the same bytes are sent again, doubling, when the service does not say.
 	firstPause, lastPause = 250 * time.Millisecond, 4 * time.Second
 	// maxPause bounds what the service may ask for.
@@ -27,6 +31,10 @@ const (
 	standardTimeout = 30 * time.Second
 	// backdate is how far validAfter lies back, for chains whose clock is behind ours.
 	backdate = 10 * time.Minute
+	// validity is how many seconds a payment is signed for, unless the offer allows less.
+	validity = 120
+	// maxClockDifference is how far the service's clock may be from this one.
+	maxClockDifference = time.Minute
 )
 
 // Payer is an http.RoundTripper that answers 402: it pays the roamcard routes, over Connect and over REST
@@ -41,6 +49,12 @@ type Payer struct {
 	Store Store
 	// PayTo finds the published payee of an origin, when the policy does not pin one.
 	PayTo func(ctx context.Context) (string, error)
+	// Plan finds what a plan of the catalogue costs, and the cheapest one when id is empty: a purchase that names
+	// no plan is made one of the plan found, at its price. Nil leaves both to the service, within the caps.
+	Plan func(ctx context.Context, id string) (planID string, price Cents, err error)
+	// RPCURL is a node of the chain that the caller trusts. With it, an authorization that the chain shows to be
+	// void gives its budget back at once; without it, time alone does.
+	RPCURL string
 	// Timeout bounds one answer before the same bytes are sent again; zero means 30 seconds, which is longer
 	// than the service waits for anything.
 	Timeout time.Duration
@@ -68,11 +82,6 @@ func (p *Payer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if to, ok := req.Context().Value(quoteKey{}).(*Verdict); ok {
 		return nil, p.quote(c, to)
 	}
-	unlock, err := p.Store.Lock(req.Context(), c.id)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
 	entry, known, err := p.journal().find(req.Context(), c)
 	if err != nil {
 		return nil, err
@@ -81,24 +90,38 @@ func (p *Payer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return p.buy(c, nil)
 	}
 	res, err := p.send(c, entry)
-	if err != nil || !replaceable(entry, res, p.now()) {
+	if err != nil || !priced(res) {
 		return res, err
+	}
+	if p.prove(req.Context(), c); p.live(req.Context(), c) {
+		return res, nil // until the chain can no longer take it, there is no other one
 	}
 	return p.buy(c, res)
 }
 
-// replaceable says that a kept payment is dead and bought nothing, by the service's own word. Unless the service
-// proved it dead, its successor has the same nonce, so that even a service in error could take but one of them.
-func replaceable(e Entry, res *http.Response, now time.Time) bool {
-	return res.StatusCode == http.StatusPaymentRequired && res.Header.Get(x402.HeaderRequired) != "" && (isDead(res) || e.ValidBefore.Before(now))
+// live says whether the chain could still take the last payment of a purchase, or whether that is not known.
+func (p *Payer) live(ctx context.Context, c call) bool {
+	b, err := p.Store.Read(ctx)
+	if err != nil {
+		return true
+	}
+	e := b.Purchases[c.id]
+	return e.State != Refused || !e.liveUntil(p.now()).IsZero()
 }
 
 // buy pays the price of an answer with 402, or asks for it when there is none.
 func (p *Payer) buy(c call, res *http.Response) (*http.Response, error) {
 	if res == nil {
 		var err error
-		if res, err = p.ask(c); err != nil || !priced(res) {
-			return res, err
+		if res, err = p.ask(c); err != nil {
+			return nil, err
+		}
+		if res.StatusCode < http.StatusMultipleChoices {
+			drain(res)
+			return nil, denied(ErrTermsMismatch, "the service gave the purchase away unpaid")
+		}
+		if !priced(res) {
+			return res, nil
 		}
 	}
 	header := res.Header.Get(x402.HeaderRequired)
@@ -115,7 +138,14 @@ func (p *Payer) ask(c call) (*http.Response, error) {
 	pause := firstPause
 	for asked := 0; ; asked++ {
 		res, err := p.answer(c, "")
-		if err == nil || asked >= p.replays() || c.req.Context().Err() != nil {
+		if err == nil {
+			if err = p.compareClocks(res); err == nil {
+				return res, nil
+			}
+			drain(res)
+			return nil, err
+		}
+		if asked >= p.replays() || c.req.Context().Err() != nil {
 			return res, err
 		}
 		if stopped := p.wait(c.req.Context(), pause); stopped != nil {
@@ -153,8 +183,8 @@ func (p *Payer) check(c call, header string) (Quote, offer, error) {
 	return q, o, nil
 }
 
-// sign checks the terms, takes the budget, asks for approval, signs, and keeps the payment. Whatever fails
-// before it is kept gives the budget back.
+// sign checks the terms, takes the turn and the budget, asks for approval, signs, and keeps the payment. Whatever
+// fails before it is kept gives the budget back. What another program has signed meanwhile is taken instead.
 func (p *Payer) sign(c call, header string) (Entry, error) {
 	ctx := c.req.Context()
 	q, o, err := p.check(c, header)
@@ -164,78 +194,127 @@ func (p *Payer) sign(c call, header string) (Entry, error) {
 	if err != nil {
 		return Entry{}, err
 	}
-	j := p.journal()
-	wanted := Entry{Key: c.idempotencyKey, Operation: q.Operation, Payer: p.Signer.Address(), Body: c.digest, Amount: q.Amount}
-	attempt, err := j.reserve(ctx, c, wanted, p.Policy.MaxPerDay)
-	if err != nil {
-		return Entry{}, err
+	wanted := Entry{
+		Key: c.idempotencyKey, Operation: q.Operation, Origin: c.origin(), Path: c.path(), Payer: c.payer.Lower(), Request: c.asked,
+		Amount: int64(o.amount), Holder: rand.Text(),
 	}
-	entry, err := p.approved(c, q, o, attempt)
+	for {
+		given, err := p.reserve(c, wanted)
+		switch {
+		case err != nil:
+			return Entry{}, err
+		case given.payment != nil:
+			return *given.payment, nil
+		case given.sign:
+			return p.inTurn(c, q, o, wanted.Holder, given.attempt)
+		}
+		if err := pause(ctx, firstPause); err != nil {
+			return Entry{}, err
+		}
+	}
+}
+
+// reserve takes the turn, and once more after the chain has freed what it can of the budget.
+func (p *Payer) reserve(c call, wanted Entry) (turn, error) {
+	ctx, j := c.req.Context(), p.journal()
+	given, err := j.reserve(ctx, c, wanted, p.Policy.MaxPerDay)
+	if !errors.Is(err, ErrPolicyDenied) || p.RPCURL == "" {
+		return given, err
+	}
+	b, readErr := j.Read(ctx)
+	if readErr != nil {
+		return turn{}, readErr
+	}
+	for id, e := range b.Purchases {
+		p.proveEntry(ctx, id, e)
+	}
+	return j.reserve(ctx, c, wanted, p.Policy.MaxPerDay)
+}
+
+// inTurn asks for approval and signs while the turn is held.
+func (p *Payer) inTurn(c call, q Quote, o offer, holder string, attempt int) (Entry, error) {
+	j := p.journal()
+	ctx, stop := context.WithCancel(c.req.Context())
+	var holding sync.WaitGroup
+	holding.Go(func() {
+		for pause(ctx, holdEvery) == nil {
+			_ = j.hold(ctx, c.id, holder) // a store that fails here fails again when the payment is kept
+		}
+	})
+	entry, err := p.approved(c, q, o, holder, attempt)
+	stop()
+	holding.Wait()
 	if err != nil {
-		return Entry{}, errors.Join(err, j.release(context.WithoutCancel(ctx), c.id))
+		return Entry{}, errors.Join(err, j.release(c.req.Context(), c.id, holder))
 	}
 	p.Events.signed(q)
 	return entry, nil
 }
 
-func (p *Payer) approved(c call, q Quote, o offer, attempt int) (Entry, error) {
+func (p *Payer) approved(c call, q Quote, o offer, holder string, attempt int) (Entry, error) {
 	ctx := c.req.Context()
 	if err := p.Policy.approve(ctx, q); err != nil {
 		return Entry{}, err
 	}
+	// Whoever gave up while somebody was asked does not pay.
+	if err := ctx.Err(); err != nil {
+		return Entry{}, err
+	}
 	p.Events.approval(q)
-	header, validBefore, err := p.authorize(c, o, attempt)
+	header, a, err := p.authorize(c, o, attempt)
 	if err != nil {
 		return Entry{}, err
 	}
-	return p.journal().sign(ctx, c.id, header, validBefore)
+	entry, err := p.journal().sign(ctx, c.id, holder, header, a)
+	if failed, ok := errors.AsType[*JournalError](err); ok {
+		failed.IdempotencyKey = c.idempotencyKey
+	}
+	return entry, err
 }
 
-func (p *Payer) authorize(c call, o offer, attempt int) (header string, validBefore time.Time, err error) {
-	payer, err := x402.ParseAddress(p.Signer.Address())
-	if err != nil {
-		return "", time.Time{}, fmt.Errorf("read the signer's address: %w", err)
-	}
+func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed SignedAuthorization, err error) {
 	now := p.now()
 	a := x402.Authorization{
-		From: payer, To: o.payTo, Value: o.amount,
+		From: c.payer, To: o.payTo, Value: o.amount,
 		ValidAfter:  uint64(now.Add(-backdate).Unix()),
-		ValidBefore: uint64(now.Unix()) + uint64(o.accepted.MaxTimeoutSeconds),
-		Nonce:       x402.DerivedNonce(c.origin(), c.path(), payer, c.idempotencyKey, attempt),
+		ValidBefore: uint64(now.Unix() + min(int64(o.accepted.MaxTimeoutSeconds), validity)),
+		Nonce:       x402.DerivedNonce(c.origin(), c.path(), c.payer, c.idempotencyKey, attempt),
 	}
+	signed = SignedAuthorization{Nonce: a.Nonce.String(), Amount: int64(o.amount), SignedAt: now.Unix(), ValidBefore: int64(a.ValidBefore)}
 	raw, err := p.Signer.SignTypedData(c.req.Context(), transferDocument(o.domain, a))
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("sign the payment: %w", err)
+		return "", signed, fmt.Errorf("sign the payment: %w", err)
 	}
 	signature, err := x402.ParseSignature("0x" + hex.EncodeToString(raw))
 	if err == nil {
 		err = o.domain.Verify(a, signature)
 	}
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("the signer signed something else: %w", err)
+		return "", signed, fmt.Errorf("the signer signed something else: %w", err)
 	}
 	header, err = x402.EncodePayment(x402.Payment{Accepted: o.accepted, Resource: o.resource, Authorization: a, Signature: signature})
 	if err != nil {
-		return "", time.Time{}, fmt.Errorf("encode the payment: %w", err)
+		return "", signed, fmt.Errorf("encode the payment: %w", err)
 	}
-	return header, time.Unix(int64(a.ValidBefore), 0), nil
+	return header, signed, nil
 }
 
 // send presents a payment until the answer is clear, each time with the same bytes.
 func (p *Payer) send(c call, entry Entry) (*http.Response, error) {
 	ctx := c.req.Context()
-	pause, order := firstPause, ""
+	pause, order := firstPause, entry.OrderID
 	for sent := 0; ; sent++ {
 		res, err := p.answer(c, entry.Header)
 		wait := pause
 		if err == nil {
-			told := problemOf(res)
-			if !unclear(res, told) {
-				return res, p.conclude(c, entry, res, told)
+			if err = p.conclude(c, entry, res); err == nil {
+				return res, nil
 			}
-			err, order, wait = told, cmp.Or(order, told.OrderID), retryAfter(res, pause)
+			if told, ok := errors.AsType[*APIError](err); ok {
+				order, wait = cmp.Or(order, told.OrderID), retryAfter(res, pause)
+			}
 		}
-		if ctx.Err() != nil || sent >= p.replays() {
+		if ctx.Err() != nil || sent >= p.replays() || errors.Is(err, errAnotherOrder) {
 			return nil, &AmbiguousPaymentError{IdempotencyKey: c.idempotencyKey, OrderID: order, Err: err}
 		}
 		p.Events.replay(c.idempotencyKey, sent+1, wait, err)
@@ -255,25 +334,60 @@ func (p *Payer) answer(c call, payment string) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err = errors.Join(err, res.Body.Close()); err != nil {
 		return nil, err
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
 }
 
-// conclude keeps what the answer says about the payment.
-func (p *Payer) conclude(c call, entry Entry, res *http.Response, told *APIError) error {
+// conclude keeps what the answer says about the payment. The error is that it says nothing. What cannot be kept
+// is told and changes nothing: the next call with the key sends the same bytes.
+func (p *Payer) conclude(c call, entry Entry, res *http.Response) error {
+	ctx, j := c.req.Context(), p.journal()
 	if res.StatusCode >= http.StatusBadRequest {
-		return p.journal().refuse(c.req.Context(), c.id, entry.Header, told.SafeToPayAgain, isDead(res))
+		told := problemOf(res)
+		if unclear(res, told) {
+			return told
+		}
+		p.noted(c, j.refuse(ctx, c.id, entry.Header, isDead(res)))
+		return nil
+	}
+	order, err := orderIn(res, c, entry)
+	if err != nil {
+		return err
 	}
 	transaction := ""
 	if receipt, err := x402.DecodeSettlement(res.Header.Get(x402.HeaderResponse)); err == nil {
 		transaction = receipt.Transaction
 	}
 	p.Events.settled(c.idempotencyKey, transaction)
-	return p.journal().settle(c.req.Context(), c.id)
+	p.noted(c, j.settle(ctx, c.id, order.OrderID))
+	return nil
+}
+
+func (p *Payer) noted(c call, err error) {
+	if err != nil {
+		p.Events.unkept(c.idempotencyKey, err)
+	}
+}
+
+// compareClocks refuses to sign by a clock that differs from the service's: the payment would be refused, or be
+// good for longer than meant.
+func (p *Payer) compareClocks(res *http.Response) error {
+	theirs, err := http.ParseTime(res.Header.Get("Date"))
+	if err != nil {
+		return nil
+	}
+	ours := p.now()
+	if off := ours.Sub(theirs).Abs(); off > maxClockDifference {
+		return denied(ErrClock, "it is %s here, and %s at the service", ours.UTC().Format(time.RFC3339), theirs.UTC().Format(time.RFC3339))
+	}
+	return nil
 }
 
 // isDead says that a payment was claimed and is proven dead: the next one may have a nonce of its own.

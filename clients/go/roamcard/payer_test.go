@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -34,6 +33,10 @@ type shop struct {
 	resource string
 	answers  []func(http.ResponseWriter)
 	payments []string
+	paths    []string
+	orders   int
+	// now is the service's clock; nil is the real one.
+	now func() time.Time
 }
 
 func open(t *testing.T, answers ...func(http.ResponseWriter)) *shop {
@@ -49,6 +52,9 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.ReadAll(r.Body); err != nil {
 		s.t.Error(err)
 	}
+	if s.now != nil {
+		w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat))
+	}
 	header := r.Header.Get(x402.HeaderSignature)
 	if header == "" {
 		s.challenge(w, r)
@@ -58,11 +64,12 @@ func (s *shop) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.t.Errorf("the payment cannot be read: %v", err)
 	}
 	s.payments = append(s.payments, header)
-	answer := sold
+	answer := s.sold
 	if len(s.answers) > 0 {
 		answer, s.answers = s.answers[0], s.answers[1:]
 	}
 	w.Header().Set(x402.HeaderRequired, s.required(r)) // an answer with 402 names the terms again
+	s.paths = append(s.paths, r.URL.Path)
 	answer(w)
 }
 
@@ -95,13 +102,29 @@ func (s *shop) sent() []string {
 	return append([]string(nil), s.payments...)
 }
 
-func sold(w http.ResponseWriter) {
+// order is an order for 25.00, of the kind that is sold at the path.
+func order(path string, replayed bool) string {
+	kind, id := "card_issue", "ord_1"
+	switch {
+	case path == roamcard.OpTopup || strings.HasSuffix(path, "TopUpCard"):
+		kind = "card_topup"
+	case path == roamcard.OpESIM || strings.HasSuffix(path, "PurchaseEsim"):
+		kind = "esim"
+	case strings.Contains(path, "/pay/"):
+		id = path[strings.LastIndexByte(path, '/')+1:]
+	}
+	return fmt.Sprintf(`{"orderId":%q,"kind":%q,"amountUsdCents":2500,"replayed":%t}`, id, kind, replayed)
+}
+
+// sold is the answer to a payment that was taken.
+func (s *shop) sold(w http.ResponseWriter) {
 	receipt, err := x402.EncodeSettlement(x402.Settlement{Success: true, Network: x402.NetworkID, Transaction: "0x" + strings.Repeat("ab", 32)})
 	if err != nil {
 		panic(err)
 	}
 	w.Header().Set(x402.HeaderResponse, receipt)
-	fmt.Fprint(w, `{"orderId":"ord_1"}`)
+	s.orders++
+	fmt.Fprint(w, order(s.paths[len(s.paths)-1], s.orders > 1))
 }
 
 func hangUp(http.ResponseWriter) { panic(http.ErrAbortHandler) }
@@ -250,48 +273,113 @@ func TestNothingIsSignedAgainstThePolicyOrTheTerms(t *testing.T) {
 	}
 }
 
-func TestAFinalRefusalIsNotRepeatedAndGivesTheBudgetBack(t *testing.T) {
-	s := open(t, status(409, `{"code":"card_already_exists","title":"No","status":409,"safeToPayAgain":true}`))
-	p, _ := payer(t, roamcard.NewMemoryStore())
-	p.Policy.MaxPerDay = 2500
+func TestRefusalFreesNoBudget(t *testing.T) {
+	s := open(t, status(409, `{"code":"card_already_exists","title":"No","status":409,"safeToPayAgain":true}`), dead)
+	p, signed := payer(t, roamcard.NewMemoryStore())
+	now := time.Now()
+	p.Now, p.Policy.MaxPerDay = func() time.Time { return now }, 4999
+	s.now = p.Now
 	if code, err := buy(p, s, "k"); code != 409 || err != nil {
 		t.Fatalf("answered %d, %v", code, err)
 	}
-	if code, err := buy(p, s, "other"); code != 200 || err != nil {
-		t.Errorf("the next purchase answered %d, %v", code, err)
+	for _, later := range []time.Duration{0, 3 * time.Minute, 20 * time.Hour} {
+		now = now.Add(later)
+		if _, err := buy(p, s, "other"); !errors.Is(err, roamcard.ErrPolicyDenied) {
+			t.Errorf("%s later: %v", later, err)
+		}
+		now = now.Add(-later)
 	}
-	if n := len(s.sent()); n != 2 {
-		t.Errorf("%d payments sent; expected 2", n)
+	now = now.Add(25 * time.Hour)
+	if code, err := buy(p, s, "other"); code != 402 || err != nil || signed.n != 2 {
+		t.Errorf("a day later: %d, %v, signed %d", code, err, signed.n)
 	}
 }
 
-func TestOnlyAPaymentThatIsProvenDeadGetsAnotherNonce(t *testing.T) {
+// However often a service says that a payment is dead, one authorization of a purchase is live at a time.
+func TestOneAuthorizationOfAPurchaseIsLiveAtATime(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer func(http.ResponseWriter)
 		fresh  bool
-	}{{"refused unclaimed", status(402, ""), false}, {"proven dead", dead, true}} {
+	}{{"refused", status(402, ""), false}, {"told dead", dead, true}} {
 		t.Run(c.name, func(t *testing.T) {
-			s := open(t, c.answer)
-			p, _ := payer(t, roamcard.NewMemoryStore())
-			if code, err := buy(p, s, "k"); code != 402 || err != nil {
-				t.Fatalf("answered %d, %v", code, err)
+			s := open(t, c.answer, c.answer)
+			p, signed := payer(t, roamcard.NewMemoryStore())
+			now := time.Now()
+			p.Now = func() time.Time { return now }
+			s.now = p.Now
+			for range 2 {
+				if code, err := buy(p, s, "k"); code != 402 || err != nil || signed.n != 1 {
+					t.Fatalf("answered %d, %v, signed %d", code, err, signed.n)
+				}
 			}
-			if code, err := buy(p, s, "k"); code != 200 || err != nil {
-				t.Fatalf("answered %d, %v", code, err)
+			now = now.Add(3 * time.Minute)
+			if code, err := buy(p, s, "k"); code != 200 || err != nil || signed.n != 2 {
+				t.Fatalf("answered %d, %v, signed %d", code, err, signed.n)
+			}
+			if !same(s.sent()[:2]) {
+				t.Error("while the payment was live, another one was sent")
 			}
 			var nonces []x402.Hash
-			for _, h := range s.sent() {
+			for _, h := range s.sent()[1:] {
 				pay, err := x402.DecodePayment(h)
 				if err != nil {
 					t.Fatal(err)
 				}
 				nonces = append(nonces, pay.Authorization.Nonce)
 			}
-			if len(nonces) != 2 || (nonces[0] != nonces[1]) != c.fresh {
+			if (nonces[0] != nonces[1]) != c.fresh {
 				t.Errorf("nonces %v; expected another one: %v", nonces, c.fresh)
 			}
 		})
+	}
+}
+
+// What is no order for what was signed decides nothing.
+func TestOnlyAnOrderIsSuccess(t *testing.T) {
+	for name, answer := range map[string]func(http.ResponseWriter){
+		"page":          status(200, "<html>Thank you</html>"),
+		"redirect":      status(307, order(roamcard.OpCard, false)),
+		"created":       status(201, order(roamcard.OpCard, false)),
+		"nothing":       status(200, "{}"),
+		"another kind":  status(200, order(roamcard.OpESIM, false)),
+		"another price": status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2400}`),
+		"another payer": status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"payment":{"payer":"`+payTo+`"}}`),
+		"too long":      status(200, `{"orderId":"`+strings.Repeat("x", 2<<20)+`"}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, answer, answer, answer, answer, answer)
+			p, signed := payer(t, roamcard.NewMemoryStore())
+			_, err := buy(p, s, "k")
+			unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err)
+			if !ok || unclear.IdempotencyKey != "k" {
+				t.Fatalf("%v; expected an ambiguous payment under its key", err)
+			}
+			if code, err := buy(p, s, "k"); code != 200 || err != nil || signed.n != 1 || !same(s.sent()) {
+				t.Errorf("called again: %d, %v, signed %d", code, err, signed.n)
+			}
+		})
+	}
+}
+
+func TestRepeatSaysThatItIsOne(t *testing.T) {
+	s := open(t)
+	p, _ := payer(t, roamcard.NewMemoryStore())
+	if code, err := buy(p, s, "k"); code != 200 || err != nil {
+		t.Fatalf("answered %d, %v", code, err)
+	}
+	s.orders = 0 // the service sells it anew
+	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrAmbiguousPayment) {
+		t.Errorf("a purchase that was sold twice: %v", err)
+	}
+}
+
+func TestClockThatIsOffSignsNothing(t *testing.T) {
+	s := open(t)
+	p, signed := payer(t, roamcard.NewMemoryStore())
+	p.Now = func() time.Time { return time.Now().Add(-10 * time.Minute) }
+	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrClock) || signed.n != 0 {
+		t.Errorf("%v, signed %d", err, signed.n)
 	}
 }
 
@@ -330,28 +418,12 @@ func TestTheFirstPayeeIsKeptAndAnotherOneRefused(t *testing.T) {
 	}
 }
 
-func TestARefusalKeepsTheBudgetUntilThePaymentIsDead(t *testing.T) {
-	s := open(t, status(402, ""))
-	p, _ := payer(t, roamcard.NewMemoryStore())
-	now := time.Now()
-	p.Now, p.Policy.MaxPerDay = func() time.Time { return now }, 2500
-	if code, err := buy(p, s, "refused"); code != 402 || err != nil {
-		t.Fatalf("answered %d, %v", code, err)
-	}
-	if _, err := buy(p, s, "other"); !errors.Is(err, roamcard.ErrPolicyDenied) {
-		t.Errorf("while the first could still be taken: %v", err)
-	}
-	now = now.Add(3 * time.Minute)
-	if code, err := buy(p, s, "other"); code != 200 || err != nil {
-		t.Errorf("after it died: %d, %v", code, err)
-	}
-}
-
 func TestAPaymentThatDiedUnansweredIsAskedAboutAndThenReplaced(t *testing.T) {
 	s := open(t, hangUp, hangUp, hangUp, hangUp, hangUp, status(402, ""))
 	p, signed := payer(t, roamcard.NewMemoryStore())
 	now := time.Now()
 	p.Now = func() time.Time { return now }
+	s.now = p.Now
 	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrAmbiguousPayment) {
 		t.Fatalf("five lost answers: %v", err)
 	}
@@ -367,12 +439,36 @@ func TestAPaymentThatDiedUnansweredIsAskedAboutAndThenReplaced(t *testing.T) {
 	}
 }
 
-func TestAStoreIsReadByTheNextProgram(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "journal.json")
-	if err := os.WriteFile(path, []byte(`{"version":2,"entries":{}}`), 0o600); err != nil {
-		t.Fatal(err)
+// failing is a store that fails from its nth change on.
+type failing struct {
+	roamcard.Store
+	from, n int
+}
+
+func (f *failing) Update(ctx context.Context, change func(*roamcard.Book) error) error {
+	if f.n++; f.n >= f.from {
+		return &roamcard.JournalError{File: "journal.json", Reason: roamcard.JournalFull}
 	}
-	if _, err := roamcard.NewFileStore(path); err == nil {
-		t.Error("a journal of another version passed for an empty one")
+	return f.Store.Update(ctx, change)
+}
+
+func TestFullDiskLosesNoAnswer(t *testing.T) {
+	s := open(t)
+	store := roamcard.NewMemoryStore()
+	// Reserved and signed are kept, settled is not.
+	p, signed := payer(t, &failing{Store: store, from: 3})
+	var unkept error
+	p.Events = &roamcard.Events{Unkept: func(_ string, err error) { unkept = err }}
+	if code, err := buy(p, s, "k"); code != 200 || err != nil || unkept == nil {
+		t.Fatalf("answered %d, %v, told %v", code, err, unkept)
+	}
+	p.Store = store
+	if code, err := buy(p, s, "k"); code != 200 || err != nil || signed.n != 1 {
+		t.Errorf("answered %d, %v, signed %d", code, err, signed.n)
+	}
+	p.Store = &failing{Store: store, from: 2}
+	_, err := buy(p, s, "other")
+	if failed, ok := errors.AsType[*roamcard.JournalError](err); !ok || failed.IdempotencyKey != "other" || len(s.sent()) != 2 {
+		t.Errorf("a payment that could not be kept: %v, sent %d", err, len(s.sent()))
 	}
 }

@@ -1,6 +1,7 @@
 package roamcard
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -78,6 +79,9 @@ func (p Policy) cap(q Quote) error {
 	}
 	return nil
 }
+
+// asset is the token that is paid in.
+func (p Policy) asset() string { return cmp.Or(p.Asset, BaseUSDC) }
 
 // asks says whether a payment has to be asked for.
 func (p Policy) asks(q Quote) bool {

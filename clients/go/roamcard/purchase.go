@@ -3,8 +3,11 @@ package roamcard
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"time"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
@@ -33,10 +36,32 @@ func (c *Client) buy(ctx context.Context, key string, call func(ctx context.Cont
 	var raw RawResponse
 	order, err := call(WithRawResponse(ctx, &raw), key)
 	if err != nil {
-		return nil, err
+		return nil, c.keyed(ctx, key, err)
 	}
 	bought := &Purchase{Order: order, IdempotencyKey: key, Transaction: order.GetPayment().GetTransaction(), RequestID: raw.RequestID()}
 	return bought, nil
+}
+
+// keyed gives an error what to call again with, when a payment was signed under the key.
+func (c *Client) keyed(ctx context.Context, key string, err error) error {
+	b, unread := c.config.Store.Read(context.WithoutCancel(ctx))
+	var retryAt time.Time
+	signed := unread != nil // then nobody knows
+	for _, e := range b.Purchases {
+		if e.Key == key && e.Origin == c.origin && len(e.Authorizations) > 0 && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
+			signed, retryAt = true, e.liveUntil(c.config.Now())
+		}
+	}
+	if !signed {
+		return err
+	}
+	if told, ok := errors.AsType[*APIError](err); ok {
+		told.IdempotencyKey, told.RetryAt = key, retryAt
+	}
+	if told, ok := errors.AsType[*PaymentError](err); ok {
+		told.IdempotencyKey = key
+	}
+	return err
 }
 
 // wire is an amount as the service reads it.

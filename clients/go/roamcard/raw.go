@@ -2,7 +2,10 @@ package roamcard
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"net/http"
+	"strings"
 )
 
 // RawResponse is what else an answer said. Its body is not kept: it may hold what installs an eSIM.
@@ -38,4 +41,35 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	return res, err
+}
+
+// limited bounds what is read of an answer, decompressed.
+type limited struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (l limited) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := l.next.RoundTrip(req)
+	if err == nil && res.Body != nil && !streams(res) {
+		res.Body = &limitedBody{ReadCloser: res.Body, left: maxAnswer}
+	}
+	return res, err
+}
+
+// streams says that an answer is a stream, whose messages are bounded one by one.
+func streams(res *http.Response) bool {
+	return strings.HasPrefix(res.Header.Get("Content-Type"), "application/connect+")
+}
+
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+// Read implements io.Reader.
+func (b *limitedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
+	if b.left -= n; b.left < 0 {
+		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+	}
+	return n, err
 }

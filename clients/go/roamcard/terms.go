@@ -47,16 +47,13 @@ func expectingOf(ctx context.Context, price func(context.Context) (Cents, error)
 // pins are what the challenge of a call has to agree with.
 func (p *Payer) pins(ctx context.Context, c call) (pins, error) {
 	pinned := pins{resource: c.req.URL}
-	if price, ok := ctx.Value(amountKey{}).(func(context.Context) (Cents, error)); ok {
+	if c.price != nil {
 		var err error
-		if pinned.amount, err = price(ctx); err != nil {
+		if pinned.amount, err = c.price(ctx); err != nil {
 			return pins{}, err
 		}
 	}
-	asset, payTo := p.Policy.Asset, p.Policy.PayTo
-	if asset == "" {
-		asset = BaseUSDC
-	}
+	asset, payTo := p.Policy.asset(), p.Policy.PayTo
 	if payTo == "" {
 		if p.PayTo == nil {
 			return pins{}, denied(ErrPolicyDenied, "no payee is pinned")

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -248,6 +249,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
             transfers = {n for outcome, n in told if outcome == "passed"}
             if len(told) >= 2 and all(outcome == "passed" for outcome, _ in told) and len(transfers) == 1 and None not in transfers:
                 file.write(json.dumps({"client": "python", "scenario": name, "transfers": transfers.pop()}) + "\n")
+
+
+def age(store: Any, seconds: int) -> None:
+    """Lets so many seconds pass for what a store has signed."""
+
+    def change(book: Any) -> None:
+        for id, entry in book.purchases.items():
+            older = tuple(replace(a, signed_at=a.signed_at - seconds, valid_before=a.valid_before - seconds) for a in entry.authorizations)
+            book.purchases[id] = replace(entry, authorizations=older)
+
+    store.update(change)
 
 
 def eventually(what: str, holds: Callable[[], Any], patience: float = 30) -> Any:

@@ -1,6 +1,7 @@
 // Auto-pay and errors over Connect, gRPC and gRPC-Web, by an interceptor: it works on every transport.
-import { toJson } from "@bufbuild/protobuf";
+import { clone, toJson } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type UnaryRequest, type UnaryResponse } from "@connectrpc/connect";
+import type { AnsweredOrder } from "./answer.js";
 import { type ApiError, apiError, RoamcardError } from "./errors.js";
 import { CardService } from "./gen/roamcard/v1/card_pb.js";
 import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
@@ -8,7 +9,6 @@ import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { ProblemSchema } from "./gen/roamcard/v1/problem_pb.js";
 import { requestIdHeader } from "./logger.js";
 import { type Attempt, isUnclear, type Payer, type Reply, retryAfterMs } from "./payer.js";
-import { canonical } from "./rest.js";
 import type { Signer } from "./signers.js";
 import * as sold from "./sold.js";
 import type { Sold } from "./sold.js";
@@ -26,33 +26,40 @@ const paidMethods: Record<string, (message: PaidMessage) => Sold> = {
 /** Pays for the paid methods of the API, on any transport. Everything else passes by. */
 export function payingInterceptor(payer: Payer, signer: Signer): Interceptor {
   return (next) => async (request) => {
-    const attempt = request.stream ? undefined : attemptOf(payer, request, async (r) => (await next(r)) as UnaryResponse);
-    if (!attempt || request.header.has(signatureHeader)) return next(request);
-    return payer.pay(attempt, signer);
+    if (request.stream || request.header.has(signatureHeader)) return next(request);
+    const attempt = await attemptOf(payer, request, async (r) => (await next(r)) as UnaryResponse, signer.address);
+    return attempt ? payer.pay(attempt, signer) : next(request);
   };
 }
 
-/** The purchase that a request makes; undefined for methods that cost nothing. */
-export function attemptOf(
-  payer: Payer, request: UnaryRequest, next: (request: UnaryRequest) => Promise<UnaryResponse>,
-): Attempt<UnaryResponse> | undefined {
+/** The purchase that a request of a wallet makes; undefined for methods that cost nothing. One of any eSIM becomes one of a plan. */
+export async function attemptOf(
+  payer: Payer, request: UnaryRequest, next: (request: UnaryRequest) => Promise<UnaryResponse>, wallet: string | undefined,
+): Promise<Attempt<UnaryResponse> | undefined> {
   const paid = paidMethods[nameOf(request.method)];
   if (!paid) return undefined;
-  const bought = paid(request.message as unknown as PaidMessage);
+  let { message } = request;
+  let bought = paid(message as unknown as PaidMessage);
+  if (bought.operation === sold.esimRoute && !(message as unknown as PaidMessage).planId) {
+    const planId = await payer.planFor(bought.path, bought.key, wallet);
+    message = Object.assign(clone(request.method.input, message), { planId });
+    bought = paid(message as unknown as PaidMessage);
+  }
   return {
     ...bought,
-    request: canonical(toJson(request.method.input, request.message)),
+    request: toJson(request.method.input, message) as Record<string, unknown>,
     resource: bought.operation === sold.payRoute ? undefined : `${payer.origin}/${nameOf(request.method)}`,
     signal: request.signal,
     send: async (payment, signal) => {
       const header = new Headers(request.header);
       if (payment) header.set(signatureHeader, payment);
       try {
-        return { kind: "done", value: await next({ ...request, header, signal }) };
+        return { kind: "done", value: await next({ ...request, message, header, signal }) };
       } catch (error) {
         return replyOf(error);
       }
     },
+    order: ({ message: answer }) => (answer as { order?: AnsweredOrder }).order,
   };
 }
 
@@ -67,7 +74,7 @@ export function replyOf(reason: unknown): Exclude<Reply<never>, { kind: "done" }
   const error = problemOf(cause);
   if (!error) return { kind: "unclear", error: failure(cause) };
   const terms = cause.metadata.get(requiredHeader);
-  if (error.status === 402 && terms) return { kind: "terms", header: terms, error, dead: provesDead(cause.metadata) };
+  if (error.status === 402 && terms) return { kind: "terms", header: terms, error, dead: provesDead(cause.metadata), date: cause.metadata.get("date") };
   if (isUnclear(error.status, error.retryable)) {
     return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true };
   }

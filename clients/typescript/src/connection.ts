@@ -4,6 +4,7 @@ import {
 } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { until } from "./abort.js";
+import { bounded } from "./bounded.js";
 import { type Call, callOf, type CallOptions } from "./call.js";
 import { attemptOf, failure, nameOf } from "./connect.js";
 import { ApiError, RoamcardError, UnauthorizedError } from "./errors.js";
@@ -36,6 +37,11 @@ export interface RoamcardOptions {
   store?: Store | undefined;
   /** The service's public origin, when `baseUrl` is a gateway before it: what its terms and messages name. */
   origin?: string | undefined;
+  /**
+   * A node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its budget back at
+   * once; without it, time alone does.
+   */
+  rpcUrl?: string | undefined;
   /** Another HTTP client, with fetch's signature: for proxies, certificates, tests. */
   fetch?: Fetch | undefined;
   /** Another transport, such as gRPC from @connectrpc/connect-node; Connect over fetch when absent. */
@@ -72,7 +78,7 @@ export class Connection {
     const { signer, operatorToken, logger } = options;
     this.baseUrl = trimmed(options.baseUrl);
     this.origin = trimmed(options.origin ?? this.baseUrl);
-    this.fetch = options.fetch ?? ((input, init) => fetch(input, init));
+    this.fetch = bounded(options.fetch ?? ((input, init) => fetch(input, init)));
     this.#signer = signer;
     this.#operatorToken = typeof operatorToken === "string" ? new Secret(operatorToken) : operatorToken;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
@@ -153,7 +159,7 @@ export class Connection {
   // paying answers 402.
   #paying(): Interceptor {
     return (next) => async (request) => {
-      const attempt = request.stream ? undefined : attemptOf(this.payer, request, async (r) => (await next(r)) as UnaryResponse);
+      const attempt = request.stream ? undefined : await attemptOf(this.payer, request, async (r) => (await next(r)) as UnaryResponse, this.#signer?.address);
       if (!attempt) return next(request);
       if (request.contextValues.get(quoting)) throw new Quoted(await this.payer.quote(attempt));
       return this.payer.pay({ ...attempt, signal: request.contextValues.get(givingUp) ?? request.signal }, this.signer);

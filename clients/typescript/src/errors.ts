@@ -4,6 +4,8 @@ import type { FieldProblem } from "./gen/roamcard/v1/problem_pb.js";
 /** The base of everything this package throws on purpose. */
 export class RoamcardError extends Error {
   override name = this.constructor.name;
+  /** Set once a payment was signed: only a call with this key is safe from paying twice. */
+  idempotencyKey?: string;
 
   /** What the service's operators ask for: the id of the request that failed, when the service answered it. */
   get requestId(): string | undefined {
@@ -46,6 +48,8 @@ export class ApiError extends RoamcardError {
   readonly fields: WrongField[];
   /** How long the service asks to wait, if it says so. */
   readonly retryAfterMs: number | undefined;
+  /** When another payment may be signed for the key, because the chain can no longer take the one before; undefined is now. */
+  retryAt?: Date;
 
   constructor(problem: ProblemFields, options?: ErrorOptions) {
     super(`${problem.status} ${problem.code}: ${problem.detail ?? problem.title ?? "no detail"}`, options);
@@ -109,8 +113,9 @@ export class InsufficientFundsError extends PaymentError {}
 
 /** The key was used with another request before. Nothing was signed. */
 export class KeyConflictError extends PaymentError {
-  constructor(readonly idempotencyKey: string) {
-    super(`the idempotency key ${idempotencyKey} belongs to another request; use a new key for a new purchase`);
+  constructor(key: string) {
+    super(`the idempotency key ${key} belongs to another request; use a new key for a new purchase`);
+    this.idempotencyKey = key;
   }
 }
 
@@ -121,12 +126,28 @@ export class KeyConflictError extends PaymentError {
 export class AmbiguousPaymentError extends PaymentError {
   readonly retryable = true;
 
+  declare idempotencyKey: string;
+
   constructor(
-    readonly idempotencyKey: string,
+    key: string,
     readonly orderId: string | undefined,
     options?: ErrorOptions,
   ) {
-    super(`the outcome of the payment is not known yet; call again with idempotencyKey ${idempotencyKey}`, options);
+    super(`the outcome of the payment is not known yet; call again with idempotencyKey ${key}`, options);
+    this.idempotencyKey = key;
+  }
+}
+
+/** This computer's clock differs from the service's by more than a minute. Nothing was signed. */
+export class ClockError extends PaymentError {}
+
+/** What is wrong with a journal. */
+export type JournalReason = "damaged" | "foreign" | "unreadable" | "read_only" | "full" | "failed";
+
+/** The journal cannot be read or kept. Nothing is sent that is not kept. */
+export class JournalError extends RoamcardError {
+  constructor(readonly file: string, readonly reason: JournalReason, detail: string, options?: ErrorOptions) {
+    super(`the journal ${file} is ${reason.replace("_", " ")}: ${detail}`, options);
   }
 }
 

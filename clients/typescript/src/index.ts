@@ -14,7 +14,7 @@ export * from "./gen/roamcard/v1/operator_pb.js";
 export * from "./gen/roamcard/v1/order_pb.js";
 export * from "./gen/roamcard/v1/problem_pb.js";
 export * from "./gen/roamcard/v1/service_pb.js";
-export { type Book, emptyBook, type Entry, Journal, MemoryStore, type Store } from "./journal.js";
+export { type Book, emptyBook, type Entry, Journal, MemoryStore, readBook, type SignedAuthorization, type Store } from "./journal.js";
 export type { Logger } from "./logger.js";
 export { type Dollars, dollarsOf, unitsOfDollars } from "./money.js";
 export type { Orders, PaidOrder, PurchaseOptions, WaitOptions } from "./orders.js";
@@ -22,7 +22,7 @@ export { Payer, type PayerOptions, type PaymentEvents, type Published, type Quot
 export type { Policy, Quote } from "./policy.js";
 export type { EsimPresenter, Presented, Presenter, Showing } from "./presenter.js";
 export { type Fetch, type FetchOptions, payingFetch } from "./rest.js";
-export { type Auth, Roamcard } from "./roamcard.js";
+export { type Auth, type Resumed, Roamcard } from "./roamcard.js";
 export { Secret } from "./secret.js";
 export { type Eip1193Provider, eip1193Signer, type Signer, type TypedData } from "./signers.js";
 export { nonceOf, type Offer, type Receipt, type Terms } from "./x402.js";

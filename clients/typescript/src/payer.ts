@@ -1,23 +1,31 @@
 // The payment algorithm: ask, check, sign once, keep, send; and send the same bytes until the answer is clear.
 import { until } from "./abort.js";
-import { AmbiguousPaymentError, type ApiError, InsufficientFundsError, PaymentError, TermsMismatchError } from "./errors.js";
-import { type Entry, Journal, MemoryStore, type Store } from "./journal.js";
+import { type AnsweredOrder, AnotherOrderError, faultOf } from "./answer.js";
+import { Chain } from "./chain.js";
+import {
+  AmbiguousPaymentError, type ApiError, ClockError, InsufficientFundsError, PaymentError, RoamcardError, TermsMismatchError,
+} from "./errors.js";
+import { type Entry, Journal, MemoryStore, type SignedAuthorization, type Store } from "./journal.js";
 import type { Logger } from "./logger.js";
 import { dollarsOf } from "./money.js";
 import { type Policy, type Quote, Rules } from "./policy.js";
+import { bounded } from "./bounded.js";
+import { canonical } from "./journal.js";
+import type { Fetch } from "./rest.js";
 import type { Signer } from "./signers.js";
 import {
-  type Authorization, authorizationTypedData, decodePayment, decodeTerms, encodePayment, nonceOf, type Offer, sameAddress, sha256, type Terms,
+  type Authorization, authorizationTypedData, decodePayment, decodeTerms, encodePayment, nonceOf, type Offer, sameAddress, type Terms,
 } from "./x402.js";
 
 /** What became of one request. */
 export type Reply<T> =
   | { kind: "done"; value: T }
   /**
-   * 402: `header` is PAYMENT-REQUIRED. `dead` says that PAYMENT-RESPONSE proves a payment dead that was taken up before.
+   * 402: `header` is PAYMENT-REQUIRED. `dead` says that PAYMENT-RESPONSE calls a payment dead that was taken up before.
+   * `date` is the service's clock.
    * `answer` is the answer itself, for those who pass it on.
    */
-  | { kind: "terms"; header: string; error: ApiError; answer?: T; dead: boolean }
+  | { kind: "terms"; header: string; error: ApiError; answer?: T; dead: boolean; date?: string | null }
   /** A final answer that is no success. */
   | { kind: "refused"; error: ApiError; answer?: T }
   /** No answer, or one that says nothing about the money. */
@@ -30,14 +38,16 @@ export interface Attempt<T> {
   /** The documented path, which names the purchase whatever the protocol. */
   path: string;
   key: string;
-  /** The request in one spelling; a key belongs to it for good. */
-  request: string;
+  /** The request in the documented JSON; a key belongs to it for good. */
+  request: Record<string, unknown>;
   /** The URL that the challenge has to name; undefined for any of the origin, which an order that was made first may name. */
   resource: string | undefined;
   /** The price in USDC's smallest unit, from what the service publishes; undefined when only the caps decide. */
   price(published: Published): bigint | undefined | Promise<bigint | undefined>;
   /** Sends the request, with a PAYMENT-SIGNATURE header when there is one. It may reject; that is an unclear reply. */
   send(payment: string | undefined, signal: AbortSignal): Promise<Reply<T>>;
+  /** The order that an answer holds. */
+  order(answer: T): AnsweredOrder | undefined;
   signal?: AbortSignal | undefined;
 }
 
@@ -49,6 +59,8 @@ export interface Published {
   assetVersion: string;
   cardUnits: bigint;
   defaultTopupUnits: bigint;
+  /** The plan of the catalogue that is the cheapest now. */
+  cheapestPlan(): Promise<string>;
   /** Reads what a plan of the catalogue costs now. */
   planUnits(planId: string): Promise<bigint>;
   /** Reads what an order costs that was made first; undefined when it cannot be read, and only the caps decide. */
@@ -83,6 +95,13 @@ export interface PayerOptions {
   maxReplays?: number | undefined;
   /** Reads what the service publishes. */
   published(): Promise<Published>;
+  /**
+   * A node of the chain that the caller trusts. With it, an authorization that the chain shows to be void gives its budget
+   * back at once; without it, time alone does.
+   */
+  rpcUrl?: string | undefined;
+  /** Another HTTP client for that node. */
+  fetch?: Fetch | undefined;
 }
 
 /** A price as it was asked for and checked, and what the policy says about it. */
@@ -104,6 +123,10 @@ const messages: Record<keyof PaymentEvents, string> = {
 };
 
 const backdate = 600;
+/** How many seconds a payment is signed for, unless the offer allows less. */
+const validity = 120;
+/** How many seconds the service's clock may differ from this one. */
+const clockDifference = 60;
 const firstPause = 250;
 const lastPause = 4_000;
 const longestPause = 30_000;
@@ -116,7 +139,8 @@ export class Payer {
   readonly journal: Journal;
   readonly #rules: Rules;
   readonly #options: PayerOptions;
-  readonly #running = new Map<string, { request: string; reply: Promise<unknown> }>();
+  readonly #chain: Chain | undefined;
+  readonly #running = new Map<string, Promise<unknown>>();
   #published: Promise<Published> | undefined;
 
   constructor(options: PayerOptions) {
@@ -124,6 +148,8 @@ export class Payer {
     this.journal = new Journal(options.store ?? new MemoryStore());
     this.#rules = new Rules(options.policy);
     this.#options = options;
+    const send = options.fetch ?? ((input: string | URL | Request, init?: RequestInit) => fetch(input, init));
+    this.#chain = options.rpcUrl === undefined ? undefined : new Chain(options.rpcUrl, this.#rules.asset, bounded(send));
   }
 
   /**
@@ -131,19 +157,24 @@ export class Payer {
    * AmbiguousPaymentError call again with the same key.
    */
   pay<T>(attempt: Attempt<T>, signer: Signer): Promise<T> {
-    return this.#once(attempt, signer.address, async (id, fingerprint) => {
-      const known = await this.journal.find(id, attempt.key, fingerprint);
+    return this.#once(attempt, signer.address, async (id) => {
+      const known = await this.journal.find(id, attempt.key, attempt.request);
       const reply = known && (await this.#present(attempt, id, known));
       if (reply?.kind === "done") return reply.value;
-      // Only an authorization that is dead, and that the service says bought nothing, is replaced. Unless the service proved
-      // it dead, its successor has the same nonce, so that even a service in error could take but one of them.
-      if (reply && (reply.kind !== "terms" || !(reply.dead || expired(known!)))) throw failureOf(reply);
+      // Until the chain can no longer take a payment, there is no other one of its purchase.
+      if (reply && (reply.kind !== "terms" || (await this.#isLive(id)))) throw await this.#failure(attempt.key, id, reply);
       const terms = reply ? decodeTerms(reply.header) : await this.#ask(attempt);
-      const entry = await this.#sign(attempt, id, fingerprint, terms, signer);
+      const entry = await this.#sign(attempt, id, terms, signer);
       const answer = await this.#present(attempt, id, entry);
       if (answer.kind === "done") return answer.value;
-      throw failureOf(answer);
+      throw await this.#failure(attempt.key, id, answer);
     });
+  }
+
+  /** The plan that a purchase of any eSIM is of: the one that the journal has for its key, or the cheapest. */
+  async planFor(path: string, key: string, payer: string | undefined): Promise<string> {
+    const known = payer && (await this.journal.entry(await nonceOf(this.origin, path, payer, key)));
+    return known && typeof known.request.planId === "string" ? known.request.planId : (await this.#terms()).cheapestPlan();
   }
 
   /** Asks for the price, checks it, and signs nothing. It says too whether the policy would let it be paid. */
@@ -159,41 +190,70 @@ export class Payer {
    * sent until the answer is clear. When the purchase has a payment already, that one is sent instead.
    */
   carry<T>(attempt: Attempt<T>, payer: string, header: string): Promise<Reply<T>> {
-    return this.#once(attempt, payer, async (id, fingerprint) => {
-      const known = await this.journal.find(id, attempt.key, fingerprint);
-      return this.#present(attempt, id, known ?? (await this.#adopt(attempt, id, fingerprint, payer, header)));
+    return this.#once(attempt, payer, async (id) => {
+      const known = await this.journal.find(id, attempt.key, attempt.request);
+      return this.#present(attempt, id, known ?? (await this.#adopt(attempt, id, payer, header)));
     });
   }
 
   /** Sends the payment that a purchase has already; undefined when it has none. */
   async resume<T>(attempt: Attempt<T>, payer: string): Promise<Reply<T> | undefined> {
-    const [id, fingerprint] = await this.#identity(attempt, payer);
-    const known = await this.journal.find(id, attempt.key, fingerprint);
+    const id = await this.#identity(attempt, payer);
+    const known = await this.journal.find(id, attempt.key, attempt.request);
     return known && this.#once(attempt, payer, () => this.#present(attempt, id, known));
   }
 
-  async #identity(attempt: Attempt<unknown>, payer: string): Promise<[id: string, fingerprint: string]> {
-    const fingerprint = await sha256(new TextEncoder().encode(attempt.request));
-    return [await nonceOf(this.origin, attempt.path, payer, attempt.key), fingerprint];
+  #identity(attempt: Attempt<unknown>, payer: string): Promise<string> {
+    return nonceOf(this.origin, attempt.path, payer, attempt.key);
   }
 
   // once lets calls of one purchase share one run. Its map is consulted before anything is awaited.
-  #once<R>(attempt: Attempt<unknown>, payer: string, run: (id: string, fingerprint: string) => Promise<R>): Promise<R> {
-    const name = JSON.stringify([attempt.path, payer.toLowerCase(), attempt.key, attempt.request]);
+  #once<R>(attempt: Attempt<unknown>, payer: string, run: (id: string) => Promise<R>): Promise<R> {
+    const name = JSON.stringify([attempt.path, payer.toLowerCase(), attempt.key, canonical(attempt.request)]);
     const running = this.#running.get(name);
-    if (running) return running.reply as Promise<R>;
-    const reply = this.#identity(attempt, payer).then(([id, fingerprint]) => run(id, fingerprint));
+    if (running) return running as Promise<R>;
+    const reply = this.#identity(attempt, payer).then(run);
     const done = () => void this.#running.delete(name);
-    this.#running.set(name, { request: attempt.request, reply });
+    this.#running.set(name, reply);
     reply.then(done, done);
     return reply;
+  }
+
+  // isLive says whether the chain could still take the last payment of a purchase, after it was asked where there is a node.
+  async #isLive(id: string): Promise<boolean> {
+    await this.#prove(id);
+    const entry = await this.journal.entry(id).catch(() => undefined);
+    return entry?.state !== "refused" || this.journal.liveUntil(entry) !== undefined;
+  }
+
+  // prove keeps what the chain says of the payments of a purchase, or of all of them. What cannot be asked stays as it is.
+  async #prove(id?: string): Promise<void> {
+    if (!this.#chain) return;
+    const { purchases } = await this.journal.store.read();
+    for (const [at, entry] of Object.entries(purchases)) {
+      if ((id !== undefined && at !== id) || !["refused", "signed"].includes(entry.state)) continue;
+      const voids = await this.#chain.voids(entry);
+      if (voids.size > 0) await this.journal.void(at, voids);
+    }
+  }
+
+  // failure is a refusal as an error, with what to call again with and when.
+  async #failure(key: string, id: string, reply: Refusal): Promise<Error> {
+    const entry = await this.journal.entry(id).catch(() => undefined);
+    const until = entry && this.journal.liveUntil(entry);
+    reply.error.idempotencyKey = key;
+    if (until !== undefined) reply.error.retryAt = new Date(until * 1000);
+    return failureOf(reply);
   }
 
   // ask gets the terms. Losing an answer here costs nothing, so it asks again.
   async #ask(attempt: Attempt<unknown>): Promise<Terms> {
     for (let replay = 0; ; replay++) {
       const reply = await this.#send(attempt, undefined);
-      if (reply.kind === "terms") return decodeTerms(reply.header);
+      if (reply.kind === "terms") {
+        compareClocks(reply.date);
+        return decodeTerms(reply.header);
+      }
       if (reply.kind === "done") throw new TermsMismatchError("the service gave the purchase away unpaid");
       if (reply.kind === "refused" || reply.answered || replay >= this.#maxReplays || attempt.signal?.aborted) throw reply.error;
       await pause(firstPause * 2 ** replay, attempt.signal);
@@ -227,24 +287,34 @@ export class Payer {
   }
 
   // sign checks, asks, signs once and keeps the payment.
-  async #sign(attempt: Attempt<unknown>, id: string, fingerprint: string, terms: Terms, signer: Signer): Promise<Entry> {
+  async #sign(attempt: Attempt<unknown>, id: string, terms: Terms, signer: Signer): Promise<Entry> {
     const { quote, offer } = await this.#check(attempt, terms);
-    return this.#inTurn(attempt, id, fingerprint, quote, signer.address, async (attempts) => {
+    return this.#inTurn(attempt, id, quote, signer.address, async (holder, attempts) => {
       const now = Math.floor(Date.now() / 1000);
+      const validBefore = now + Math.min(offer.maxTimeoutSeconds, validity);
       const nonce = await nonceOf(this.origin, attempt.path, signer.address, attempt.key, attempts);
       const authorization: Authorization = {
-        from: signer.address, to: offer.payTo, value: offer.amount,
-        validAfter: String(now - backdate), validBefore: String(now + offer.maxTimeoutSeconds), nonce,
+        from: signer.address, to: offer.payTo, value: offer.amount, validAfter: String(now - backdate), validBefore: String(validBefore), nonce,
       };
       const signature = await until(attempt.signal, signatureOf(signer, offer, authorization));
-      const entry = await this.journal.sign(id, encodePayment(terms, offer, authorization, signature), now + offer.maxTimeoutSeconds);
+      const entry = await this.#kept(attempt.key, id, holder, encodePayment(terms, offer, authorization, signature), {
+        nonce, amount: offer.amount, signedAt: now, validBefore,
+      });
       this.#tell("onSigned", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
       return entry;
     });
   }
 
+  // kept keeps a signed payment. One that cannot be kept is not sent, and its error says what was signed.
+  #kept(key: string, id: string, holder: string, header: string, authorization: SignedAuthorization): Promise<Entry> {
+    return this.journal.sign(id, holder, header, authorization).catch((error: unknown) => {
+      if (error instanceof RoamcardError) error.idempotencyKey = key;
+      throw error;
+    });
+  }
+
   // adopt holds a payment of another signer to the terms and the policy, and keeps it.
-  async #adopt(attempt: Attempt<unknown>, id: string, fingerprint: string, payer: string, header: string): Promise<Entry> {
+  async #adopt(attempt: Attempt<unknown>, id: string, payer: string, header: string): Promise<Entry> {
     const payment = decodePayment(header);
     if (!payment) throw new TermsMismatchError("the PAYMENT-SIGNATURE header cannot be read; it was not sent");
     const { accepted, authorization } = payment;
@@ -252,21 +322,27 @@ export class Payer {
     if (!sameAddress(authorization.from, payer) || !sameAddress(authorization.to, accepted.payTo) || authorization.value !== accepted.amount) {
       throw new TermsMismatchError("the authorization is not for the terms it accepts; it was not sent");
     }
-    return this.#inTurn(attempt, id, fingerprint, quote, payer, () => this.journal.sign(id, header, Number(authorization.validBefore)));
+    const { nonce, validBefore } = authorization;
+    const signed = { nonce, amount: accepted.amount, signedAt: Math.floor(Date.now() / 1000), validBefore: Number(validBefore) };
+    return this.#inTurn(attempt, id, quote, payer, (holder) => this.#kept(attempt.key, id, holder, header, signed));
   }
 
   // inTurn takes the budget and asks for approval, alone among all who share the store, and then lets the payment be made. What
   // somebody else has made meanwhile is taken instead. Whatever fails gives turn and budget back.
   async #inTurn(
-    { signal }: Attempt<unknown>, id: string, fingerprint: string, quote: Quote, payer: string, make: (attempts: number) => Promise<Entry>,
+    { signal, path, request }: Attempt<unknown>, id: string, quote: Quote, payer: string, make: (holder: string, attempts: number) => Promise<Entry>,
   ): Promise<Entry> {
     this.#rules.cap(quote.operation, quote.amount);
     const holder = crypto.randomUUID();
-    const wanted = { key: quote.idempotencyKey, operation: quote.operation, payer, fingerprint, amount: String(quote.amount), holder };
+    const wanted = {
+      key: quote.idempotencyKey, operation: quote.operation, origin: this.origin, path, payer: payer.toLowerCase(), request,
+      amount: String(quote.amount), holder,
+    };
+    if ((await this.journal.overBudget(quote.amount, this.#rules.perDay)) !== undefined) await this.#prove();
     for (;;) {
       const turn = await this.journal.reserve(id, wanted, this.#rules.perDay);
       if (turn.kind === "signed") return turn.entry;
-      if (turn.kind === "sign") return this.#holding(id, holder, async () => (await this.#approve(quote, signal), make(turn.attempt)));
+      if (turn.kind === "sign") return this.#holding(id, holder, async () => (await this.#approve(quote, signal), make(holder, turn.attempt)));
       await pause(firstPause, signal);
       signal?.throwIfAborted();
     }
@@ -278,7 +354,8 @@ export class Payer {
     try {
       return await make();
     } catch (error) {
-      await this.journal.release(id, holder);
+      // A store that fails here has told so already, or will when it is used again.
+      await this.#noted(this.journal.release(id, holder));
       throw error;
     } finally {
       clearInterval(held);
@@ -292,23 +369,30 @@ export class Payer {
 
   // present sends a kept payment until the answer is clear, the same bytes every time, and keeps what came of it.
   async #present<T>(attempt: Attempt<T>, id: string, entry: Entry): Promise<Exclude<Reply<T>, { kind: "unclear" }>> {
-    let orderId: string | undefined;
+    let orderId = entry.orderId;
     for (let replay = 0; ; replay++) {
-      const reply = await this.#send(attempt, entry.header!);
+      const reply = this.#judged(attempt, entry, await this.#send(attempt, entry.header!));
       if (reply.kind === "done") {
-        await this.#noted(this.journal.settle(id));
+        await this.#noted(this.journal.settle(id, String(attempt.order(reply.value)?.orderId)));
         this.#tell("onSettled", { idempotencyKey: attempt.key }, {});
         return reply;
       }
       if (reply.kind !== "unclear") {
-        await this.#noted(this.journal.refuse(id, entry.header!, { safe: reply.error.safeToPayAgain, dead: reply.kind === "terms" && reply.dead }));
+        await this.#noted(this.journal.refuse(id, entry.header!, reply.kind === "terms" && reply.dead));
         return reply;
       }
       orderId ??= reply.orderId;
-      if (replay >= this.#maxReplays || attempt.signal?.aborted) throw new AmbiguousPaymentError(attempt.key, orderId, { cause: reply.error });
+      const useless = reply.error instanceof AnotherOrderError;
+      if (useless || replay >= this.#maxReplays || attempt.signal?.aborted) throw new AmbiguousPaymentError(attempt.key, orderId, { cause: reply.error });
       this.#tell("onReplay", { idempotencyKey: attempt.key, replay: replay + 1, error: reply.error }, { replay: replay + 1, error: String(reply.error) });
       await pause(reply.waitMs ?? Math.min(firstPause * 2 ** replay, lastPause), attempt.signal);
     }
+  }
+
+  // judged takes an answer for a success only when it holds the order that was paid for.
+  #judged<T>(attempt: Attempt<T>, entry: Entry, reply: Reply<T>): Reply<T> {
+    const error = reply.kind === "done" ? faultOf(attempt.order(reply.value), entry) : undefined;
+    return error ? { kind: "unclear", error, answered: true } : reply;
   }
 
   // noted keeps an answer from being lost because it could not be written down: the next call with the key gets it again.
@@ -349,15 +433,29 @@ async function signatureOf(signer: Signer, offer: Offer, authorization: Authoriz
   return signature;
 }
 
-function expired(entry: Entry): boolean {
-  return entry.validBefore !== undefined && entry.validBefore < Date.now() / 1000;
+// compareClocks refuses to sign by a clock that differs from the service's: the payment would be refused, or be good for
+// longer than meant.
+function compareClocks(date: string | null | undefined): void {
+  const theirs = date ? Date.parse(date) : NaN;
+  if (!(Math.abs(theirs - Date.now()) > clockDifference * 1000)) return;
+  throw new ClockError(`it is ${new Date().toISOString()} here, and ${new Date(theirs).toISOString()} at the service; nothing was signed`);
 }
 
+type Refusal = { kind: "terms"; header: string; error: ApiError } | { kind: "refused"; error: ApiError };
+
 // failureOf gives the one refusal that people can mend by themselves a type of its own.
-function failureOf(reply: { kind: "terms"; header: string; error: ApiError } | { kind: "refused"; error: ApiError }): Error {
-  const reason = reply.kind === "terms" ? (decodeTerms(reply.header).error ?? "") : "";
-  if (!/insufficient_(balance|funds)/.test(reason)) return reply.error;
-  return new InsufficientFundsError("the wallet holds less USDC than the price; no money moved", { cause: reply.error });
+function failureOf(reply: Refusal): Error {
+  if (reply.kind !== "terms" || !/insufficient_(balance|funds)/.test(reasonIn(reply.header))) return reply.error;
+  const poor = new InsufficientFundsError("the wallet holds less USDC than the price", { cause: reply.error });
+  return Object.assign(poor, reply.error.idempotencyKey !== undefined && { idempotencyKey: reply.error.idempotencyKey });
+}
+
+function reasonIn(header: string): string {
+  try {
+    return decodeTerms(header).error ?? "";
+  } catch {
+    return "";
+  }
 }
 
 // pause waits, or less when the caller gives up; the next send then tells.

@@ -1,4 +1,5 @@
 // Auto-pay over the documented REST routes: a fetch that answers 402. It works under the official x402 clients too.
+import { bounded } from "./bounded.js";
 import { apiError, type ProblemFields, RoamcardError, TermsMismatchError } from "./errors.js";
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
@@ -37,14 +38,14 @@ const paidRoutes: Record<string, (key: string, body: Body) => Sold> = {
  * that one goes out at once and the client on top sees 200 instead of 402.
  */
 export function payingFetch(options: FetchOptions): Fetch {
-  const send = options.fetch ?? ((input, init) => fetch(input, init));
+  const send = bounded(options.fetch ?? ((input, init) => fetch(input, init)));
   const base = trimmed(options.baseUrl);
   const payer = new Payer({ ...options, origin: trimmed(options.origin ?? base), published: () => publishedBy(send, base) });
   const wallet = options.payer ?? options.signer?.address;
   if (!wallet) throw new TypeError("payingFetch needs a signer, or the address of the payer that signs");
   return async (input, init) => {
     const request = new Request(input, init);
-    const attempt = await attemptOf(payer, request, base, send);
+    const attempt = await attemptOf(payer, request, base, send, options.signer?.address);
     if (!attempt) return send(request);
     const signed = request.headers.get(signatureHeader);
     if (options.signer && !signed) return responseOf(await payer.pay(attempt, options.signer));
@@ -53,15 +54,6 @@ export function payingFetch(options: FetchOptions): Fetch {
     if (reply?.kind === "unclear") throw reply.error;
     return reply?.answer ? responseOf(reply.answer) : send(request);
   };
-}
-
-/** The spelling of JSON with sorted members, so that equal requests have equal texts. */
-export function canonical(value: unknown): string {
-  return JSON.stringify(value, (_, member: unknown) =>
-    member && typeof member === "object" && !Array.isArray(member)
-      ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : member,
-  );
 }
 
 /** An origin without the slash that people put at its end. */
@@ -75,11 +67,16 @@ interface Answer {
   body: ArrayBuffer;
 }
 
-async function attemptOf(payer: Payer, request: Request, base: string, send: Fetch): Promise<Attempt<Answer> | undefined> {
+async function attemptOf(payer: Payer, request: Request, base: string, send: Fetch, wallet: string | undefined): Promise<Attempt<Answer> | undefined> {
   const path = request.url.startsWith(base) ? request.url.slice(base.length) : "";
-  const text = request.method === "POST" ? await request.clone().text() : "";
-  const bought = boughtBy(request.method, path, text);
+  let text = request.method === "POST" ? await request.clone().text() : "";
+  let bought = boughtBy(request.method, path, text);
   if (!bought) return undefined;
+  // What another client signs for names its plan, or not: the request goes out as it came.
+  if (wallet !== undefined && bought.operation === sold.esimRoute && bought.request.planId === undefined && !request.headers.has(signatureHeader)) {
+    text = JSON.stringify({ ...bought.request, planId: await payer.planFor(bought.path, bought.key, wallet) });
+    bought = boughtBy(request.method, path, text)!;
+  }
   return {
     ...bought, signal: request.signal, resource: bought.operation === sold.payRoute ? undefined : payer.origin + path,
     send: async (payment, signal) => {
@@ -88,16 +85,17 @@ async function attemptOf(payer: Payer, request: Request, base: string, send: Fet
       else headers.delete(signatureHeader);
       return replyOf(await send(new Request(request.url, { method: request.method, headers, signal, ...(text !== "" && { body: text }) })));
     },
+    order: ({ body }) => objectOf(new TextDecoder().decode(body)),
   };
 }
 
 // boughtBy says what a request buys; of one that is wrong the service will say what is wrong.
-function boughtBy(method: string, path: string, text: string): (Sold & { request: string }) | undefined {
+function boughtBy(method: string, path: string, text: string): (Sold & { request: Record<string, unknown> }) | undefined {
   const [, orderId] = /^(?:\/api\/x402)?\/pay\/([^/?#]+)$/.exec(path) ?? [];
-  if (orderId && ["GET", "POST"].includes(method)) return { ...sold.order(orderId), request: canonical({ orderId }) };
+  if (orderId && ["GET", "POST"].includes(method)) return { ...sold.order(orderId), request: { orderId } };
   const route = method === "POST" ? paidRoutes[path] : undefined;
   const body = route && objectOf(text);
-  return typeof body?.idempotencyKey === "string" ? { ...route!(body.idempotencyKey, body), request: canonical(body) } : undefined;
+  return typeof body?.idempotencyKey === "string" ? { ...route!(body.idempotencyKey, body), request: body } : undefined;
 }
 
 // replyOf reads an answer to its end: one that breaks off says nothing.
@@ -108,11 +106,12 @@ async function replyOf(response: Response): Promise<Reply<Answer>> {
   const headers = [...response.headers].filter(([name]) => !["content-encoding", "content-length"].includes(name));
   const answer = { status, headers, body };
   const text = new TextDecoder().decode(body);
-  if (response.ok) return objectOf(text) ? { kind: "done", value: answer } : { kind: "unclear", error: new RoamcardError("the answer is no JSON") };
+  if (status === 200) return objectOf(text) ? { kind: "done", value: answer } : { kind: "unclear", error: new RoamcardError("the answer is no JSON") };
+  if (response.ok) return { kind: "unclear", error: new RoamcardError(`the service answered ${status}, which is no order`) };
   const problem = (objectOf(text) ?? {}) as Partial<ProblemFields>;
   const error = apiError({ ...problem, status, code: problem.code ?? `http_${status}`, retryAfterMs: retryAfterMs(response.headers.get("retry-after")) });
   const terms = response.headers.get(requiredHeader);
-  if (status === 402 && terms) return { kind: "terms", header: terms, error, answer, dead: provesDead(response.headers) };
+  if (status === 402 && terms) return { kind: "terms", header: terms, error, answer, dead: provesDead(response.headers), date: response.headers.get("date") };
   if (isUnclear(status, error.retryable)) {
     return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true };
   }
@@ -146,13 +145,18 @@ export type Plan = { planId: string; amount: string };
 export function publishedOf({ network, card }: PublicConfig, plans: () => Promise<Plan[]>): Published {
   if (!network || !card) throw new RoamcardError("the service publishes no terms");
   const { payTo, asset, assetName, assetVersion } = network;
+  const cheapestPlan = async (): Promise<string> => {
+    const [cheapest] = (await plans()).sort((a, b) => Number(BigInt(a.amount) - BigInt(b.amount)) || (a.planId < b.planId ? -1 : 1));
+    if (!cheapest) throw new TermsMismatchError("no plan is published; nothing was signed");
+    return cheapest.planId;
+  };
   const planUnits = async (planId: string): Promise<bigint> => {
     const plan = (await plans()).find((p) => p.planId === planId);
     if (!plan) throw new TermsMismatchError(`no plan ${planId} is published; nothing was signed`);
     return BigInt(plan.amount);
   };
   const [cardUnits, defaultTopupUnits] = [unitsOfCents(card.walletPaymentUsdCents), unitsOfCents(card.defaultOrderUsdCents)];
-  return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, planUnits, orderUnits: async () => undefined };
+  return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, cheapestPlan, planUnits, orderUnits: async () => undefined };
 }
 
 /** The JSON object that a text is; undefined when it is none. */

@@ -7,7 +7,8 @@ import { Discovery, Quotes } from "./discovery.js";
 import { Esims, Plans } from "./esims.js";
 import type { GetSessionResponse } from "./gen/roamcard/v1/auth_pb.js";
 import type { Entry } from "./journal.js";
-import { Orders } from "./orders.js";
+import { RoamcardError } from "./errors.js";
+import { Orders, type PaidOrder } from "./orders.js";
 import { sameAddress } from "./x402.js";
 
 /** A client of one service for one wallet. */
@@ -43,12 +44,48 @@ export class Roamcard {
     return this.#connection.signer.address;
   }
 
-  /** Purchases of this store whose outcome is not known: call again with their keys. */
+  /** Purchases of this wallet in the store whose outcome is not known, oldest first: see resume. */
   async pending(): Promise<Pick<Entry, "operation" | "key" | "amount" | "at">[]> {
-    const entries = await this.#connection.payer.journal.pending();
-    const mine = entries.filter((e) => sameAddress(e.payer, this.address));
-    return mine.map(({ operation, key, amount, at }) => ({ operation, key, amount, at }));
+    return (await this.#pending()).map(({ operation, key, amount, at }) => ({ operation, key, amount, at }));
   }
+
+  /** Takes up a purchase whose outcome is not known, with the request that the store has and the same signed bytes. */
+  async resume(idempotencyKey: string, options: CallOptions = {}): Promise<PaidOrder> {
+    const entry = (await this.#pending()).find((e) => e.key === idempotencyKey);
+    if (!entry) throw new RoamcardError(`the store has no purchase under ${idempotencyKey} whose outcome is not known`);
+    return this.#resume(entry, options);
+  }
+
+  /** Takes up all purchases whose outcome is not known, one after the other. */
+  async resumeAll(options: CallOptions = {}): Promise<Resumed[]> {
+    const all: Resumed[] = [];
+    for (const entry of await this.#pending()) {
+      const { operation, key: idempotencyKey } = entry;
+      all.push(await this.#resume(entry, options).then((order) => ({ operation, idempotencyKey, order }), (error: unknown) => ({ operation, idempotencyKey, error })));
+    }
+    return all;
+  }
+
+  async #pending(): Promise<Entry[]> {
+    const entries = await this.#connection.payer.journal.pending();
+    return entries.filter((e) => sameAddress(e.payer, this.address) && e.origin === this.#connection.origin);
+  }
+
+  async #resume({ operation, key: idempotencyKey, request }: Entry, options: CallOptions): Promise<PaidOrder> {
+    const { planId, amountUsdCents } = request as { planId?: string; amountUsdCents?: number };
+    if (operation === "/api/card/purchase") return this.cards.purchase({ idempotencyKey, ...options });
+    if (operation === "/api/card/topup") return this.cards.topUp({ idempotencyKey, amountUsdCents: amountUsdCents ?? 2500, ...options });
+    if (operation === "/api/esim/purchase") return this.esim.purchase({ idempotencyKey, planId, ...options });
+    return this.orders.pay(idempotencyKey, options);
+  }
+}
+
+/** A purchase that was taken up again: its order, or why its outcome is still not known or that no money moved. */
+export interface Resumed {
+  operation: string;
+  idempotencyKey: string;
+  order?: PaidOrder;
+  error?: unknown;
 }
 
 /** The wallet's session. Whatever needs one signs in by itself. */

@@ -8,6 +8,9 @@ export type Sold = Pick<Attempt<unknown>, "operation" | "path" | "key" | "price"
 /** The route of orders that were made first, as policies name it. */
 export const payRoute = "/pay";
 
+/** The route of eSIMs. */
+export const esimRoute = "/api/esim/purchase";
+
 /** A card. */
 export function card(key: string): Sold {
   return at("/api/card/purchase", key, (published) => published.cardUnits);
@@ -20,7 +23,7 @@ export function topUp(key: string, amountUsdCents: number | undefined): Sold {
 
 /** An eSIM: a plan at its price, or the cheapest one, about which only the caps decide. */
 export function esim(key: string, planId: string | undefined): Sold {
-  return at("/api/esim/purchase", key, (published) => (planId === undefined ? undefined : published.planUnits(planId)));
+  return at(esimRoute, key, (published) => (planId === undefined ? undefined : published.planUnits(planId)));
 }
 
 /** An order that was made first. It is its own key. */

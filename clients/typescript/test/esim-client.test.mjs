@@ -1,6 +1,6 @@
 // The client buys eSIMs: what is no scenario of every client.
 import assert from "node:assert/strict";
-import { ApiError, KeyConflictError, MemoryStore, NotFoundError, PolicyDeniedError, Secret } from "roamcard";
+import { ApiError, KeyConflictError, MemoryStore, NotFoundError, PolicyDeniedError, Secret, TermsMismatchError } from "roamcard";
 import { newKey } from "./support/api.mjs";
 import { all, assertSameBytes, autonomous, behindProxy, looking, payments } from "./support/behind.mjs";
 import { buyer, bystander, chain, scenario } from "./support/shared.mjs";
@@ -31,13 +31,14 @@ scenario("the cheapest eSIM is bought within the caps, once, whatever becomes of
   const again = await make({ store: new MemoryStore() }).esim.purchase({ idempotencyKey });
   assert.deepEqual([again.orderId, again.replayed], [first.orderId, true]);
   assert.deepEqual((await chain.transfers(account.address)).map((log) => log.args.value), [BigInt(cheapest.amount)]);
-  await assert.rejects(client.esim.purchase({ idempotencyKey, planId: cheapest.planId }), KeyConflictError);
+  const [, other] = await all(client.plans.list());
+  await assert.rejects(client.esim.purchase({ idempotencyKey, planId: other.planId }), KeyConflictError);
 });
 
 scenario("an eSIM above the caps, or of no plan, is refused before anything is signed", async (t) => {
   const { client, proxy, signatures, make } = await behindProxy(t, bystander);
   proxy.inject({ on: "unpaid", terms: { amount: "260000000" } });
-  await assert.rejects(client.esim.purchase(), PolicyDeniedError);
+  await assert.rejects(client.esim.purchase(), TermsMismatchError);
   await assert.rejects(make({ policy: { ...autonomous, maxPerPaymentUsd: "0.001" } }).esim.purchase(), PolicyDeniedError);
   await assert.rejects(make({ policy: { ...autonomous, allow: { operations: ["/api/card/purchase"] } } }).esim.purchase(), PolicyDeniedError);
   await assert.rejects(client.esim.purchase({ planId: "pln_none" }), ApiError);

@@ -7,6 +7,7 @@ import "./bad-input.test.mjs";
 import "./client.test.mjs";
 import "./paying.test.mjs";
 import "./nonces.test.mjs";
+import "./journal.test.mjs";
 import "./scenarios.test.mjs";
 import "./surface.test.mjs";
 import "./browser.test.mjs";

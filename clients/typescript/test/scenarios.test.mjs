@@ -293,7 +293,7 @@ describe("scenarios", { concurrency: 4 }, () => {
     const written = [inspect(order, { depth: 9 }), String(deliveryToken), `${credentials}`, JSON.stringify([deliveryToken, credentials]), JSON.stringify(await store.read()), lines].join();
     assert.ok(lines.length > 0);
     assert.match(written, /\[redacted\]/);
-    const signed = Object.values((await store.read()).entries).map((e) => e.header);
+    const signed = Object.values((await store.read()).purchases).map((e) => e.header);
     for (const secret of [lpa, iccid, deliveryToken.reveal(), number, number.replaceAll(" ", "")]) assert.ok(!written.includes(secret), "a secret was written down");
     for (const header of signed) assert.ok(!lines.join().includes(header), "a payment was logged");
     return { payers: [account], transfers: [2] };

@@ -1,5 +1,6 @@
 // What mostly waits for the service, or slows a part of it: on a server of its own, beside quick.mjs.
 import "./triggers.test.mjs";
+import "./hostile.test.mjs";
 import "./esim.test.mjs";
 import "./topup.test.mjs";
 import "./payable.test.mjs";

@@ -11,8 +11,10 @@ from .errors import (
     AmbiguousPaymentError,
     ApiError,
     ApprovalDeniedError,
+    ClockError,
     ConflictError,
     InsufficientFundsError,
+    JournalError,
     KeyConflictError,
     NotFoundError,
     PaymentError,
@@ -24,21 +26,23 @@ from .errors import (
     UnavailableError,
     UntrustedMessageError,
 )
+from .filestore import FileStore
 from .groups import CardOrder
-from .journal import Book, Entry, FileStore, MemoryStore, Store
+from .journal import Book, Entry, Journal, MemoryStore, SignedAuthorization, Store, default_journal
 from .payer import Events
 from .policy import Policy, Quote, Quoted
 from .presenters import EsimPresenter, PagePresenter, Presented, Presenter, Showing, TerminalPresenter
-from .results import EsimOrder, PaidOrder, Pending
+from .results import EsimOrder, PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import CommandSigner, EthAccountSigner, OutsideWallet, Signer
 from .x402 import Receipt, nonce_of
 
 __all__ = [
     "AmbiguousPaymentError", "ApiError", "ApprovalDeniedError", "AsyncCardOrder", "AsyncPayingInterceptor", "AsyncRoamcard", "Book", "Card",
-    "CardOrder", "CommandSigner", "ConflictError", "Entry", "EsimCredentials", "EsimOrder", "EsimPlan", "EsimPresenter", "EthAccountSigner",
-    "Events", "FileStore", "GetCardBalanceResponse", "InsufficientFundsError", "KeyConflictError", "MemoryStore", "NotFoundError", "Order",
-    "OutsideWallet", "PagePresenter", "PaidOrder", "PayingInterceptor", "PaymentError", "Pending", "Policy", "PolicyDeniedError", "Presented",
-    "Presenter", "Quote", "Quoted", "RawResponse", "RawResponses", "Receipt", "RevealError", "Roamcard", "RoamcardError", "Secret", "Showing",
-    "Signer", "Store", "TerminalPresenter", "TermsMismatchError", "UnauthorizedError", "UnavailableError", "UntrustedMessageError", "nonce_of",
+    "CardOrder", "ClockError", "CommandSigner", "ConflictError", "Entry", "EsimCredentials", "EsimOrder", "EsimPlan", "EsimPresenter",
+    "EthAccountSigner", "Events", "FileStore", "GetCardBalanceResponse", "InsufficientFundsError", "Journal", "JournalError", "KeyConflictError",
+    "MemoryStore", "NotFoundError", "Order", "OutsideWallet", "PagePresenter", "PaidOrder", "PayingInterceptor", "PaymentError", "Pending",
+    "Policy", "PolicyDeniedError", "Presented", "Presenter", "Quote", "Quoted", "RawResponse", "RawResponses", "Receipt", "Resumed",
+    "RevealError", "Roamcard", "RoamcardError", "Secret", "Showing", "SignedAuthorization", "Signer", "Store", "TerminalPresenter",
+    "TermsMismatchError", "UnauthorizedError", "UnavailableError", "UntrustedMessageError", "default_journal", "nonce_of",
 ]  # fmt: skip

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
 from connectrpc.request import RequestContext
-from pyqwest import Client
+from pyqwest import Transport
 
 from .aio_admin import AsyncAdmin
 from .aio_engine import AsyncEngine, raise_if_cancelled
 from .aio_groups import AsyncAuth, AsyncCards, AsyncDiscovery, AsyncEsim, AsyncOrders, AsyncPlans, AsyncQuotes
 from .answers import RawResponses, recording, reply_of
 from .core import PAID_METHODS, Core
+from .errors import RoamcardError
 from .journal import Store
-from .payer import Events
+from .payer import ESIM_PATH, Events
 from .policy import Policy
 from .programs import Done, Exchange, Program, Refused, Unclear, serving
-from .results import Pending
+from .results import PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import Signer
 from .x402 import SIGNATURE_HEADER
@@ -42,7 +43,9 @@ class AsyncRoamcard:
     timeout: how many seconds one request may take, longer than the service waits for anything.
     max_replays: how often the same signed bytes go out again after an unclear answer.
     events: told what happens during a payment.
-    http_client: makes the requests, such as one with proxies or certificates of its own.
+    http_transport: makes the requests, such as one with proxies or certificates of its own; it must not follow redirects.
+    rpc_url: a node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its budget
+        back at once; without it, time alone does.
     operator_token: for admin.
     logger: told of every answer, at DEBUG; the logger named roamcard when None.
     """
@@ -58,12 +61,13 @@ class AsyncRoamcard:
         timeout: float = 30,
         max_replays: int = 4,
         events: Events | None = None,
-        http_client: Client | None = None,
+        http_transport: Transport | None = None,
+        rpc_url: str | None = None,
         operator_token: Secret[str] | str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        core = Core(base_url, signer, policy, store, origin, max_replays, events, operator_token, logger)
-        self._engine = AsyncEngine(core, timeout, http_client)
+        core = Core(base_url, signer, policy, store, origin, max_replays, events, operator_token, logger, rpc_url, timeout)
+        self._engine = AsyncEngine(core, timeout, http_transport)
         self.discovery = AsyncDiscovery(self._engine)
         self.quote = AsyncQuotes(self._engine)
         self.plans = AsyncPlans(self._engine)
@@ -89,8 +93,26 @@ class AsyncRoamcard:
         return self._engine.core.signer.address
 
     def pending(self) -> list[Pending]:
-        """Purchases of this store whose outcome is not known: call again with their keys."""
+        """Purchases of this wallet in the store whose outcome is not known, oldest first: see resume."""
         return self._engine.core.pending()
+
+    async def resume(self, idempotency_key: str) -> PaidOrder:
+        """Takes up a purchase whose outcome is not known, with the request that the store has and the same signed bytes."""
+        return await self._resume(self._engine.core.pending_under(idempotency_key))
+
+    async def resume_all(self) -> list[Resumed]:
+        """Takes up all purchases whose outcome is not known, one after the other."""
+        resumed = []
+        for pending in self.pending():
+            try:
+                resumed.append(Resumed(pending, await self._resume(pending), None))
+            except RoamcardError as error:
+                resumed.append(Resumed(pending, None, error))
+        return resumed
+
+    async def _resume(self, pending: Pending) -> PaidOrder:
+        purchase, program = self._engine.core.again(pending)
+        return await self._engine.once(purchase, program)
 
     def with_raw_response(self) -> AbstractContextManager[RawResponses]:
         """Keeps the status and headers of every answer to the calls made inside."""
@@ -121,11 +143,15 @@ class AsyncPayingInterceptor:
         if name not in PAID_METHODS or SIGNATURE_HEADER in ctx.request_headers:
             return await call_next(request, ctx)
         purchase = core.purchase_by(name, request)
+        if purchase.operation == ESIM_PATH and not request.plan_id:
+            request.plan_id = await self._engine.run(core.payer.plan_for(purchase.key))
+            purchase = core.purchase_by(name, request)
 
         async def exchange() -> Done[Any] | Refused | Unclear:
             with ResponseMetadata() as metadata:
                 try:
-                    return Done(await call_next(request, ctx))
+                    answer = await call_next(request, ctx)
+                    return Done(answer, answer)
                 except ConnectError as error:
                     raise_if_cancelled(error)
                     return reply_of(error, metadata.headers)

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
-from pyqwest import Client, ReadError, RemoteProtocolError, WriteError
+from pyqwest import Client, ReadError, RemoteProtocolError, Transport, WriteError
 
 from ._gen.roamcard.v1.activity_connect import ActivityServiceClient
 from ._gen.roamcard.v1.auth_connect import AuthServiceClient
@@ -23,6 +23,7 @@ from ._gen.roamcard.v1.service_connect import RuntimeServiceClient
 from .answers import RawResponse, api_error_of, note, problem_of
 from .core import Core, Session, now
 from .errors import ApiError
+from .network import UNPACKED, BoundedTransport
 from .payer import Purchase
 from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program
 
@@ -32,19 +33,19 @@ T = TypeVar("T")
 class AsyncEngine:
     """Carries the programs of a core out, in one event loop."""
 
-    def __init__(self, core: Core, timeout: float, http_client: Client | None) -> None:
+    def __init__(self, core: Core, timeout: float, transport: Transport | None) -> None:
         self.core = core
         self.timeout = timeout
         url = core.base_url
-        self._http = http_client or Client()
+        self._http = http = Client(BoundedTransport(transport))
         self._clients: dict[str, Any] = {
-            "activity": ActivityServiceClient(url, http_client=http_client),
-            "auth": AuthServiceClient(url, http_client=http_client),
-            "cards": CardServiceClient(url, http_client=http_client),
-            "esims": EsimServiceClient(url, http_client=http_client),
-            "operator": OperatorServiceClient(url, http_client=http_client),
-            "orders": OrderServiceClient(url, http_client=http_client),
-            "runtime": RuntimeServiceClient(url, http_client=http_client),
+            "activity": ActivityServiceClient(url, http_client=http, **UNPACKED),
+            "auth": AuthServiceClient(url, http_client=http, **UNPACKED),
+            "cards": CardServiceClient(url, http_client=http, **UNPACKED),
+            "esims": EsimServiceClient(url, http_client=http, **UNPACKED),
+            "operator": OperatorServiceClient(url, http_client=http, **UNPACKED),
+            "orders": OrderServiceClient(url, http_client=http, **UNPACKED),
+            "runtime": RuntimeServiceClient(url, http_client=http, **UNPACKED),
         }
         self._session: Session | None = None
         self._signing_in = asyncio.Lock()

@@ -77,7 +77,7 @@ def reply_of(error: ConnectError, headers: Mapping[str, str]) -> Refused | Uncle
 def reply_to(problem: ApiError, headers: Mapping[str, str], answer: Any = None) -> Refused | Unclear:
     """What a failure that the service told says about a payment."""
     if problem.status == 402 and REQUIRED_HEADER in headers:
-        return Refused(problem, headers[REQUIRED_HEADER], proves_dead(headers), answer)
+        return Refused(problem, headers[REQUIRED_HEADER], proves_dead(headers), answer, headers.get("date"))
     if is_unclear(problem.status, problem.retryable):
         wait = headers.get("retry-after", "")
         return Unclear(problem, True, problem.order_id, float(wait) if wait.isdecimal() and len(wait) < 6 else None)

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
 from connectrpc.request import RequestContext
-from pyqwest import SyncClient
+from pyqwest import SyncTransport
 
 from .admin import Admin
 from .answers import RawResponses, recording, reply_of
 from .core import PAID_METHODS, Core
 from .engine import Engine
+from .errors import RoamcardError
 from .groups import Auth, Cards, Discovery, Esim, Orders, Plans, Quotes
 from .journal import Store
-from .payer import Events
+from .payer import ESIM_PATH, Events
 from .policy import Policy
 from .programs import Done, Exchange, Program, Refused, Unclear, serving
-from .results import Pending
+from .results import PaidOrder, Pending, Resumed
 from .secret import Secret
 from .signers import Signer
 from .x402 import SIGNATURE_HEADER
@@ -42,7 +43,9 @@ class Roamcard:
     timeout: how many seconds one request may take, longer than the service waits for anything.
     max_replays: how often the same signed bytes go out again after an unclear answer.
     events: told what happens during a payment.
-    http_client: makes the requests, such as one with proxies or certificates of its own.
+    http_transport: makes the requests, such as one with proxies or certificates of its own; it must not follow redirects.
+    rpc_url: a node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its budget
+        back at once; without it, time alone does.
     operator_token: for admin.
     logger: told of every answer, at DEBUG; the logger named roamcard when None.
     """
@@ -58,12 +61,13 @@ class Roamcard:
         timeout: float = 30,
         max_replays: int = 4,
         events: Events | None = None,
-        http_client: SyncClient | None = None,
+        http_transport: SyncTransport | None = None,
+        rpc_url: str | None = None,
         operator_token: Secret[str] | str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        core = Core(base_url, signer, policy, store, origin, max_replays, events, operator_token, logger)
-        self._engine = Engine(core, timeout, http_client)
+        core = Core(base_url, signer, policy, store, origin, max_replays, events, operator_token, logger, rpc_url, timeout)
+        self._engine = Engine(core, timeout, http_transport)
         self.discovery = Discovery(self._engine)
         self.quote = Quotes(self._engine)
         self.plans = Plans(self._engine)
@@ -89,8 +93,26 @@ class Roamcard:
         return self._engine.core.signer.address
 
     def pending(self) -> list[Pending]:
-        """Purchases of this store whose outcome is not known: call again with their keys."""
+        """Purchases of this wallet in the store whose outcome is not known, oldest first: see resume."""
         return self._engine.core.pending()
+
+    def resume(self, idempotency_key: str) -> PaidOrder:
+        """Takes up a purchase whose outcome is not known, with the request that the store has and the same signed bytes."""
+        return self._resume(self._engine.core.pending_under(idempotency_key))
+
+    def resume_all(self) -> list[Resumed]:
+        """Takes up all purchases whose outcome is not known, one after the other."""
+        resumed = []
+        for pending in self.pending():
+            try:
+                resumed.append(Resumed(pending, self._resume(pending), None))
+            except RoamcardError as error:
+                resumed.append(Resumed(pending, None, error))
+        return resumed
+
+    def _resume(self, pending: Pending) -> PaidOrder:
+        purchase, program = self._engine.core.again(pending)
+        return self._engine.once(purchase, program)
 
     def with_raw_response(self) -> AbstractContextManager[RawResponses]:
         """Keeps the status and headers of every answer to the calls made inside."""
@@ -119,11 +141,15 @@ class PayingInterceptor:
         if name not in PAID_METHODS or SIGNATURE_HEADER in ctx.request_headers:
             return call_next(request, ctx)
         purchase = core.purchase_by(name, request)
+        if purchase.operation == ESIM_PATH and not request.plan_id:
+            request.plan_id = self._engine.run(core.payer.plan_for(purchase.key))
+            purchase = core.purchase_by(name, request)
 
         def exchange() -> Done[Any] | Refused | Unclear:
             with ResponseMetadata() as metadata:
                 try:
-                    return Done(call_next(request, ctx))
+                    answer = call_next(request, ctx)
+                    return Done(answer, answer)
                 except ConnectError as error:
                     return reply_of(error, metadata.headers)
 

@@ -38,6 +38,7 @@ from ._gen.roamcard.v1.order_pb import CreateOrderRequest, EsimCredentials, GetO
 from ._gen.roamcard.v1.service_pb import CardConfig, GetConfigRequest, GetConfigResponse, NetworkConfig
 from .answers import REQUEST_ID_HEADER, reply_of, rest_error
 from .calls import called, delivered, keyed, owned, patiently, present
+from .chain import Chain
 from .errors import RevealError, RoamcardError, TermsMismatchError
 from .journal import Journal, MemoryStore, Store
 from .messages import Purpose, scheme_of, sign_challenge
@@ -92,12 +93,15 @@ class Core:
         events: Events | None,
         operator_token: Secret[str] | str | None,
         logger: logging.Logger | None,
+        rpc_url: str | None,
+        timeout: float,
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self.origin = (origin or base_url).rstrip("/")
         self.signer = signer
         self.journal = Journal(store or MemoryStore())
-        self.payer = Payer(self.origin, signer, policy, self.journal, events or Events(), max_replays, self)
+        chain = Chain(rpc_url, policy.asset, timeout) if rpc_url else None
+        self.payer = Payer(self.origin, signer, policy, self.journal, events or Events(), max_replays, self, chain)
         self.operator_token = Secret(operator_token) if isinstance(operator_token, str) else operator_token
         self.logger = logger or logging.getLogger("roamcard")
         self._published: Published | None = None
@@ -115,8 +119,13 @@ class Core:
 
     def buy_esim(self, plan_id: str | None, key: str | None) -> tuple[Purchase, Program[PaidOrder]]:
         key = key or new_key()
-        purchase, program = self._buy(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=plan_id, idempotency_key=key), _esim_request(plan_id, key))
-        return purchase, parted(program)
+
+        def program() -> Program[PaidOrder]:
+            named = plan_id or (yield from self.payer.plan_for(key))
+            _, paying = self._buy(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key))
+            return (yield from paying)
+
+        return self.purchase(PURCHASE_ESIM, key, _esim_request(plan_id, key)), parted(program())
 
     def pay_order(self, order: Order | str) -> tuple[Purchase, Program[PaidOrder]]:
         order_id = self._order_id(order)
@@ -134,7 +143,8 @@ class Core:
 
     def quote_esim(self, plan_id: str | None) -> Program[Quoted]:
         key = new_key()
-        return self._quote(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=plan_id, idempotency_key=key), _esim_request(plan_id, key))
+        named = plan_id or (yield from self.cheapest_plan())
+        return (yield from self._quote(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key)))
 
     def purchase(self, name: str, key: str, request: Mapping[str, Any]) -> Purchase:
         """The purchase that a paid method makes."""
@@ -148,7 +158,25 @@ class Core:
 
     def pending(self) -> list[Pending]:
         mine = self.signer.address.lower()
-        return [Pending(e.operation, e.key, int(e.amount)) for e in self.journal.pending() if e.payer.lower() == mine]
+        entries = (e for e in self.journal.pending() if e.payer.lower() == mine and e.origin == self.origin)
+        return [Pending(e.operation, e.key, int(e.amount), e.request) for e in entries]
+
+    def pending_under(self, key: str) -> Pending:
+        for pending in self.pending():
+            if pending.idempotency_key == key:
+                return pending
+        raise RoamcardError(f"the store has no purchase under {key} whose outcome is not known")
+
+    def again(self, pending: Pending) -> tuple[Purchase, Program[PaidOrder]]:
+        """The purchase that the journal has, once more."""
+        key, request = pending.idempotency_key, pending.request
+        if pending.operation == CARD_PATH:
+            return self.buy_card(key)
+        if pending.operation == TOPUP_PATH:
+            return self.top_up(int(request["amountUsdCents"]), key)
+        if pending.operation == ESIM_PATH:
+            return self.buy_esim(request.get("planId"), key)
+        return self.pay_order(key)
 
     # What things cost, for the payer.
 
@@ -171,6 +199,12 @@ class Core:
             if plan.plan_id == plan_id:
                 return int(plan.amount)
         raise TermsMismatchError(f"no plan {plan_id} is published; nothing was signed")
+
+    def cheapest_plan(self) -> Program[str]:
+        plans = yield from self.listed_plans(None, None)
+        if not plans:
+            raise TermsMismatchError("no plan is published; nothing was signed")
+        return str(min(plans, key=lambda plan: (int(plan.amount), plan.plan_id)).plan_id)
 
     def order_units(self, order_id: str) -> Program[int | None]:
         if isinstance(self.signer, OutsideWallet):
@@ -368,7 +402,7 @@ def _sending(name: str, message: Message[Any]) -> Callable[[str | None], Program
             answer = yield Call(service, method, message, {SIGNATURE_HEADER: payment} if payment else {})
         except CallFailed as failed:
             return reply_of(failed.error, failed.headers)
-        return Done(answer)
+        return Done(answer, answer.message)
 
     return send
 

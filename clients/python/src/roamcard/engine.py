@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
-from pyqwest import ReadError, RemoteProtocolError, SyncClient, WriteError
+from pyqwest import ReadError, RemoteProtocolError, SyncClient, SyncTransport, WriteError
 
 from ._gen.roamcard.v1.activity_connect import ActivityServiceClientSync
 from ._gen.roamcard.v1.auth_connect import AuthServiceClientSync
@@ -23,6 +23,7 @@ from ._gen.roamcard.v1.service_connect import RuntimeServiceClientSync
 from .answers import RawResponse, api_error_of, note, problem_of
 from .core import Core, Session, now
 from .errors import ApiError
+from .network import UNPACKED, BoundedSyncTransport
 from .payer import Purchase
 from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program
 
@@ -32,19 +33,19 @@ T = TypeVar("T")
 class Engine:
     """Carries the programs of a core out. Threads may share it."""
 
-    def __init__(self, core: Core, timeout: float, http_client: SyncClient | None) -> None:
+    def __init__(self, core: Core, timeout: float, transport: SyncTransport | None) -> None:
         self.core = core
         self.timeout = timeout
         url = core.base_url
-        self._http = http_client or SyncClient()
+        self._http = http = SyncClient(BoundedSyncTransport(transport))
         self._clients: dict[str, Any] = {
-            "activity": ActivityServiceClientSync(url, http_client=http_client),
-            "auth": AuthServiceClientSync(url, http_client=http_client),
-            "cards": CardServiceClientSync(url, http_client=http_client),
-            "esims": EsimServiceClientSync(url, http_client=http_client),
-            "operator": OperatorServiceClientSync(url, http_client=http_client),
-            "orders": OrderServiceClientSync(url, http_client=http_client),
-            "runtime": RuntimeServiceClientSync(url, http_client=http_client),
+            "activity": ActivityServiceClientSync(url, http_client=http, **UNPACKED),
+            "auth": AuthServiceClientSync(url, http_client=http, **UNPACKED),
+            "cards": CardServiceClientSync(url, http_client=http, **UNPACKED),
+            "esims": EsimServiceClientSync(url, http_client=http, **UNPACKED),
+            "operator": OperatorServiceClientSync(url, http_client=http, **UNPACKED),
+            "orders": OrderServiceClientSync(url, http_client=http, **UNPACKED),
+            "runtime": RuntimeServiceClientSync(url, http_client=http, **UNPACKED),
         }
         self._session: Session | None = None
         self._signing_in = threading.Lock()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 class RoamcardError(Exception):
@@ -10,6 +11,8 @@ class RoamcardError(Exception):
 
     request_id: str = ""
     """What the service's operators ask for; empty when no answer of theirs led to this."""
+    idempotency_key: str = ""
+    """Set once a payment was signed: only a call with this key is safe from paying twice."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,8 @@ class ApiError(RoamcardError):
         self.next_action = next_action
         self.order_id = order_id
         self.fields = fields
+        self.retry_at: int | None = None
+        """When another payment may be signed for the key, in seconds since 1970: the chain can no longer take the one before."""
 
 
 class ConflictError(ApiError):
@@ -100,10 +105,10 @@ class ApprovalDeniedError(PaymentError):
 
 
 class InsufficientFundsError(PaymentError):
-    """The wallet holds less than the price. No money moved."""
+    """The wallet holds less than the price."""
 
     def __init__(self, request_id: str) -> None:
-        super().__init__("the wallet holds less USDC than the price; no money moved")
+        super().__init__("the wallet holds less USDC than the price")
         self.request_id = request_id
 
 
@@ -129,6 +134,22 @@ class AmbiguousPaymentError(PaymentError):
         self.idempotency_key = idempotency_key
         self.order_id = order_id
         self.request_id = request_id
+
+
+class ClockError(PaymentError):
+    """This computer's clock differs from the service's by more than a minute. Nothing was signed."""
+
+
+JournalReason = Literal["damaged", "foreign", "unreadable", "read_only", "full", "failed"]
+
+
+class JournalError(RoamcardError):
+    """The journal cannot be read or kept. Nothing is sent that is not kept."""
+
+    def __init__(self, file: str, reason: JournalReason, detail: str) -> None:
+        super().__init__(f"the journal {file} is {reason.replace('_', ' ')}: {detail}")
+        self.file = file
+        self.reason = reason
 
 
 class UntrustedMessageError(RoamcardError):

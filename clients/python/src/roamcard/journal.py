@@ -1,58 +1,99 @@
-"""What was signed, kept before it is sent: the reason that nothing is paid twice."""
+"""What was signed, kept before it is sent: the reason that nothing is paid twice. One schema for the clients of all languages."""
 
 from __future__ import annotations
 
 import copy
-import fcntl
 import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
-from .errors import KeyConflictError, PolicyDeniedError, RoamcardError, TermsMismatchError
+from .errors import JournalError, KeyConflictError, PolicyDeniedError, RoamcardError, TermsMismatchError
 from .money import dollars_of
-from .x402 import same_address
+from .x402 import nonce_of, same_address
 
 T = TypeVar("T")
+
+SCHEMA = "roamcard.journal"
+VERSION = 2
 
 _DAY = 24 * 60 * 60
 _RESERVATION = 15 * 60
 """How long a budget stays taken by a process that died before it signed."""
+_TURN = 10
+"""How long a turn to sign lasts unless it is held."""
+_HOLD_EVERY = 3.0
+_EXPIRY_MARGIN = 30
+"""How long after its valid_before an authorization counts as live: the chain's clock and this one differ."""
+
+Void = Literal["expired", "cancelled", "used_elsewhere"]
+
+
+@dataclass(frozen=True)
+class SignedAuthorization:
+    """An EIP-3009 authorization that was signed. Times are seconds since 1970."""
+
+    nonce: str
+    amount: str
+    """In USDC's smallest unit."""
+    signed_at: int
+    valid_before: int
+    void: Void | None = None
+    """Why the chain can never take it, as this client read it there. The service's word does not set it."""
+
+    def is_live(self, now: int) -> bool:
+        """Whether the chain may still take it."""
+        return self.void is None and now < self.valid_before + _EXPIRY_MARGIN
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One purchase. It never holds a card number or a token."""
+    """One purchase and its payments. It never holds a card number or a token. Times are seconds since 1970."""
 
     key: str
+    """The idempotency key; the id of the order for an order that was made first."""
     operation: str
-    """The documented path of what is bought; /pay for an order that was made first, whose id is the key."""
+    """The documented path of what is bought; /pay for an order that was made first."""
+    origin: str
+    path: str
+    """The documented path that is called."""
     payer: str
-    fingerprint: str
-    """A digest of the request; a key cannot be used for another one."""
+    request: Mapping[str, Any]
+    """The request; a key belongs to it for good."""
     amount: str
     """In USDC's smallest unit."""
-    at: int = 0
-    """When the budget was taken, in seconds since 1970."""
     state: Literal["reserved", "signed", "settled", "refused"] = "reserved"
-    """reserved: the budget is taken, nothing is signed. signed: the header may be on its way. settled: the service answered
-    with the order. refused: it answered that no money moved."""
+    """reserved: the budget is taken, nothing is signed. signed: the payment may be on its way. settled: the service answered
+    with the order. refused: it answered that no money moved, which frees no budget."""
+    at: int = 0
+    """When the budget was taken, and then when it was last signed."""
+    holder: str | None = None
+    """Whose turn it is to sign, until held_until; while reserved."""
+    held_until: int | None = None
     header: str | None = None
-    """The PAYMENT-SIGNATURE header; every request of this purchase sends these bytes."""
-    valid_before: int | None = None
-    """When the authorization dies, in seconds since 1970."""
+    """The last PAYMENT-SIGNATURE header; every request of this purchase sends these bytes."""
+    order_id: str | None = None
+    """The order, once an answer named it."""
     attempt: int = 0
-    """How many authorizations the service proved dead; the next one has a nonce of its own."""
+    """How many authorizations the service told to be dead after it took them up; the next one has a nonce of its own."""
+    authorizations: tuple[SignedAuthorization, ...] = ()
+    """All that were ever signed, oldest first."""
 
-    @property
-    def is_paid(self) -> bool:
-        """Whether there is a payment that goes out again."""
-        return self.state in ("signed", "settled")
+    def live_until(self, now: int) -> int | None:
+        """Until when the chain could take the last payment; None when it cannot."""
+        last = self.authorizations[-1] if self.authorizations else None
+        return last.valid_before + _EXPIRY_MARGIN if last is not None and last.is_live(now) else None
+
+    def is_sendable(self, now: int) -> bool:
+        """Whether there is a payment whose bytes are the only ones to send: it may have been taken, or still could be."""
+        if self.header is None:
+            return False
+        return self.state in ("signed", "settled") or (self.state == "refused" and self.live_until(now) is not None)
 
 
 @dataclass
@@ -61,25 +102,20 @@ class Book:
 
     payees: dict[str, str] = field(default_factory=dict)
     """The payee of each origin, as first seen."""
-    entries: dict[str, Entry] = field(default_factory=dict)
-    """By purchase id."""
+    purchases: dict[str, Entry] = field(default_factory=dict)
+    """By the nonce of the first authorization, which is derived from origin, path, payer and key."""
 
 
 class Store(Protocol):
     """Keeps the book.
 
     `update` reads it, lets it be changed and keeps the change, alone among all who share the store; when it returns, the
-    change survives a power cut. When the change raises, nothing is kept. Both block.
-
-    `claim` lets one of all who share the store sign a purchase: it gives what ends the claim, or None, without waiting, while
-    somebody else has it. A claim ends with its process.
+    change survives a power cut. When the change raises, nothing is kept. Both block; what fails raises a JournalError.
     """
 
     def read(self) -> Book: ...
 
     def update(self, change: Callable[[Book], T]) -> T: ...
-
-    def claim(self, id: str) -> Callable[[], None] | None: ...
 
 
 class MemoryStore:
@@ -91,7 +127,6 @@ class MemoryStore:
     def __init__(self) -> None:
         self._book = Book()
         self._lock = threading.Lock()
-        self._claims: set[str] = set()
 
     def read(self) -> Book:
         """A copy of the book."""
@@ -106,88 +141,94 @@ class MemoryStore:
             self._book = book
             return result
 
-    def claim(self, id: str) -> Callable[[], None] | None:
-        """Claims a purchase among the clients of this process."""
-        with self._lock:
-            if id in self._claims:
-                return None
-            self._claims.add(id)
-        return lambda: self._claims.discard(id)
+
+# The journal's text.
+
+_NAMES = {"held_until": "heldUntil", "order_id": "orderId", "signed_at": "signedAt", "valid_before": "validBefore"}
+_MEMBERS = {name: python for python, name in _NAMES.items()}
 
 
-class FileStore:
-    """Keeps the journal in a folder that only its owner can read. Processes may share it; machines may not."""
+def encode_book(book: Book) -> str:
+    """A book as the text of its file."""
+    purchases = {id: _encoded(asdict(entry)) for id, entry in book.purchases.items()}
+    whole = {"schema": SCHEMA, "version": VERSION, "payees": book.payees, "purchases": purchases}
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self._folder = Path(folder)
-        self._file = self._folder / "journal.json"
 
-    def read(self) -> Book:
-        """The book as it was last kept."""
-        try:
-            data = json.loads(self._file.read_text("utf-8"))
-        except FileNotFoundError:
-            return Book()
-        if data.get("version") != 1:
-            raise RoamcardError(f"the journal {self._file} is of another version of this package")
-        return Book(data["payees"], {id: Entry(**entry) for id, entry in data["entries"].items()})
+def _encoded(members: Mapping[str, Any]) -> dict[str, Any]:
+    named = {_NAMES.get(name, name): value for name, value in members.items() if value is not None}
+    if "authorizations" in named:
+        named["authorizations"] = [_encoded(a) for a in named["authorizations"]]
+    return named
 
-    def update(self, change: Callable[[Book], T]) -> T:
-        """Changes the book under a lock that dies with its process."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with self._locked():
-            book = self.read()
-            result = change(book)
-            entries = {id: asdict(entry) for id, entry in book.entries.items()}
-            self._write(json.dumps({"version": 1, "payees": book.payees, "entries": entries}))
-            return result
 
-    def claim(self, id: str) -> Callable[[], None] | None:
-        """Claims a purchase by a lock file that is there for so long."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self._folder / f"{id}.lock"
-        file = open(path, "a", opener=lambda name, flags: os.open(name, flags, 0o600))  # noqa: SIM115 - it is open for as long as the claim lasts
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Whoever had it before may have taken the file away meanwhile: then the lock is of nothing.
-            held = os.fstat(file.fileno()).st_ino == os.stat(path).st_ino
-        except (BlockingIOError, FileNotFoundError):
-            held = False
-        if not held:
-            file.close()
-            return None
+def decode_book(text: str, file: str) -> Book:
+    """Reads the text of a file, or raises a JournalError: nothing is paid on the word of half a journal."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise JournalError(file, "damaged", str(error)) from error
+    if not isinstance(value, dict):
+        raise JournalError(file, "damaged", "it is no JSON object")
+    if value.get("schema") != SCHEMA or value.get("version") is not VERSION:
+        raise JournalError(file, "foreign", f"it is not a journal of version {VERSION}")
+    try:
+        _require(set(value) == {"schema", "version", "payees", "purchases"}, "members")
+        payees, purchases = value["payees"], value["purchases"]
+        _require(isinstance(payees, dict) and all(_is_text(p) for p in payees.values()) and isinstance(purchases, dict), "members")
+        return Book(payees, {id: _decoded_entry(entry) for id, entry in purchases.items()})
+    except (ValueError, TypeError) as error:
+        raise JournalError(file, "damaged", str(error)) from error
 
-        def end() -> None:
-            if not file.closed:
-                path.unlink(missing_ok=True)
-                file.close()
 
-        return end
+def _decoded_entry(value: Any) -> Entry:
+    _require(isinstance(value, dict), "purchase")
+    members = {_MEMBERS.get(name, name): member for name, member in value.items()}
+    members["authorizations"] = tuple(_decoded_authorization(a) for a in members["authorizations"]) if "authorizations" in members else ()
+    entry = Entry(**members)
+    texts = (entry.key, entry.operation, entry.origin, entry.path, entry.payer)
+    _require(all(map(_is_text, texts)) and isinstance(entry.request, dict) and _is_units(entry.amount), "purchase")
+    _require(entry.state in ("reserved", "signed", "settled", "refused") and _is_count(entry.at) and _is_count(entry.attempt), "purchase")
+    _require(all(t is None or _is_text(t) for t in (entry.holder, entry.header, entry.order_id)), "purchase")
+    _require(entry.held_until is None or _is_count(entry.held_until), "purchase")
+    _require(entry.state != "signed" or (entry.header is not None and len(entry.authorizations) > 0), "payment of a signed purchase")
+    return entry
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        # An open file of its own for each call: threads exclude each other as processes do.
-        descriptor = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
 
-    def _write(self, text: str) -> None:
-        # Whoever reads sees the old book or the new one, also after a power cut.
-        draft = self._file.with_suffix(".draft")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, self._file)
-        folder = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+def _decoded_authorization(value: Any) -> SignedAuthorization:
+    _require(isinstance(value, dict), "authorization")
+    a = SignedAuthorization(**{_MEMBERS.get(name, name): member for name, member in value.items()})
+    _require(_is_text(a.nonce) and _is_units(a.amount) and _is_count(a.signed_at) and _is_count(a.valid_before), "authorization")
+    _require(a.void in (None, "expired", "cancelled", "used_elsewhere"), "authorization")
+    return a
+
+
+def _require(fits: bool, what: str) -> None:
+    if not fits:
+        raise ValueError(f"its {what} cannot be read")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_units(value: Any) -> bool:
+    return isinstance(value, str) and value.isascii() and value.isdigit() and value[0] != "0" and len(value) < 19
+
+
+# The rules.
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What a purchase is given: to sign its attempt, or the payment that is signed; neither while somebody else has the turn."""
+
+    attempt: int | None = None
+    payment: Entry | None = None
 
 
 class Journal:
@@ -197,112 +238,213 @@ class Journal:
         self.store = store
         self.now = now
 
-    def find(self, id: str, key: str, fingerprint: str) -> Entry | None:
-        """What is known of a purchase that is under way or settled."""
-        entry = self.store.read().entries.get(id)
-        if entry is None or not entry.is_paid:
+    def find(self, id: str, key: str, request: Mapping[str, Any]) -> Entry | None:
+        """What is known of a purchase that has a payment to send."""
+        entry = self.entry(id)
+        if entry is None or not entry.is_sendable(self.now()):
             return None
-        if entry.fingerprint != fingerprint:
-            raise KeyConflictError(key)
+        _fit(entry, key, request)
         return entry
 
+    def entry(self, id: str) -> Entry | None:
+        """A purchase, whatever its state."""
+        return self._read().purchases.get(id)
+
+    def entries(self) -> dict[str, Entry]:
+        """All purchases, by id."""
+        return self._read().purchases
+
     def pending(self) -> list[Entry]:
-        """Purchases whose outcome is not known."""
-        return [e for e in self.store.read().entries.values() if e.state == "signed"]
+        """Purchases whose outcome is not known, oldest first."""
+        return sorted((e for e in self._read().purchases.values() if e.state == "signed"), key=lambda e: e.at)
 
-    def room(self, id: str, amount: int, per_day: int | None) -> None:
-        """Judges the cap of the day as it stands, and takes nothing."""
-        self._judge(self.store.read(), id, amount, per_day, self.now())
+    def spent(self) -> int:
+        """What counts for the last 24 hours, in USDC's smallest unit."""
+        return sum(_spent(e, self.now()) for e in self._read().purchases.values())
 
-    def reserve(self, id: str, wanted: Entry, per_day: int | None) -> int:
-        """Takes the budget of a purchase, unless it has one; the caps are judged and taken in one step. Gives the attempt it is."""
+    def room(self, amount: int, per_day: int | None) -> None:
+        """Checks the cap of the day as it stands, and takes nothing."""
+        _cap(self.spent() + amount, per_day)
 
-        def change(book: Book) -> int:
-            known = book.entries.get(id)
-            if known and known.state != "refused" and known.fingerprint != wanted.fingerprint:
-                raise KeyConflictError(wanted.key)
-            attempt = known.attempt if known else 0
-            if known and known.is_paid:
-                return attempt
-            now = self.now()
-            self._judge(book, id, int(wanted.amount), per_day, now)
-            book.entries[id] = replace(wanted, at=now, state="reserved", attempt=attempt)
-            return attempt
+    def reserve(self, id: str, wanted: Entry, per_day: int | None) -> Turn:
+        """Takes the turn to sign a purchase, and its budget; the caps are checked and taken in one step.
 
-        return self.store.update(change)
-
-    @staticmethod
-    def _judge(book: Book, id: str, amount: int, per_day: int | None, now: int) -> None:
-        spent = sum(int(e.amount) for other, e in book.entries.items() if other != id and _counts(e, now))
-        if per_day is not None and spent + amount > per_day:
-            raise PolicyDeniedError(
-                f"{dollars_of(amount)} US dollars is more than what is left today: {dollars_of(per_day)} allowed, {dollars_of(spent)} spent"
-            )
-
-    def sign(self, id: str, header: str, valid_before: int) -> Entry:
-        """Keeps a signed header. Of two for one purchase the first is kept; the entry that counts is returned."""
-
-        def change(book: Book) -> Entry:
-            entry = book.entries[id]
-            if not entry.is_paid:
-                entry = replace(entry, state="signed", header=header, valid_before=valid_before, at=self.now())
-                book.entries[id] = entry
-            return entry
-
-        return self.store.update(change)
-
-    def release(self, id: str) -> None:
-        """Gives a budget back that was taken for nothing. How many authorizations died is kept."""
-
-        def change(book: Book) -> None:
-            entry = book.entries.get(id)
-            if entry is not None and entry.state == "reserved":
-                if entry.attempt:
-                    book.entries[id] = replace(entry, state="refused")
-                else:
-                    del book.entries[id]
-
-        self.store.update(change)
-
-    def settle(self, id: str) -> None:
-        """The purchase is paid."""
-
-        def change(book: Book) -> None:
-            if id in book.entries:
-                book.entries[id] = replace(book.entries[id], state="settled")
-
-        self.store.update(change)
-
-    def refuse(self, id: str, header: str, *, safe: bool, dead: bool) -> None:
-        """The service said that no money moved.
-
-        Unless it also said that a new payment is safe, or proved this one dead, the budget stays taken until the authorization
-        is dead.
+        Of all who share the store one has the turn at a time.
         """
 
-        def change(book: Book) -> None:
-            entry = book.entries.get(id)
-            # What is paid stays paid, whatever a repeat of it is told.
-            if entry is not None and entry.state == "signed" and entry.header == header:
-                valid_before = None if safe or dead else entry.valid_before
-                book.entries[id] = replace(entry, state="refused", header=None, valid_before=valid_before, attempt=entry.attempt + dead)
+        def change(book: Book) -> Turn:
+            now, known = self.now(), book.purchases.get(id)
+            if known is not None and known.is_sendable(now):
+                _fit(known, wanted.key, wanted.request)
+                return Turn(payment=known)
+            if known is not None and known.state == "reserved" and known.holder != wanted.holder and (known.held_until or 0) >= now:
+                return Turn()
+            attempt = known.attempt if known else 0
+            nonce = nonce_of(wanted.origin, wanted.path, wanted.payer, wanted.key, attempt)
+            before = known.authorizations if known else ()
+            others = sum(_spent(e, now) for other, e in book.purchases.items() if other != id)
+            _cap(others + _taken(before, now, nonce, int(wanted.amount)), per_day)
+            book.purchases[id] = replace(
+                wanted, state="reserved", at=now, held_until=now + _TURN, attempt=attempt, authorizations=before,
+                header=known.header if known else None, order_id=known.order_id if known else None,
+            )  # fmt: skip
+            return Turn(attempt=attempt)
 
-        self.store.update(change)
+        return self._update(change)
+
+    @contextmanager
+    def holding(self, id: str, holder: str) -> Iterator[None]:
+        """Keeps a turn for as long as a person or a wallet takes. Whatever fails gives turn and budget back."""
+        done = threading.Event()
+
+        def hold() -> None:
+            while not done.wait(_HOLD_EVERY):
+                # A store that fails here fails again when the payment is kept.
+                with suppress(RoamcardError):
+                    self._change(id, lambda e: _held(e, holder, self.now()))
+
+        thread = threading.Thread(target=hold, name="roamcard-turn", daemon=True)
+        thread.start()
+        try:
+            yield
+        except BaseException:
+            with suppress(RoamcardError):
+                self.release(id, holder)
+            raise
+        finally:
+            done.set()
+
+    def sign(self, id: str, holder: str, header: str, authorization: SignedAuthorization) -> Entry:
+        """Keeps a signed payment. A turn that was lost meanwhile keeps it from being sent."""
+
+        def change(book: Book) -> Entry:
+            entry = book.purchases.get(id)
+            if entry is None or entry.state != "reserved" or entry.holder != holder:
+                raise RoamcardError("the journal was changed meanwhile; nothing was sent")
+            signed = (*entry.authorizations, authorization)
+            entry = replace(entry, state="signed", header=header, at=authorization.signed_at, holder=None, held_until=None, authorizations=signed)
+            book.purchases[id] = entry
+            return entry
+
+        return self._update(change)
+
+    def release(self, id: str, holder: str) -> None:
+        """Gives a budget back that was taken for nothing. What was signed before is kept."""
+
+        def change(book: Book) -> None:
+            entry = book.purchases.get(id)
+            if entry is None or entry.state != "reserved" or entry.holder != holder:
+                return
+            if entry.authorizations:
+                book.purchases[id] = replace(entry, state="refused", holder=None, held_until=None)
+            else:
+                del book.purchases[id]
+
+        self._update(change)
+
+    def settle(self, id: str, order_id: str) -> None:
+        """The purchase is paid."""
+        self._change(id, lambda e: replace(e, state="settled", order_id=order_id))
+
+    def refuse(self, id: str, header: str, dead: bool) -> None:
+        """The service said that no money moved.
+
+        `dead` says that it had taken the payment up and calls it dead: the next one needs a nonce of its own, once the chain
+        can no longer take this one. What is paid stays paid, whatever a repeat of it is told.
+        """
+        self._change(id, lambda e: replace(e, state="refused", attempt=e.attempt + dead) if (e.state, e.header) == ("signed", header) else e)
+
+    def void(self, id: str, reasons: Mapping[int, Void]) -> None:
+        """Keeps what the chain says of authorizations, by their places."""
+
+        def changed(entry: Entry) -> Entry:
+            return replace(entry, authorizations=tuple(replace(a, void=reasons.get(i, a.void)) for i, a in enumerate(entry.authorizations)))
+
+        self._change(id, changed)
 
     def pin_payee(self, origin: str, pay_to: str) -> None:
         """Keeps the payee of an origin when it is first seen, and refuses another one ever after."""
-        known = self.store.read().payees.get(origin)
-        pinned = known or self.store.update(lambda book: book.payees.setdefault(origin, pay_to))
+        known = self._read().payees.get(origin)
+        pinned = known or self._update(lambda book: book.payees.setdefault(origin, pay_to))
         if not same_address(pinned, pay_to):
             raise TermsMismatchError(f"the payee of {origin} was {pinned} and now is {pay_to}; set Policy.pay_to to the right one")
 
+    def _change(self, id: str, change: Callable[[Entry], Entry]) -> None:
+        def update(book: Book) -> None:
+            if id in book.purchases:
+                book.purchases[id] = change(book.purchases[id])
 
-def _counts(entry: Entry, now: int) -> bool:
-    """Whether an entry takes part of the budget of the last 24 hours."""
-    if entry.at <= now - _DAY:
-        return False
-    if entry.state == "reserved":
-        return entry.at > now - _RESERVATION
-    if entry.state == "refused":
-        return entry.valid_before is not None and entry.valid_before > now
-    return True
+        self._update(update)
+
+    def _read(self) -> Book:
+        with _explained():
+            return self.store.read()
+
+    def _update(self, change: Callable[[Book], T]) -> T:
+        with _explained():
+            return self.store.update(change)
+
+
+def new_holder() -> str:
+    """A name for whoever takes a turn."""
+    return str(uuid.uuid4())
+
+
+def canonical(request: Mapping[str, Any]) -> str:
+    """The spelling of JSON with sorted members, so that equal requests have equal texts."""
+    return json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+
+
+def default_journal() -> str:
+    """The folder that the clients of all languages share.
+
+    What ROAMCARD_JOURNAL names, or roamcard below XDG_STATE_HOME, which is ~/.local/state when it is not set.
+    """
+    if named := os.environ.get("ROAMCARD_JOURNAL"):
+        return named
+    state = os.environ.get("XDG_STATE_HOME", "")
+    return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "roamcard")
+
+
+def _fit(entry: Entry, key: str, request: Mapping[str, Any]) -> None:
+    if canonical(entry.request) != canonical(request):
+        raise KeyConflictError(key)
+
+
+def _held(entry: Entry, holder: str, now: int) -> Entry:
+    return replace(entry, at=now, held_until=now + _TURN) if (entry.state, entry.holder) == ("reserved", holder) else entry
+
+
+def _spent(entry: Entry, now: int) -> int:
+    """What a purchase takes of the budget of the last day."""
+    reserved = int(entry.amount) if entry.state == "reserved" and entry.at > now - _RESERVATION else 0
+    return reserved + _taken(entry.authorizations, now)
+
+
+def _taken(authorizations: tuple[SignedAuthorization, ...], now: int, nonce: str = "", amount: int = 0) -> int:
+    """What authorizations could take, and one more.
+
+    The token takes a nonce once, so of those that share one only the largest counts. Only the chain frees one: a service that
+    says no money moved may have taken it all the same.
+    """
+    most = {nonce: amount}
+    for a in authorizations:
+        if a.is_live(now) or (a.void is None and a.signed_at > now - _DAY):
+            most[a.nonce] = max(most.get(a.nonce, 0), int(a.amount))
+    return sum(most.values())
+
+
+def _cap(spent: int, per_day: int | None) -> None:
+    if per_day is not None and spent > per_day:
+        raise PolicyDeniedError(f"with it, {dollars_of(spent)} US dollars would be signed for in a day, and {dollars_of(per_day)} are allowed")
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Tells a store that fails from a service that does not answer."""
+    try:
+        yield
+    except RoamcardError:
+        raise
+    except Exception as error:
+        raise JournalError("of the store", "failed", str(error)) from error

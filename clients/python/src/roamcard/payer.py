@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Protocol
 
+from .answered import AnotherOrderError, fault_of, order_in
+from .chain import Chain
 from .errors import (
     AmbiguousPaymentError,
     ApprovalDeniedError,
+    ClockError,
     InsufficientFundsError,
+    JournalError,
     PaymentError,
     PolicyDeniedError,
     RoamcardError,
     TermsMismatchError,
 )
-from .journal import Entry, Journal
+from .journal import Entry, Journal, SignedAuthorization, Turn, canonical, new_holder
 from .money import dollars_of, units_of_cents
 from .policy import Expected, Policy, Quote, Quoted, check_terms
 from .programs import Do, Done, Pause, Program, Refused, Send, Unclear
@@ -37,7 +41,11 @@ _BACKDATE = 600
 _FIRST_PAUSE = 0.25
 _LAST_PAUSE = 4.0
 _LONGEST_PAUSE = 30.0
-_CLAIM_PAUSE = 0.1
+_TURN_PAUSE = 0.25
+_VALIDITY = 120
+"""How many seconds a payment is signed for, unless the offer allows less."""
+_CLOCK_DIFFERENCE = 60
+"""How many seconds the service's clock may differ from this one."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,8 @@ class Prices(Protocol):
     def published(self) -> Program[Published]: ...
 
     def plan_units(self, plan_id: str) -> Program[int]: ...
+
+    def cheapest_plan(self) -> Program[str]: ...
 
     def order_units(self, order_id: str) -> Program[int | None]:
         """None for a wallet that cannot sign in."""
@@ -81,8 +91,8 @@ class Purchase:
 
     @property
     def fingerprint(self) -> str:
-        """A digest of the request in one spelling; a key belongs to it for good."""
-        return hashlib.sha256(json.dumps(self.request, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        """The request in one spelling."""
+        return canonical(self.request)
 
     def price(self, published: Published, prices: Prices) -> Program[int | None]:
         """What the service has to ask for, in USDC's smallest unit; None when only the caps decide."""
@@ -107,6 +117,8 @@ class Events:
     on_replay: Callable[[str, int, Exception], None] | None = None
     """The idempotency key, the number of the repeat from 1, and why."""
     on_settled: Callable[[str], None] | None = None
+    on_unkept: Callable[[str, Exception], None] | None = None
+    """The answer stands, but could not be written down: the next call with the key sends the same bytes."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +133,8 @@ class Payer:
     events: Events
     max_replays: int
     prices: Prices
+    chain: Chain | None = None
+    """A node that the caller trusts: what it shows to be void gives its budget back at once."""
 
     def pay(self, purchase: Purchase) -> Program[Any]:
         """Makes a purchase and returns its answer. After AmbiguousPaymentError do it again with the same key."""
@@ -131,17 +145,23 @@ class Payer:
             reply = yield from self._present(purchase, id, known)
             if isinstance(reply, Done):
                 return reply.value
-            # Only an authorization that is dead, and that the service says bought nothing, is replaced. Unless the service
-            # proved it dead, its successor has the same nonce, so that even a service in error could take but one of them.
-            if reply.terms is None or not (reply.dead or (known.valid_before or 0) < time.time()):
-                raise _failure_of(reply)
+            # Until the chain can no longer take a payment, there is no other one of its purchase.
+            if reply.terms is None or (yield from self._is_live(id)):
+                raise (yield from self._failure(purchase, id, reply))
             terms = decode_terms(reply.terms)
         terms = terms or (yield from self._ask(purchase))
-        entry = yield from self._alone(purchase, lambda: self._sign(purchase, id, terms))
+        entry = yield from self._sign(purchase, id, terms)
         reply = yield from self._present(purchase, id, entry)
         if isinstance(reply, Done):
             return reply.value
-        raise _failure_of(reply)
+        raise (yield from self._failure(purchase, id, reply))
+
+    def plan_for(self, key: str) -> Program[str]:
+        """The plan that a purchase of any eSIM is of: the one that the journal has for its key, or the cheapest."""
+        id = nonce_of(self.origin, ESIM_PATH, self.signer.address, key)
+        known: Entry | None = yield Do(lambda: self.journal.entry(id))
+        plan = known.request.get("planId") if known is not None else None
+        return plan if isinstance(plan, str) else (yield from self.prices.cheapest_plan())
 
     def quote(self, purchase: Purchase) -> Program[Quoted]:
         """Asks for the price, checks it, and signs nothing."""
@@ -150,7 +170,7 @@ class Payer:
         asks = self.policy.asks(quote.amount)
         try:
             self.policy.cap(quote.operation, quote.amount)
-            yield Do(lambda: self.journal.room(self.identity(purchase), quote.amount, self.policy.per_day))
+            yield Do(lambda: self.journal.room(quote.amount, self.policy.per_day))
         except PolicyDeniedError as error:
             return Quoted(quote, False, asks, str(error))
         return Quoted(quote, True, asks)
@@ -163,7 +183,7 @@ class Payer:
         """
         id = self.identity(purchase)
         known = yield from self._find(purchase)
-        entry = known or (yield from self._alone(purchase, lambda: self._adopt(purchase, id, header)))
+        entry = known or (yield from self._adopt(purchase, id, header))
         return (yield from self._present(purchase, id, entry))
 
     def resume(self, purchase: Purchase) -> Program[Done[Any] | Refused | None]:
@@ -176,9 +196,35 @@ class Payer:
         return nonce_of(self.origin, purchase.path, self.signer.address, purchase.key)
 
     def _find(self, purchase: Purchase) -> Program[Entry | None]:
-        id, fingerprint = self.identity(purchase), purchase.fingerprint
-        known: Entry | None = yield Do(lambda: self.journal.find(id, purchase.key, fingerprint))
+        id = self.identity(purchase)
+        known: Entry | None = yield Do(lambda: self.journal.find(id, purchase.key, purchase.request))
         return known
+
+    def _is_live(self, id: str) -> Program[bool]:
+        """Whether the chain could still take the last payment of a purchase, after it was asked where there is a node."""
+        yield from self._prove(id)
+        entry: Entry | None = yield Do(lambda: self.journal.entry(id))
+        return entry is None or entry.state != "refused" or entry.live_until(self.journal.now()) is not None
+
+    def _prove(self, id: str | None) -> Program[None]:
+        """Keeps what the chain says of the payments of a purchase, or of all. What cannot be asked stays as it is."""
+        chain = self.chain
+        if chain is None:
+            return
+
+        def prove() -> None:
+            for at, entry in self.journal.entries().items():
+                if (id is None or at == id) and entry.state in ("refused", "signed") and (voids := chain.voids(entry)):
+                    self.journal.void(at, voids)
+
+        yield Do(prove)
+
+    def _failure(self, purchase: Purchase, id: str, reply: Refused) -> Program[Exception]:
+        """A refusal as an error, with what to call again with and when."""
+        entry: Entry | None = yield Do(lambda: self.journal.entry(id))
+        reply.error.idempotency_key = purchase.key
+        reply.error.retry_at = entry.live_until(self.journal.now()) if entry is not None else None
+        return _failure_of(reply)
 
     def _ask(self, purchase: Purchase) -> Program[Terms]:
         """Gets the terms. Losing an answer here costs nothing, so it asks again."""
@@ -187,6 +233,7 @@ class Payer:
             if isinstance(reply, Done):
                 raise TermsMismatchError("the service gave the purchase away unpaid")
             if isinstance(reply, Refused) and reply.terms is not None:
+                _compare_clocks(reply.date)
                 return decode_terms(reply.terms)
             if isinstance(reply, Refused) or reply.answered or replay == self.max_replays:
                 raise reply.error
@@ -208,37 +255,25 @@ class Payer:
             self.events.on_quote(quote)
         return quote, offer
 
-    def _alone(self, purchase: Purchase, sign: Callable[[], Program[Entry]]) -> Program[Entry]:
-        """Lets one of all who share the store sign, and the others take what was signed."""
-        id = self.identity(purchase)
-        # Neither waits, so neither is left to another thread, where a caller who gives up would lose it.
-        while (end := self.journal.store.claim(id)) is None:
-            yield Pause(_CLAIM_PAUSE)
-        try:
-            return (yield from self._find(purchase)) or (yield from sign())
-        finally:
-            end()
-
     def _sign(self, purchase: Purchase, id: str, terms: Terms) -> Program[Entry]:
-        """Takes the budget, asks, signs and keeps the payment. Whatever fails before it is kept gives the budget back."""
+        """Takes turn and budget, asks, signs and keeps the payment. Whatever fails before it is kept gives both back."""
         quote, offer = yield from self._check(purchase, terms)
-        attempt = yield from self._reserve(purchase, id, quote)
-        try:
+        holder, turn = yield from self._turn(purchase, id, quote)
+        if turn.payment is not None:
+            return turn.payment
+        with self.journal.holding(id, holder):
             yield from self._approve(quote)
             now = int(time.time())
-            nonce = nonce_of(self.origin, purchase.path, self.signer.address, purchase.key, attempt)
+            valid_before = now + min(int(offer["maxTimeoutSeconds"]), _VALIDITY)
+            nonce = nonce_of(self.origin, purchase.path, self.signer.address, purchase.key, turn.attempt or 0)
             authorization = {
                 "from": self.signer.address, "to": offer["payTo"], "value": offer["amount"],
-                "validAfter": str(now - _BACKDATE), "validBefore": str(now + offer["maxTimeoutSeconds"]), "nonce": nonce,
+                "validAfter": str(now - _BACKDATE), "validBefore": str(valid_before), "nonce": nonce,
             }  # fmt: skip
             data = authorization_typed_data(offer, authorization)
             signature = yield Do(lambda: _signature_of(self.signer, data))
             header = encode_payment(terms, offer, authorization, signature)
-            entry: Entry = yield Do(lambda: self.journal.sign(id, header, now + offer["maxTimeoutSeconds"]))
-        except BaseException:
-            # Also when the caller gave up meanwhile: it is not kept, so it was not sent. This is quick and does not wait.
-            self.journal.release(id)
-            raise
+            entry = yield from self._keep(purchase, id, holder, header, SignedAuthorization(nonce, offer["amount"], now, valid_before))
         if self.events.on_signed:
             self.events.on_signed(quote)
         return entry
@@ -255,20 +290,48 @@ class Payer:
         fits = same_address(signed["from"], self.signer.address) and same_address(signed["to"], accepted["payTo"])
         if not fits or signed["value"] != accepted["amount"]:
             raise TermsMismatchError("the authorization is not for the terms it accepts; it was not sent")
-        yield from self._reserve(purchase, id, quote)
-        try:
+        holder, turn = yield from self._turn(purchase, id, quote)
+        if turn.payment is not None:
+            return turn.payment
+        with self.journal.holding(id, holder):
             yield from self._approve(quote)
-            entry: Entry = yield Do(lambda: self.journal.sign(id, header, int(signed["validBefore"])))
-        except BaseException:
-            self.journal.release(id)
+            authorization = SignedAuthorization(signed["nonce"], accepted["amount"], int(time.time()), int(signed["validBefore"]))
+            return (yield from self._keep(purchase, id, holder, header, authorization))
+
+    def _keep(self, purchase: Purchase, id: str, holder: str, header: str, authorization: SignedAuthorization) -> Program[Entry]:
+        """Keeps a signed payment. One that cannot be kept is not sent, and its error says what was signed."""
+        try:
+            entry: Entry = yield Do(lambda: self.journal.sign(id, holder, header, authorization))
+        except RoamcardError as error:
+            error.idempotency_key = purchase.key
             raise
         return entry
 
-    def _reserve(self, purchase: Purchase, id: str, quote: Quote) -> Program[int]:
+    def _turn(self, purchase: Purchase, id: str, quote: Quote) -> Program[tuple[str, Turn]]:
+        """Takes the turn to sign and the budget, or what somebody else has signed meanwhile."""
         self.policy.cap(quote.operation, quote.amount)
-        wanted = Entry(purchase.key, purchase.operation, self.signer.address, purchase.fingerprint, str(quote.amount))
-        attempt: int = yield Do(lambda: self.journal.reserve(id, wanted, self.policy.per_day))
-        return attempt
+        holder, per_day = new_holder(), self.policy.per_day
+        wanted = Entry(
+            purchase.key,
+            purchase.operation,
+            self.origin,
+            purchase.path,
+            self.signer.address.lower(),
+            dict(purchase.request),
+            str(quote.amount),
+            holder=holder,
+        )
+        while True:
+            try:
+                turn: Turn = yield Do(lambda: self.journal.reserve(id, wanted, per_day))
+            except PolicyDeniedError:
+                if self.chain is None:
+                    raise
+                yield from self._prove(None)
+                turn = yield Do(lambda: self.journal.reserve(id, wanted, per_day))
+            if turn.payment is not None or turn.attempt is not None:
+                return holder, turn
+            yield Pause(_TURN_PAUSE)
 
     def _approve(self, quote: Quote) -> Program[None]:
         approve = self.policy.approve
@@ -283,26 +346,57 @@ class Payer:
     def _present(self, purchase: Purchase, id: str, entry: Entry) -> Program[Done[Any] | Refused]:
         """Sends a kept payment until the answer is clear, the same bytes every time, and keeps what came of it."""
         header = entry.header or ""
-        order_id: str | None = None
+        order_id = entry.order_id
         for replay in range(self.max_replays + 1):
-            reply: Done[Any] | Refused | Unclear = yield Send(header)
+            reply: Done[Any] | Refused | Unclear = yield from self._sent(purchase, header)
             if isinstance(reply, Done):
-                yield Do(lambda: self.journal.settle(id))
-                if self.events.on_settled:
-                    self.events.on_settled(purchase.key)
-                return reply
+                order = order_in(reply.order)
+                if (fault := fault_of(order, entry)) is None:
+                    settled = str(order.order_id) if order else ""
+                    yield from self._noted(purchase, partial(self.journal.settle, id, settled))
+                    if self.events.on_settled:
+                        self.events.on_settled(purchase.key)
+                    return reply
+                reply = Unclear(fault, True)
             if isinstance(reply, Refused):
-                safe = reply.error.safe_to_pay_again
-                yield Do(partial(self.journal.refuse, id, header, safe=safe, dead=reply.dead))
+                yield from self._noted(purchase, partial(self.journal.refuse, id, header, reply.dead))
                 return reply
             order_id = order_id or reply.order_id
-            if replay == self.max_replays:
+            if replay == self.max_replays or isinstance(reply.error, AnotherOrderError):
                 raise AmbiguousPaymentError(purchase.key, order_id, getattr(reply.error, "request_id", "")) from reply.error
             if self.events.on_replay:
                 self.events.on_replay(purchase.key, replay + 1, reply.error)
             pause = min(_FIRST_PAUSE * 2**replay, _LAST_PAUSE) if reply.wait is None else reply.wait
             yield Pause(min(pause, _LONGEST_PAUSE))
         raise AssertionError("unreachable")
+
+    def _sent(self, purchase: Purchase, header: str) -> Program[Done[Any] | Refused | Unclear]:
+        """Sends a payment. Whatever this package raises from then on says what to call again with."""
+        try:
+            reply: Done[Any] | Refused | Unclear = yield Send(header)
+        except RoamcardError as error:
+            error.idempotency_key = purchase.key
+            raise
+        return reply
+
+    def _noted(self, purchase: Purchase, write: Callable[[], None]) -> Program[None]:
+        """Keeps an answer from being lost because it could not be written down: the next call with the key gets it again."""
+        try:
+            yield Do(write)
+        except JournalError as error:
+            if self.events.on_unkept:
+                self.events.on_unkept(purchase.key, error)
+
+
+def _compare_clocks(date: str | None) -> None:
+    """Refuses to sign by a clock that differs from the service's: the payment would be refused, or be good for longer than meant."""
+    try:
+        theirs = parsedate_to_datetime(date or "")
+    except ValueError:
+        return
+    ours = datetime.now(timezone.utc)
+    if abs((ours - (theirs if theirs.tzinfo else theirs.replace(tzinfo=timezone.utc))).total_seconds()) > _CLOCK_DIFFERENCE:
+        raise ClockError(f"it is {ours:%Y-%m-%d %H:%M:%S} UTC here, and {date} at the service; nothing was signed")
 
 
 def _signature_of(signer: Signer, data: dict[str, Any]) -> str:
@@ -319,8 +413,21 @@ def _signature_of(signer: Signer, data: dict[str, Any]) -> str:
 
 def _failure_of(reply: Refused) -> Exception:
     """Gives the one refusal that people can mend by themselves a type of its own."""
-    if reply.terms is not None and re.search("insufficient_(balance|funds)", decode_terms(reply.terms).error):
-        failure = InsufficientFundsError(reply.error.request_id)
-        failure.__cause__ = reply.error
-        return failure
-    return reply.error
+    if reply.terms is None or not re.search("insufficient_(balance|funds)", _reason_in(reply.terms)):
+        return reply.error
+    failure = InsufficientFundsError(reply.error.request_id)
+    failure.idempotency_key = reply.error.idempotency_key
+    failure.__cause__ = reply.error
+    return failure
+
+
+def _reason_in(terms: str) -> str:
+    try:
+        return decode_terms(terms).error
+    except TermsMismatchError:
+        return ""
+
+
+def named(purchase: Purchase, plan_id: str) -> Purchase:
+    """A purchase of any eSIM as one of a plan."""
+    return replace(purchase, request={**purchase.request, "planId": plan_id})

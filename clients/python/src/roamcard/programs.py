@@ -117,9 +117,11 @@ class Send:
 
 @dataclass(frozen=True)
 class Done(Generic[T]):
-    """The request succeeded."""
+    """The request was answered with 200."""
 
     value: T
+    order: Any = None
+    """What may hold the order: the documented JSON, or the generated answer."""
 
 
 @dataclass(frozen=True)
@@ -129,9 +131,11 @@ class Refused:
     error: ApiError
     terms: str | None = None
     dead: bool = False
-    """Whether PAYMENT-RESPONSE proves a payment dead that was taken up before."""
+    """Whether PAYMENT-RESPONSE calls a payment dead that was taken up before."""
     answer: Any = None
     """The answer itself, for those who pass it on."""
+    date: str | None = None
+    """The service's clock."""
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
+from pyqwest import ReadError
 
 from .aio_engine import AsyncEngine
 from .answers import object_of, reply_to, rest_error
 from .core import Core
 from .engine import Engine
 from .errors import RoamcardError
-from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Purchase
+from .network import MOST_BYTES, bounded, check_answer
+from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Purchase, named
 from .programs import Done, Exchange, Program, Refused, Unclear, serving
 from .signers import OutsideWallet
 from .x402 import SIGNATURE_HEADER
@@ -57,11 +60,15 @@ class PayingTransport(httpx.BaseTransport):
         def exchange(paid: httpx.Request) -> _Answer:
             response = self._below.handle_request(paid)
             try:
-                return _Answer(response.status_code, response.headers, response.read())
+                with _bounds(response):
+                    return _Answer(response.status_code, response.headers, bounded(response.iter_raw()))
             finally:
                 response.close()
 
-        program = _answering(self._engine.core, purchase, request, self._engine.timeout, exchange)
+        core = self._engine.core
+        if _is_open(core, purchase, request):
+            purchase, request = _with_plan(purchase, request, self._engine.run(core.payer.plan_for(purchase.key)))
+        program = _answering(core, purchase, request, self._engine.timeout, exchange)
         answer = self._engine.once(purchase, program, "rest")
         return self._below.handle_request(request) if answer is None else answer.response(request)
 
@@ -87,11 +94,20 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
         async def exchange(paid: httpx.Request) -> _Answer:
             response = await self._below.handle_async_request(paid)
             try:
-                return _Answer(response.status_code, response.headers, await response.aread())
+                with _bounds(response):
+                    body, parts = bytearray(), response.aiter_raw()
+                    async for part in parts:
+                        body += part
+                        if len(body) > MOST_BYTES:
+                            raise ReadError(f"the answer has more than {MOST_BYTES} bytes")
+                    return _Answer(response.status_code, response.headers, bytes(body))
             finally:
                 await response.aclose()
 
-        program = _answering(self._engine.core, purchase, request, self._engine.timeout, exchange)
+        core = self._engine.core
+        if _is_open(core, purchase, request):
+            purchase, request = _with_plan(purchase, request, await self._engine.run(core.payer.plan_for(purchase.key)))
+        program = _answering(core, purchase, request, self._engine.timeout, exchange)
         answer = await self._engine.once(purchase, program, "rest")
         return await self._below.handle_async_request(request) if answer is None else answer.response(request)
 
@@ -138,9 +154,33 @@ def _answering(
     return serving(program(), send)
 
 
+def _is_open(core: Core, purchase: Purchase, request: httpx.Request) -> bool:
+    """Whether a request buys any eSIM. What another client signs for goes out as it came."""
+    if isinstance(core.signer, OutsideWallet):
+        return False
+    return purchase.operation == ESIM_PATH and "planId" not in purchase.request and SIGNATURE_HEADER not in request.headers
+
+
+def _with_plan(purchase: Purchase, request: httpx.Request, plan_id: str) -> tuple[Purchase, httpx.Request]:
+    purchase = named(purchase, plan_id)
+    headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
+    return purchase, httpx.Request(request.method, request.url, headers=headers, json=dict(purchase.request), extensions=request.extensions)
+
+
+@contextmanager
+def _bounds(response: httpx.Response) -> Iterator[None]:
+    """Refuses redirects and what is encoded, and makes a transport's error of it."""
+    try:
+        check_answer(response.status_code, response.headers.get("content-encoding"))
+        yield
+    except ReadError as error:
+        raise httpx.ReadError(str(error)) from error
+
+
 def _with(request: httpx.Request, payment: str | None, timeout: float) -> httpx.Request:
     headers = request.headers.copy()
     headers.pop(SIGNATURE_HEADER, None)
+    headers["accept-encoding"] = "identity"
     if payment:
         headers[SIGNATURE_HEADER] = payment
     # A payment takes longer than what httpx waits for by itself.
@@ -151,6 +191,7 @@ def _with(request: httpx.Request, payment: str | None, timeout: float) -> httpx.
 def _reply_of(answer: _Answer) -> Done[_Answer] | Refused | Unclear:
     """What an answer says about the payment. One that is no JSON says nothing."""
     if 200 <= answer.status < 300:
-        return Unclear(RoamcardError("the answer is no JSON")) if object_of(answer.body) is None else Done(answer)
+        order = object_of(answer.body) if answer.status == 200 else None
+        return Unclear(RoamcardError("the answer is no order")) if order is None else Done(answer, order)
     headers = {name.lower(): value for name, value in answer.headers.items()}
     return reply_to(rest_error(answer.status, headers, answer.body), headers, answer)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from ._gen.roamcard.v1.order_pb import EsimCredentials, Order
 from .errors import RoamcardError
@@ -58,6 +60,18 @@ class Pending:
     idempotency_key: str
     """The id of the order, where an order was paid that was made first."""
     amount: int
+    """In USDC's smallest unit."""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """What was asked for, in the documented JSON."""
+
+
+@dataclass(frozen=True)
+class Resumed:
+    """A purchase that was taken up again: its order, or why its outcome is still not known or that no money moved."""
+
+    purchase: Pending
+    order: PaidOrder | None
+    error: RoamcardError | None
     """In USDC's smallest unit."""
 
 

@@ -1,5 +1,5 @@
 // The journal in a browser, shared by the tabs of an origin.
-import { type Book, emptyBook, type Store } from "../journal.js";
+import { type Book, emptyBook, readBook, type Store } from "../journal.js";
 
 const shelf = "books";
 const key = "journal";
@@ -19,7 +19,7 @@ export class IndexedDbStore implements Store {
 
   async read(): Promise<Book> {
     const books = (await this.#open()).transaction(shelf).objectStore(shelf);
-    return ((await result(books.get(key))) as Book | undefined) ?? emptyBook();
+    return this.#book(await result(books.get(key)));
   }
 
   async update<T>(change: (book: Book) => T): Promise<T> {
@@ -34,7 +34,7 @@ export class IndexedDbStore implements Store {
       // A transaction ends as soon as it is idle, so the change is made in the answer itself.
       asked.onsuccess = () => {
         try {
-          const book = (asked.result as Book | undefined) ?? emptyBook();
+          const book = this.#book(asked.result);
           value = change(book);
           books.put(book, key);
         } catch (error) {
@@ -43,6 +43,10 @@ export class IndexedDbStore implements Store {
         }
       };
     });
+  }
+
+  #book(kept: unknown): Book {
+    return kept === undefined ? emptyBook() : readBook(kept, `${this.#name} of IndexedDB`);
   }
 
   #open(): Promise<IDBDatabase> {

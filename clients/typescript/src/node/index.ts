@@ -1,4 +1,4 @@
 export { commandSigner } from "./command-signer.js";
-export { FileStore } from "./file-store.js";
+export { defaultJournal, FileStore } from "./file-store.js";
 export { pagePresenter } from "./page.js";
 export { terminalPresenter } from "./terminal.js";

@@ -15,15 +15,16 @@ interface Holder {
 /**
  * Runs an action alone among all processes that lock the folder. Holders are numbered files: who makes the next number
  * holds the lock once the holder before has let go or died. Numbers are made by link(2), which one process wins, with their
- * content in place; the highest one is never removed, so a number made late is seen to be too low.
+ * content in place; the highest one is never removed, so a number made late is seen to be too low. The clients of all
+ * languages lock a folder in this way.
  */
-export async function locked<T>(folder: string, action: () => Promise<T>): Promise<T> {
+export async function locked<T>(folder: string, action: (isHeld: () => Promise<boolean>) => Promise<T>): Promise<T> {
   const holder = await acquire(folder);
   try {
-    return await action();
+    return await action(async () => (await held(folder)).at(-1) === holder.number);
   } finally {
-    // Its own pid of 0 says that it has let go.
-    await write(holder.file, "0");
+    // Its own pid of 0 says that it has let go. A lock that cannot be let go is taken when its holder's time is over.
+    await write(holder.file, "0").catch(() => undefined);
   }
 }
 

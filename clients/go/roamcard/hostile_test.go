@@ -1,0 +1,194 @@
+package roamcard_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// hostileCase is one of clients/testing/hostile.json: what the service lies, what the client then does, and the most
+// that it may cost.
+type hostileCase struct {
+	Name, About           string
+	Lies                  []map[string]any
+	Steps                 []hostileStep
+	Transfers, Signatures int
+	Caps                  struct{ Day string }
+}
+
+type hostileStep struct{ Do, Key, Expect string }
+
+// hostile is a service that lies, before the real one.
+type hostile struct {
+	URL     string `json:"baseUrl"`
+	Control string `json:"controlUrl"`
+}
+
+func startHostile(t *testing.T, s *stage) *hostile {
+	t.Helper()
+	cmd := exec.Command("node", "../../testing/hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
+	cmd.Stderr = os.Stderr
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = errors.Join(in.Close(), cmd.Wait()) })
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	h := new(hostile)
+	if err := errors.Join(err, json.Unmarshal(line, h)); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// told is what the service has seen and done.
+type told struct {
+	Requests  []struct{ Path, Payment string }
+	Taken     []struct{ Moved bool }
+	Elsewhere int
+}
+
+func hostileCases(t *testing.T) (cases []hostileCase) {
+	t.Helper()
+	data, err := os.ReadFile("../../testing/hostile.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &cases); err != nil || len(cases) < 40 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	return cases
+}
+
+func TestHostileServiceGainsNothing(t *testing.T) {
+	for _, c := range hostileCases(t) {
+		if !c.floods() {
+			t.Run(c.Name, func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t)
+				playHostile(s, startHostile(t, s), c)
+			})
+		}
+	}
+}
+
+// An answer is read up to its bound, however small it came and however long it goes on.
+func TestHostileServiceFillsNoMemory(t *testing.T) {
+	for _, c := range hostileCases(t) {
+		if !c.floods() {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			s := newStage(t)
+			h := startHostile(t, s)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			playHostile(s, h, c)
+			runtime.ReadMemStats(&after)
+			const most = 48 << 20 // each of up to four answers has 64 MiB
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
+				t.Errorf("%d MiB were taken", taken>>20)
+			}
+		})
+	}
+}
+
+func (c hostileCase) floods() bool {
+	return strings.Contains(c.Name, "bomb") || strings.Contains(c.Name, "endless")
+}
+
+func playHostile(s *stage, h *hostile, c hostileCase) {
+	t, w := s.t, s.wallet()
+	t.Helper()
+	none := 1
+	client := s.buyer(w, func(cfg *roamcard.Config) {
+		cfg.HTTP, cfg.MaxReplays, cfg.Timeout = through(h.URL), &none, 20*time.Second
+		if c.Caps.Day != "" {
+			cfg.Policy.MaxPerDay = 100
+		}
+	})
+	exchange(t, h.Control, map[string]any{"lies": c.Lies}, new(told))
+	for i, step := range c.Steps {
+		err := doHostile(t.Context(), client, step)
+		if got := kindOf(err); got != step.Expect && (step.Expect != "error" || err == nil) {
+			t.Errorf("step %d, %s: %s, %v; want %s", i+1, step.Do, got, err, step.Expect)
+		}
+		if err != nil && w.signed() > 0 && keyOf(err) != step.Key && step.Expect != "denied" {
+			t.Errorf("step %d: the error has the key %q: %v", i+1, keyOf(err), err)
+		}
+	}
+	seen := new(told)
+	get(s, h.Control, seen)
+	if n := len(s.transfers(w)); n > c.Transfers || w.signed() > c.Signatures {
+		t.Errorf("%d transfers and %d signatures, want at most %d and %d", n, w.signed(), c.Transfers, c.Signatures)
+	}
+	if seen.Elsewhere > 0 {
+		t.Errorf("%d requests went to another host", seen.Elsewhere)
+	}
+}
+
+func doHostile(ctx context.Context, client *roamcard.Client, step hostileStep) (err error) {
+	switch step.Do {
+	case "card":
+		_, err = client.Cards.Purchase(ctx, step.Key)
+	case "esim-any", "esim":
+		_, err = client.ESIM.Purchase(ctx, "", step.Key)
+	default:
+		err = errors.New("no such step: " + step.Do)
+	}
+	return err
+}
+
+// kindOf names an error as the cases do.
+func kindOf(err error) string {
+	var api *roamcard.APIError
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, roamcard.ErrAmbiguousPayment):
+		return "ambiguous"
+	case errors.Is(err, roamcard.ErrTermsMismatch):
+		return "terms"
+	case errors.Is(err, roamcard.ErrPolicyDenied):
+		return "denied"
+	case errors.As(err, &api):
+		return "refused"
+	}
+	return "other"
+}
+
+func keyOf(err error) string {
+	if told, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
+		return told.IdempotencyKey
+	}
+	if told, ok := errors.AsType[*roamcard.APIError](err); ok {
+		return told.IdempotencyKey
+	}
+	if told, ok := errors.AsType[*roamcard.PaymentError](err); ok {
+		return told.IdempotencyKey
+	}
+	return ""
+}
+
+func get(s *stage, url string, to any) {
+	s.t.Helper()
+	res, err := http.Get(url)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if err := json.NewDecoder(res.Body).Decode(to); err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,81 @@
+package roamcard
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// Resumed is a purchase that was taken up again from the journal.
+type Resumed struct {
+	// Operation is OpCard, OpTopup, OpESIM or OpOrder, and Key its idempotency key.
+	Operation, Key string
+	// Order is the order; an eSIM's secrets are in ESIM.
+	Order *roamcardv1.Order
+	// ESIM is set for OpESIM.
+	ESIM *BoughtESIM
+	// Err is why its outcome is still not known, or that no money moved.
+	Err error
+}
+
+// Resume takes up a purchase whose outcome is not known, with the request that the journal has and the same
+// bytes. ErrNotFound when the journal has none of this wallet and origin under the key.
+func (c *Client) Resume(ctx context.Context, key string) (Resumed, error) {
+	open, err := c.Pending(ctx)
+	if err != nil {
+		return Resumed{}, err
+	}
+	for _, e := range open {
+		if e.Key == key {
+			r := c.resume(ctx, e)
+			return r, r.Err
+		}
+	}
+	return Resumed{}, fmt.Errorf("a purchase under %q whose outcome is not known: %w", key, ErrNotFound)
+}
+
+// ResumeAll takes up all purchases of the wallet whose outcome is not known, oldest first.
+func (c *Client) ResumeAll(ctx context.Context) ([]Resumed, error) {
+	open, err := c.Pending(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Resumed
+	for _, e := range open {
+		all = append(all, c.resume(ctx, e))
+	}
+	return all, ctx.Err()
+}
+
+func (c *Client) resume(ctx context.Context, e Entry) Resumed {
+	r := Resumed{Operation: e.Operation, Key: e.Key}
+	var asked struct {
+		PlanID         string `json:"planId"`
+		AmountUSDCents Cents  `json:"amountUsdCents"`
+	}
+	if r.Err = json.Unmarshal(e.Request, &asked); r.Err != nil {
+		return r
+	}
+	var bought *Purchase
+	switch {
+	case e.Operation == OpCard:
+		bought, r.Err = c.Cards.Purchase(ctx, e.Key)
+	case e.Operation == OpTopup:
+		bought, r.Err = c.Cards.TopUp(ctx, asked.AmountUSDCents, e.Key)
+	case e.Operation == OpESIM:
+		if r.ESIM, r.Err = c.ESIM.Purchase(ctx, asked.PlanID, e.Key); r.Err == nil {
+			bought = &r.ESIM.Purchase
+		}
+	case strings.HasPrefix(e.Operation, OpOrder):
+		r.Order, r.Err = c.Orders.Pay(ctx, e.Key)
+	default:
+		r.Err = fmt.Errorf("the journal has a purchase of %s, which this client does not know", e.Operation)
+	}
+	if bought != nil {
+		r.Order = bought.Order
+	}
+	return r
+}

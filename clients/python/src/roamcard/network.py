@@ -1,0 +1,120 @@
+"""What is read of an answer: only of the host that was asked, as it comes, and no more than its bound."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Iterator
+from typing import Any
+
+from pyqwest import HTTPTransport, ReadError, Request, Response, SyncHTTPTransport, SyncRequest, SyncResponse, SyncTransport, Transport
+
+MOST_BYTES = 1 << 20
+"""The most bytes of an answer that are read. Answers are not compressed, so that none grows while it is unpacked."""
+
+
+class Codec:
+    """The documented JSON. Members that a later service adds are passed by."""
+
+    def name(self) -> str:
+        """Implements connectrpc's Codec."""
+        return "json"
+
+    def encode(self, message: Any) -> bytes:
+        """Implements connectrpc's Codec."""
+        json: str = message.to_json()
+        return json.encode()
+
+    def decode(self, data: bytes | bytearray, message_class: type[Any]) -> Any:
+        """Implements connectrpc's Codec."""
+        return message_class.from_json(data, ignore_unknown_fields=True)
+
+
+UNPACKED: dict[str, Any] = {"codec": Codec(), "accept_compression": (), "send_compression": None, "read_max_bytes": MOST_BYTES}
+"""How the generated clients ask: a service answers compressed where it was asked so."""
+
+_PLAIN: dict[str, Any] = {
+    "tls_include_system_certs": True, "follow_redirects": False, "enable_gzip": False, "enable_brotli": False, "enable_zstd": False,
+}  # fmt: skip
+
+
+class BoundedSyncTransport:
+    """Makes requests that block, follows no redirect and reads no more than MOST_BYTES."""
+
+    def __init__(self, below: SyncTransport | None = None) -> None:
+        self._below = below or SyncHTTPTransport(**_PLAIN)
+
+    def execute_sync(self, request: SyncRequest) -> SyncResponse:
+        """Implements SyncTransport."""
+        response = self._below.execute_sync(request)
+        _check(response)
+        if _is_stream(response):
+            return response
+        return SyncResponse(
+            status=response.status,
+            http_version=response.http_version,
+            headers=response.headers,
+            content=_limited(response.content),
+            trailers=response.trailers,
+        )
+
+
+class BoundedTransport:
+    """Makes requests that are awaited, follows no redirect and reads no more than MOST_BYTES."""
+
+    def __init__(self, below: Transport | None = None) -> None:
+        self._below = below or HTTPTransport(**_PLAIN)
+
+    async def execute(self, request: Request) -> Response:
+        """Implements Transport."""
+        response = await self._below.execute(request)
+        _check(response)
+        if _is_stream(response):
+            return response
+        return Response(
+            status=response.status,
+            http_version=response.http_version,
+            headers=response.headers,
+            content=_limited_async(response.content),
+            trailers=response.trailers,
+        )
+
+
+def check_answer(status: int, encoding: str | None) -> None:
+    """Refuses what is not followed or unpacked."""
+    if 300 <= status < 400:
+        raise ReadError(f"the service answered with a redirect ({status}), which is not followed")
+    if encoding not in (None, "", "identity"):
+        raise ReadError(f"the answer is encoded as {encoding}, which was not asked for")
+
+
+def bounded(parts: Iterable[bytes]) -> bytes:
+    """Reads an answer up to its bound."""
+    return b"".join(_limited(parts))
+
+
+def _check(response: Response | SyncResponse) -> None:
+    check_answer(response.status, response.headers.get("content-encoding"))
+
+
+def _is_stream(response: Response | SyncResponse) -> bool:
+    return response.headers.get("content-type", "").startswith("application/connect+")
+
+
+def _limited(parts: Iterable[Any]) -> Iterator[bytes]:
+    seen = 0
+    for part in parts:
+        seen = _counted(seen, part)
+        yield bytes(part)
+
+
+async def _limited_async(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    seen = 0
+    async for part in parts:
+        seen = _counted(seen, part)
+        yield bytes(part)
+
+
+def _counted(seen: int, part: Any) -> int:
+    seen += len(part)
+    if seen > MOST_BYTES:
+        raise ReadError(f"the answer has more than {MOST_BYTES} bytes")
+    return seen

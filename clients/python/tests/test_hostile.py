@@ -1,0 +1,86 @@
+"""A service that lies gains nothing.
+
+clients/testing/hostile.json says what it lies, what the client then does, and the most that it may cost, counted on the chain.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import urllib.request
+from typing import Any
+
+import pytest
+from conftest import ROOT, CountingSigner, Dev, Side
+
+from roamcard import AmbiguousPaymentError, ApiError, Policy, PolicyDeniedError, RoamcardError, TermsMismatchError
+
+CASES: list[dict[str, Any]] = json.loads((ROOT / "clients/testing/hostile.json").read_text())
+
+
+class Hostile:
+    """The service, see clients/testing/hostile-service.mjs."""
+
+    def __init__(self, dev: Dev) -> None:
+        script = str(ROOT / "clients/testing/hostile-service.mjs")
+        command = ["node", script, dev.base_url, dev._rpc, dev._usdc]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        where = json.loads(self._process.stdout.readline())
+        self.base_url: str = where["baseUrl"]
+        self._control: str = where["controlUrl"]
+
+    def lie(self, lies: list[dict[str, Any]]) -> None:
+        urllib.request.urlopen(self._control, json.dumps({"lies": lies}).encode(), timeout=10).close()
+
+    def told(self) -> dict[str, Any]:
+        with urllib.request.urlopen(self._control, timeout=10) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
+
+    def close(self) -> None:
+        self._process.communicate("")
+
+
+@pytest.fixture(scope="module")
+def hostile(dev: Dev) -> Any:
+    service = Hostile(dev)
+    yield service
+    service.close()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])
+def test_a_hostile_service_gains_nothing(case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile) -> None:
+    account = dev.wallet()
+    signer = CountingSigner(account)
+    policy = Policy("autonomous", max_per_payment_usd="250", max_per_day_usd=case.get("caps", {}).get("day", "1000"))
+    client = side.client(signer, policy=policy, base_url=hostile.base_url, max_replays=1, timeout=20)
+    hostile.lie(case["lies"])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for number, step in enumerate(case["steps"], 1):
+        error = outcome(client, step)
+        assert (error is not None) if step["expect"] == "error" else kind_of(error) == step["expect"], f"step {number}: {error!r}"
+        if error is not None and signer.signed and step["expect"] != "denied":
+            assert error.idempotency_key == step["key"], f"step {number}: the key in {error!r}"
+    assert len(dev.transfers(account)) <= case["transfers"]
+    assert len(signer.signed) <= case["signatures"]
+    assert hostile.told()["elsewhere"] == 0
+    # A bomb has 64 MiB in each answer.
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 48 * 1024
+
+
+def outcome(client: Any, step: dict[str, Any]) -> RoamcardError | None:
+    try:
+        buyer = client.cards if step["do"] == "card" else client.esim
+        buyer.purchase(idempotency_key=step["key"])
+    except RoamcardError as error:
+        return error
+    return None
+
+
+def kind_of(error: Exception | None) -> str:
+    kinds = {AmbiguousPaymentError: "ambiguous", TermsMismatchError: "terms", PolicyDeniedError: "denied", ApiError: "refused"}
+    if error is None:
+        return "ok"
+    return next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")
