@@ -201,9 +201,6 @@ func (s *Server) setCard(c call) (any, error) {
 	})
 }
 
-// maxCredit bounds what one merchant gives at once.
-const maxCredit money.Cents = 1_000_000
-
 // edit makes a change from the control face.
 func (b *books) edit(do func(*change) error) error {
 	b.mu.Lock()
