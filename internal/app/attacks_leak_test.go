@@ -79,34 +79,51 @@ func TestNothingThatMattersIsCached(t *testing.T) {
 }
 
 // TestUnpaidRequestsCostNothing is A41, A42 and A45: challenges and cheap refusals write nothing, hold
-// nothing and ask the chain nothing.
+// nothing, and ask the chain nothing unless somebody has signed a payment to us.
 func TestUnpaidRequestsCostNothing(t *testing.T) {
 	t.Parallel()
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
 	w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
 	b := w.buyer()
-	requests := []request{purchase("u", ""), {path: purchasePath}, purchase("u", "!"), {path: purchasePath, body: "{}"}}
-	for _, c := range append(headerCases(t, b), rejectedCases(t, b)...) {
-		requests = append(requests, c.r)
+	unsigned := []request{purchase("u", ""), {path: purchasePath}, purchase("u", "!"), {path: purchasePath, body: "{}"}}
+	for _, c := range headerCases(t, b) {
+		unsigned = append(unsigned, c.r)
+	}
+	var refused []request
+	for _, c := range rejectedCases(t, b) {
+		refused = append(refused, c.r)
 	}
 	before, asked := w.footprint(), node.asked()
+	w.sendAll(unsigned)
+	if diff := cmp.Diff(asked, node.asked()); diff != "" {
+		t.Errorf("%d requests that nobody has signed asked the chain:\n%s", len(unsigned), diff)
+	}
+	// Whoever has signed is told that another payment is safe only after the chain was asked what became of this one.
+	w.sendAll(refused)
+	for method, n := range node.asked() {
+		if most := asked[method] + 3*len(refused); n > most {
+			t.Errorf("%d refused payments asked %s %d times, want at most %d", len(refused), method, n, most)
+		}
+	}
+	if after := w.footprint(); after != before {
+		t.Errorf("the requests left a trace:\n was %s\n now %s", before, after)
+	}
+}
+
+// sendAll sends requests eight at a time; none may be an error of the service's.
+func (w *world) sendAll(requests []request) {
+	w.t.Helper()
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
 			for i := worker; i < len(requests); i += 8 {
 				if a := w.send(requests[i]); a.err != nil || a.status >= 500 {
-					t.Errorf("request %d: %d %v", i, a.status, a.err)
+					w.t.Errorf("request %d: %d %v", i, a.status, a.err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if diff := cmp.Diff(asked, node.asked()); diff != "" {
-		t.Errorf("%d refused requests asked the chain:\n%s", len(requests), diff)
-	}
-	if after := w.footprint(); after != before {
-		t.Errorf("the requests left a trace:\n was %s\n now %s", before, after)
-	}
 }
 
 // TestNoSecretIsWrittenDown is A44: after a whole story, from the terms to the reveal, with faults, no

@@ -133,6 +133,10 @@ func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 			t.Errorf("%s: something was sold", name)
 		}
 	}
+	eventually(t, 15*time.Second, func() (bool, string) {
+		a := w.send(request{at: closed, path: esimPath, body: purchaseBody("state")})
+		return a.problem.Code == string(fault.EsimPaused), "it does not know yet what has been paid: " + string(clipped(a.body))
+	})
 	refused("paused", closed, fault.EsimPaused)
 
 	w.issuer.control("POST", "esim/faults", map[string]any{"op": "*", "mode": "error_before", "times": 0})

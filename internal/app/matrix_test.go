@@ -349,7 +349,7 @@ func (m *matrix) byProcedure(o operation, r row, body string) request {
 	}
 	for name, id := range r.ids {
 		members[name] = id
-		if n, err := strconv.Atoi(id); err == nil {
+		if n, err := strconv.Atoi(id); err == nil && name != "id" { // an id is a text, also one of digits
 			members[name] = n
 		}
 	}

@@ -34,7 +34,7 @@ func startTelemetry(t *testing.T) *telemetry.Telemetry {
 func TestWhatOperatorsWatchIsThere(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{telemetry: startTelemetry(t), change: func(c *app.Config) {
-		c.MetricsAddr = "127.0.0.1:0"
+		c.MetricsAddr, c.ReconcileEvery = "127.0.0.1:0", time.Second
 		c.Limits = limit.Rates{limit.Events: {Count: 2, Per: time.Hour}}
 	}})
 	w.awaitEsims(nil)
@@ -57,7 +57,11 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 	for range 3 {
 		w.send(request{path: "/api/events", body: event(nil)})
 	}
-	page := scrape(t, w.instances[0].metrics)
+	var page string
+	eventually(t, 30*time.Second, func() (bool, string) {
+		page = scrape(t, w.instances[0].metrics)
+		return strings.Contains(page, "books_age_seconds"), "the books have not been compared"
+	})
 	for _, name := range slices.Concat(dashboardExprs(t), alertExprs(t)) {
 		for _, metric := range metricsIn(name) {
 			if !regexp.MustCompile(`(?m)^` + metric + `[{ ]`).MatchString(page) {

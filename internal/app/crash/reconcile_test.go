@@ -64,7 +64,8 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &report); err != nil || code != differ {
 			t.Fatalf("reconcile %v ended with %d, %v:\n%s", args, code, err, out)
 		}
-		if report.Checked.Payments != 1 || report.Checked.Transfers != 2 || report.Checked.Postings != 4 {
+		// What changed of late is looked at again.
+		if report.Checked.Payments < 1 || report.Checked.Transfers < 2 || report.Checked.Postings < 4 {
 			t.Errorf("reconcile %v: checked %+v", args, report.Checked)
 		}
 		reports[i] = report.Findings
@@ -81,7 +82,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "UPDATE payments SET value = value - 1"); err != nil {
 		t.Fatal(err)
 	}
-	if out, code := w.reconcile(t); code != differ || !strings.Contains(out, "payment_differs: ord_") || !strings.Contains(out, "top-ups stay closed") {
+	if out, code := w.reconcile(t); code != differ || !strings.Contains(out, "payment_differs: ord_") || !strings.Contains(out, "the top-ups that they concern stay closed") {
 		t.Errorf("a payment of another amount: ended with %d:\n%s", code, out)
 	}
 	p.stop(t)
