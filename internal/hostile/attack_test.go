@@ -3,16 +3,16 @@ package hostile_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/jackc/pgx/v5"
-
-	"github.com/roamcard/roamcard/internal/invariants"
 )
 
 // attacker is who can do it.
@@ -206,14 +206,26 @@ func (r *trial) nothing(before goods, payers ...*wallet) {
 	}
 }
 
-// rest waits until no order is on its way.
+// paid says that money of a wallet has arrived, by the chain.
+func (r *trial) paid(p *wallet) bool { return p.moved() > 0 }
+
+// rest waits until no order of the attack's wallets is on its way.
 func (r *trial) rest() {
 	r.Helper()
-	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
-	defer cancel()
-	if err := invariants.Await(ctx, r.books); err != nil {
-		r.Fatal(err)
+	owners := make([]string, len(r.wallets))
+	for i, p := range r.wallets {
+		owners[i] = strings.ToLower(p.address.Hex())
 	}
+	until(r, time.Minute, "no order of the attack is on its way", func() error {
+		moving := query[string](r.world, `SELECT id || ' is ' || status FROM orders
+			WHERE lower(owner) = ANY ($1) AND status IN ('settling', 'settled', 'provisioning', 'refund_pending')
+			UNION SELECT j.kind || ' is ' || j.status FROM jobs j JOIN orders o ON o.id = j.payload->>'order'
+			WHERE lower(o.owner) = ANY ($1) AND j.kind IN ('order_carry', 'card_issue_fee') AND j.status IN ('queued', 'processing')`, owners)
+		if len(moving) > 0 {
+			return errors.New(strings.Join(moving, ", "))
+		}
+		return nil
+	})
 }
 
 // record adds a line for the threat model.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -26,6 +27,8 @@ type caller struct {
 	w    *world
 	ip   net.IP
 	http *http.Client
+	// base is where the program is.
+	base string
 }
 
 // sent counts what all callers of a test have sent.
@@ -36,7 +39,7 @@ var traffic sent
 
 func (w *world) caller() *caller {
 	ip := w.address()
-	return &caller{w: w, ip: ip, http: &http.Client{
+	return &caller{w: w, ip: ip, base: w.base, http: &http.Client{
 		Timeout:       50 * time.Second,
 		Transport:     counted{w.from(ip)},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -83,6 +86,9 @@ func (a answer) code() string {
 	return problem.Code
 }
 
+// errorOf says what came instead of what was wanted.
+func errorOf(a answer) error { return errors.Join(fmt.Errorf("%d %.300s", a.status, a.body), a.err) }
+
 func (a answer) into(t testing.TB, v any) {
 	t.Helper()
 	if a.err != nil || a.status != http.StatusOK {
@@ -112,7 +118,7 @@ func (c *caller) send(ctx context.Context, method, path string, body any, header
 		}
 		reader = bytes.NewReader(text)
 	}
-	req, err := http.NewRequestWithContext(ctx, method, c.w.base+path, reader)
+	req, err := http.NewRequestWithContext(ctx, method, c.base+path, reader)
 	if err != nil {
 		return answer{err: err}
 	}

@@ -147,7 +147,7 @@ func (r *trial) unheld() {
 	r.Helper()
 	r.rest()
 	until(r, 30*time.Second, "nothing is reserved", func() error {
-		if n := query[int64](r.world, "SELECT count(*) FROM holds WHERE released_at IS NULL OR released_at > now() - interval '7 s'")[0]; n > 0 {
+		if n := query[int64](r.world, "SELECT count(*) FROM holds WHERE resource = 'float/card' AND (released_at IS NULL OR released_at > now() - interval '7 s')")[0]; n > 0 {
 			return fmt.Errorf("%d reservations", n)
 		}
 		return nil
@@ -194,7 +194,7 @@ func floodsSignIns(r *trial) {
 
 func guessesTokens(r *trial) {
 	first := ""
-	for _, token := range []string{"", "x", "rco_", "rco_" + fmt.Sprintf("%064x", 1), r.ready.OperatorToken[:len(r.ready.OperatorToken)-1], r.ready.OperatorToken + "0"} {
+	for _, token := range []string{"", "x", "rco_", "rco_" + fmt.Sprintf("%064x", 1), r.operator[:len(r.operator)-1], r.operator + "0"} {
 		a := r.caller().send(r.Context(), http.MethodGet, "/api/admin/card-issue-fee/jobs", nil, "Authorization", "Bearer "+token)
 		if a.status != http.StatusUnauthorized {
 			r.Errorf("token of %d characters: %d", len(token), a.status)

@@ -11,7 +11,7 @@ import (
 
 // attacks are all that are made on one program.
 func attacks() []attack {
-	return slices.Concat(spentPayments(), offeredPayments(), floods(), connections(), wires(), sessions(), surfaces())
+	return slices.Concat(spentPayments(), offeredPayments(), unfair(), movedMoney(), floods(), connections(), evasions(), wires(), sessions(), surfaces())
 }
 
 // TestHostile makes one attack after the other on the same program, and reads all its books at the end.
@@ -28,7 +28,7 @@ func TestTheThreatModelNamesEveryAttack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range attacks() {
+	for _, a := range slices.Concat(attacks(), processes(), facilitators(nil)) {
 		if !strings.Contains(string(page), "/"+a.name+"`") {
 			t.Errorf("docs/threat-model.md does not name %s", a.name)
 		}
@@ -54,8 +54,12 @@ func (w *world) audit(t *testing.T) {
 		texts["the program's log"] += p.log.String()
 	}
 	found = append(found, invariants.Leaks(texts, w.secrets.all)...)
-	for _, v := range found {
+	const shown = 20
+	for _, v := range found[:min(shown, len(found))] {
 		t.Error(v)
+	}
+	if len(found) > shown {
+		t.Errorf("and %d more", len(found)-shown)
 	}
 	if len(w.secrets.all) == 0 || len(texts["the program's log"]) < 10_000 {
 		t.Errorf("%d secrets were looked for in %d bytes", len(w.secrets.all), len(texts["the program's log"]))

@@ -50,8 +50,10 @@ func removeBinary() {
 
 // process is one run of the program.
 type process struct {
-	cmd  *exec.Cmd
-	log  *log
+	cmd *exec.Cmd
+	log *log
+	// base is where it serves.
+	base string
 	done chan struct{}
 }
 
@@ -59,7 +61,7 @@ type process struct {
 func launch(t testing.TB, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{cmd: exec.Command(binary(t), args...), log: &log{}, done: make(chan struct{})}
-	p.cmd.Env = append(append(os.Environ(), "ROAMCARD_LOG__LEVEL=debug"), env...)
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = p.log // what it prints is for the developer, tokens and all
 	dieWithTests(p.cmd)
 	started := make(chan error, 1)

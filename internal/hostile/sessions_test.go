@@ -108,8 +108,8 @@ func swapsTokens(r *trial) {
 		"another order's":          {token, mine.Delivery.Token},
 		"a delivery token as user": {"Authorization", "Bearer " + theirs.Delivery.Token},
 		"a session as delivery":    {token, q.token},
-		"the operator's":           {"Authorization", "Bearer " + r.ready.OperatorToken},
-		"the operator's as one":    {token, r.ready.OperatorToken},
+		"the operator's":           {"Authorization", "Bearer " + r.operator},
+		"the operator's as one":    {token, r.operator},
 		"cut":                      {token, theirs.Delivery.Token[:len(theirs.Delivery.Token)-1]},
 		"longer":                   {token, theirs.Delivery.Token + "A"},
 		"another case":             {token, strings.ToUpper(theirs.Delivery.Token)},
@@ -127,8 +127,8 @@ func swapsTokens(r *trial) {
 	for path, headers := range map[string][]string{
 		"/api/admin/orders":   {"Authorization", "Bearer " + q.token},
 		"/api/admin/switches": {"Authorization", "Bearer " + mine.Delivery.Token},
-		"/api/admin/activity": {"Authorization", "Bearer " + r.ready.OperatorToken},
-		"/api/cards":          {"Authorization", "Bearer " + r.ready.OperatorToken},
+		"/api/admin/activity": {"Authorization", "Bearer " + r.operator},
+		"/api/cards":          {"Authorization", "Bearer " + r.operator},
 		"/api/auth/session":   {"Authorization", "Basic " + q.token},
 	} {
 		if a := r.caller().send(r.Context(), "GET", path, nil, headers...); a.status != http.StatusUnauthorized && a.status != http.StatusForbidden {

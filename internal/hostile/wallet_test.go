@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,20 +29,27 @@ type wallet struct {
 	*caller
 	key     *ecdsa.PrivateKey
 	address common.Address
-	// funded is what it was given, and token its session.
-	funded int64
+	// funded is what it was given in units, and token its session.
+	funded *atomic.Int64
 	token  string
 }
 
 // wallet makes a wallet with so many dollars, at an address of its own.
 func (w *world) wallet(dollars int64) *wallet {
 	w.t.Helper()
-	p := &wallet{caller: w.caller(), funded: dollars * 1_000_000}
+	p := &wallet{caller: w.caller(), funded: &atomic.Int64{}}
 	p.key, p.address = newKey(w.t)
 	if dollars > 0 {
-		w.fund(p.address, p.funded)
+		p.funds(dollars * 1_000_000)
 	}
 	return p
+}
+
+// funds makes so many units all that the wallet has, and all that it ever had.
+func (p *wallet) funds(units int64) {
+	p.w.t.Helper()
+	p.funded.Store(units)
+	p.w.fund(p.address, units)
 }
 
 func newKey(t testing.TB) (*ecdsa.PrivateKey, common.Address) {
@@ -53,6 +61,12 @@ func newKey(t testing.TB) (*ecdsa.PrivateKey, common.Address) {
 	return key, crypto.PubkeyToAddress(key.PublicKey)
 }
 
+func newAddress(t testing.TB) common.Address {
+	t.Helper()
+	_, address := newKey(t)
+	return address
+}
+
 // terms are what a challenge asks for.
 type terms struct {
 	Resource any              `json:"resource"`
@@ -60,9 +74,9 @@ type terms struct {
 }
 
 // terms asks what something costs. A refusal ends the test.
-func (p *wallet) terms(t testing.TB, path string, body any) terms {
+func (c *caller) terms(t testing.TB, path string, body any) terms {
 	t.Helper()
-	a := p.send(t.Context(), http.MethodPost, path, body)
+	a := c.send(t.Context(), http.MethodPost, path, body)
 	if a.status != http.StatusPaymentRequired {
 		t.Fatalf("the terms of %s: %d %.300s %v", path, a.status, a.body, a.err)
 	}
@@ -304,7 +318,7 @@ func (p *wallet) cancelHash(a authorization) []byte {
 }
 
 // moved is how many millionths of a dollar have left the wallet.
-func (p *wallet) moved() int64 { return p.funded - p.w.units(p.address) }
+func (p *wallet) moved() int64 { return p.funded.Load() - p.w.units(p.address) }
 
 // used is the token's own word on an authorization.
 func (w *world) used(a authorization) bool {

@@ -3,14 +3,19 @@ package hostile_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math/big"
+	mathrand "math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,19 +27,24 @@ import (
 
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/invariants"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
 // world is one running program, and everything that it depends on, each a process of its own.
 type world struct {
-	t     testing.TB
-	dir   string
-	base  string
-	ready struct{ BaseURL, OperatorToken, MetricsURL string }
+	t    testing.TB
+	dir  string
+	base string
+	// settings are the program's environment, and operator a token of it.
+	settings []string
+	operator string
 	// programs are the processes that serve; the first one is at base.
 	programs []*process
 	books    invariants.Books
-	http     *http.Client
+	// proxy is the node that the program talks to.
+	proxy *proxy
+	http  *http.Client
 
 	// callers and strays count the client addresses given out, and what was sent to the payee apart from any purchase.
 	callers atomic.Uint32
@@ -65,30 +75,86 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(func() { _ = chain.Close() }) // killed with the tests at the latest
 	ready := filepath.Join(w.dir, "sandbox.json")
 	launchUntil(t, ready, nil, "sandbox", "--addr", "127.0.0.1:0", "--data", filepath.Join(w.dir, "sandbox"))
-	var sandbox struct{ SandboxURL string }
-	readJSON(t, ready, &sandbox)
+	var providers struct{ SandboxURL string }
+	readJSON(t, ready, &providers)
 	w.books = invariants.Books{
-		DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, USDC: chain.USDC, SandboxURL: sandbox.SandboxURL,
+		DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, USDC: chain.USDC, SandboxURL: providers.SandboxURL,
 		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address,
 		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
 	}
+	w.proxy = w.newProxy()
 	w.sandbox("POST", "/control/float", map[string]any{"cents": plenty}, nil)
 	return w
 }
 
-// start runs the development server of the world at the limits of production. What it dials may be set by flags.
-func (w *world) start(flags ...string) *world {
+// start runs the program as it is run for real, with nothing but what must be set; more settings are names and values in
+// turn. A second start adds a process on the same database.
+func (w *world) start(more ...string) *world {
 	w.t.Helper()
-	ready := filepath.Join(w.dir, "ready.json")
-	args := append([]string{
-		"dev", "--addr", "127.0.0.1:0", "--data", w.dir, "--limits", "standard", "--database-url", w.books.DatabaseURL,
-		"--rpc-url", w.books.RPCURL, "--sandbox-url", w.books.SandboxURL,
-	}, flags...)
-	w.programs = append(w.programs, launchUntil(w.t, ready, nil, args...))
-	readJSON(w.t, ready, &w.ready)
-	w.base = w.ready.BaseURL
-	w.keep("the operator's token", w.ready.OperatorToken)
+	if w.settings == nil {
+		w.settings = w.standard()
+	}
+	addr := freeAddr(w.t)
+	env := append(slices.Clone(w.settings), "ROAMCARD_ADDR="+addr, "ROAMCARD_BASE_URL=http://"+addr)
+	for i := 0; i+1 < len(more); i += 2 {
+		env = append(env, "ROAMCARD_"+more[i]+"="+more[i+1])
+	}
+	p := launch(w.t, env, "serve")
+	p.base = "http://" + addr
+	w.programs = append(w.programs, p)
+	w.base = w.programs[0].base
+	p.await(w.t, func() error {
+		res, err := w.http.Get(p.base + "/ready")
+		if err != nil {
+			return err
+		}
+		defer func() { _ = res.Body.Close() }()
+		if res.StatusCode != http.StatusOK {
+			text, _ := io.ReadAll(res.Body) // said when it does not come up
+			return fmt.Errorf("%d %s", res.StatusCode, text)
+		}
+		return nil
+	})
 	return w
+}
+
+// standard are the settings that have no default, and shorter pauses between looks at a card, for the tests' sake.
+func (w *world) standard() []string {
+	secret := func(name string) string {
+		raw := make([]byte, 32)
+		_, _ = rand.Read(raw) // never fails
+		text := hex.EncodeToString(raw)
+		w.keep(name, text)
+		return text
+	}
+	w.operator = "rco_" + secret("the operator's token")
+	hash := sha256.Sum256([]byte(w.operator))
+	relayer, treasury := devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey, devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey
+	w.keep("the relayer's key", relayer)
+	w.keep("the treasury's key", treasury)
+	return []string{
+		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_DATABASE__URL=" + w.books.DatabaseURL, "ROAMCARD_CHAIN__RPC_URL=" + w.proxy.url,
+		"ROAMCARD_PAYMENT__PAY_TO=" + w.books.PayTo, "ROAMCARD_RELAYER__KEYS=" + relayer, "ROAMCARD_TREASURY__KEY=" + treasury,
+		"ROAMCARD_ISSUER__URL=" + w.books.SandboxURL, "ROAMCARD_ISSUER__KEY=" + sandbox.DevKey,
+		"ROAMCARD_SUPPLIER__URL=" + w.books.SandboxURL, "ROAMCARD_SUPPLIER__KEY=" + sandbox.DevKey,
+		"ROAMCARD_QUOTE__KEY=" + secret("the quote key"), "ROAMCARD_ESIM__KEYS=k1:" + secret("the eSIMs' key"),
+		"ROAMCARD_ESIM__TOKEN_KEY=" + secret("the delivery tokens' key"), "ROAMCARD_OPERATORS=suite:" + hex.EncodeToString(hash[:]),
+		"ROAMCARD_ISSUER__POLL=200ms", "ROAMCARD_SUPPLIER__POLL=200ms", "ROAMCARD_LOG__LEVEL=debug",
+	}
+}
+
+// freeAddr is below the ports that connections get, so that none of them takes it.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 12_000+mathrand.IntN(18_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close() // only asked for
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
 }
 
 // keep remembers a secret that must never be written down.
@@ -129,7 +195,7 @@ func (w *world) sandbox(method, path string, body, into any) {
 func (w *world) operate(method, path, key string, body, into any) {
 	w.t.Helper()
 	c := w.caller()
-	headers := []string{"Authorization", "Bearer " + w.ready.OperatorToken}
+	headers := []string{"Authorization", "Bearer " + w.operator}
 	if key != "" {
 		headers = append(headers, "Idempotency-Key", key)
 	}
@@ -195,7 +261,7 @@ func (w *world) transact(from common.Address, to string, data []byte) (hash stri
 	w.t.Helper()
 	w.rpc(nil, "anvil_setBalance", from.Hex(), "0x3635c9adc5dea00000")
 	w.rpc(nil, "anvil_impersonateAccount", from.Hex())
-	w.rpc(&hash, "eth_sendTransaction", map[string]string{"from": from.Hex(), "to": to, "data": hexutil.Encode(data), "gas": "0x1c9c380"})
+	w.rpc(&hash, "eth_sendTransaction", map[string]string{"from": from.Hex(), "to": to, "data": hexutil.Encode(data), "gas": "0xf00000"})
 	var receipt *struct{ Status string }
 	until(w.t, 20*time.Second, "the transaction is in a block", func() error {
 		if w.rpc(&receipt, "eth_getTransactionReceipt", hash); receipt == nil {
@@ -254,4 +320,13 @@ func readJSON(t testing.TB, file string, into any) {
 	}
 }
 
-func selector(signature string) []byte { return crypto.Keccak256([]byte(signature))[:4] }
+func unmarshal(t testing.TB, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v: %.300s", err, text)
+	}
+}
+
+func selector(signature string) []byte { return keccak(signature)[:4] }
+
+func keccak(text string) []byte { return crypto.Keccak256([]byte(text)) }
