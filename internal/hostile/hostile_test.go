@@ -11,7 +11,7 @@ import (
 
 // attacks are all that are made on one program.
 func attacks() []attack {
-	return slices.Concat(spentPayments(), offeredPayments(), unfair(), movedMoney(), floods(), connections(), evasions(), wires(), sessions(), surfaces())
+	return slices.Concat(spentPayments(), offeredPayments(), unfair(), movedMoney(), throttled(), gates(), promises(), floods(), connections(), evasions(), wires(), sessions(), surfaces())
 }
 
 // TestHostile makes one attack after the other on the same program, and reads all its books at the end.
@@ -28,7 +28,7 @@ func TestTheThreatModelNamesEveryAttack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, a := range slices.Concat(attacks(), processes(), facilitators(nil)) {
+	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil)) {
 		if !strings.Contains(string(page), "/"+a.name+"`") {
 			t.Errorf("docs/threat-model.md does not name %s", a.name)
 		}

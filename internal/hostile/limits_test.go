@@ -129,6 +129,11 @@ func processes() []attack {
 			aim:   "several goods for one payment, by asking each process",
 			holds: "the claim is a unique row; the first one wins wherever it was asked for",
 		},
+		{
+			name: "sale-after-the-kill-switch", by: payer, do: outrunsTheSwitch,
+			aim:   "goods after an operator was told that their sale is closed, at a process that has not heard of it",
+			holds: "a claim reads the switch in its own transaction",
+		},
 	}
 }
 
