@@ -42,9 +42,10 @@ type world struct {
 	// programs are the processes that serve; the first one is at base.
 	programs []*process
 	books    invariants.Books
-	// proxy is the node that the program talks to, second another one, where there are two.
-	proxy, second *proxy
-	http          *http.Client
+	// proxy is the node that the program talks to first, and others are more of them, where there are several.
+	proxy  *proxy
+	others []*proxy
+	http   *http.Client
 
 	// callers and strays count the client addresses given out, and what was sent to the payee apart from any purchase.
 	callers atomic.Uint32
