@@ -51,6 +51,11 @@ func nodes() []attack {
 			holds: "each question goes to the other nodes before anything is said of what was not found",
 		},
 		{
+			name: "node-that-hangs", by: node, do: hangs,
+			aim:   "every look at the chain takes as long as a timeout",
+			holds: "a node that does not answer is asked last",
+		},
+		{
 			name: "transactions-swallowed", by: node, do: swallows,
 			aim:   "payments are taken and never settle",
 			holds: "transactions are sent to every node",
@@ -197,6 +202,13 @@ func lags(r *trial) {
 				return block, true
 			}
 		}
+		return nil, false
+	})
+}
+
+func hangs(r *trial) {
+	r.lying(func(nodeCall, func() json.RawMessage) (any, bool) {
+		time.Sleep(3 * time.Second)
 		return nil, false
 	})
 }
