@@ -159,12 +159,13 @@ func (r *trial) besiege(attack func(ctx context.Context)) {
 		if err != nil {
 			r.Fatalf("honest buyers are not served even in quiet: %v", err)
 		}
+		buyers := r.line() // with money from before the attack
 		before := r.read()
 		ctx, stop := context.WithCancel(r.Context())
 		var busy sync.WaitGroup
 		busy.Go(func() { attack(ctx) })
 		time.Sleep(300 * time.Millisecond) // until it has begun; what is measured is the time under it
-		attacked, err := r.serve(r.Context())
+		attacked, err := serve(r.Context(), buyers)
 		stop()
 		busy.Wait()
 		if err != nil {

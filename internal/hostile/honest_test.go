@@ -77,10 +77,8 @@ func (p purchase) buy(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// serve lets ten honest buyers buy at once, and returns how long the slowest waited, which is their p99.
-func (w *world) serve(ctx context.Context) (time.Duration, error) {
-	w.t.Helper()
-	buyers := w.line()
+// serve lets honest buyers buy at once, and returns how long the slowest waited, which is their p99.
+func serve(ctx context.Context, buyers []purchase) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	type result struct {
@@ -112,7 +110,7 @@ func (w *world) quietly(ctx context.Context) (quiet, error) {
 	const fresh = 30 * time.Second
 	if whole || time.Since(w.quiet.at) > fresh {
 		before := w.read()
-		took, err := w.serve(ctx)
+		took, err := serve(ctx, w.line())
 		if err != nil {
 			return quiet{}, err
 		}
