@@ -28,7 +28,7 @@ const waits = (a) => (a.ratio ? `${(a.quietMs / 1000).toFixed(1)} s → ${(a.att
 
 console.log(`# Threat model
 
-Made by \`tools/threat-model.mjs\` of a run of the suite \`internal/hostile\` (${whole ? '`make torture`, every attack at its full size' : '`make test`, the quick part'}): the real program at
+Made by \`tools/threat-model.mjs\` of a run of the suite \`internal/hostile\` (${whole ? '`make torture`, every attack at its full size' : 'at the sizes of `make test`'}): the real program at
 the limits of production, its database, a chain and the sandbox's providers, each a process of its own, attacked over the network.
 Money is counted in the chain's logs and goods in the sandbox's books, not in the program's answers; after all attacks the
 invariants of \`internal/invariants\` hold over all books, and no session, token, card number or unspent signature is in the log.
@@ -36,9 +36,9 @@ invariants of \`internal/invariants\` hold over all books, and no session, token
 - **Who** needs what: a *stranger* an internet address; a *payer* a wallet with money; an *owner* a card or an order; a *watcher* an eye
   on the chain; a *node*, a *facilitator* and a *provider* are those that we ask, after somebody took them over.
 - **Costs** are those of the run. A wallet that pays and gets what it paid for counts as "paid". Processor time is the program's.
-- **Honest buyers** are ten at once, seven of an eSIM and three or four of a card, each from the first question to the goods, by the official
-  client. The times are those of the slowest of the ten, without and under the attack. \`make torture\` fails above twice the time,
-  \`make test\` only above five times, because its machine is shared.
+- **Honest buyers** are ten at once, six of an eSIM and four of a card, each from the first question to the goods, by the official
+  client. The times are those of the slowest of the ten, without and under the attack. \`make torture\` fails above twice the time and 3 s,
+  \`make test\` only above five times and 10 s, because its machine is shared.
 
 **${attacks.length} attacks: ${attacks.length - failed} held, ${failed} failed. ${besieged.length} of them with honest buyers under way, who waited at most ${worst} times as long.**
 `);

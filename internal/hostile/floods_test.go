@@ -21,7 +21,7 @@ func floods() []attack {
 			holds: "a challenge is signed and stored nowhere; 60 a minute for each address",
 		},
 		{
-			name: "terms-for-all-that-is-left", ref: "A41", by: stranger, do: invitesWithoutPaying,
+			name: "terms-for-all-that-is-left", ref: "A41", by: stranger, do: invitesWithoutPaying, torture: true,
 			aim:   "nothing is left for honest buyers, because it is promised to those who never pay",
 			holds: "an unpaid challenge reserves nothing; what is scarce is reserved by the claim of a signed payment",
 		},

@@ -51,7 +51,7 @@ func nodes() []attack {
 			holds: "each question goes to the other nodes before anything is said of what was not found",
 		},
 		{
-			name: "node-that-hangs", by: node, do: hangs,
+			name: "node-that-hangs", by: node, do: hangs, torture: true,
 			aim:   "every look at the chain takes as long as a timeout",
 			holds: "a node that does not answer is asked last",
 		},
