@@ -31,7 +31,7 @@ var rows = [][]string{
 	7:  {"rest", "mcp", "discovery", "web"},
 	8:  {"server"},
 	9:  {"devnet", "demo", "invariants"},
-	10: {"app", "bench"},
+	10: {"app", "bench", "hostile"},
 }
 
 const (

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Kills the program at every point of a purchase, alone and again while it recovers, under every settler, and
-# with the same payment and a new one. Prints its seed and ends with one line: N passed, N failed.
+# with the same payment and a new one; then attacks it with all that the hostile suite has. Prints its seed and ends with one line: N passed, N failed.
 #
 #   CASES=300   how many cases of the matrix to draw; all for every one, which takes more than an hour
 #   SEED=…      repeats a run
 #   MATRIX=…    where the results go, a line each; docs/fault-matrix.md is made of them with RENDER=1
+#   ATTACKS=…   where those of the attacks go; docs/threat-model.md is made of them with RENDER=1
 #   PACKAGES=…  which suites; the rest of the end-to-end tests run their races more often, too
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -13,20 +14,24 @@ cases=${CASES:-300}
 report=$(mktemp -d)
 trap 'rm -rf "$report"' EXIT
 matrix=${MATRIX:-$report/matrix.jsonl}
-touch "$matrix"
+attacks=${ATTACKS:-$report/attacks.jsonl}
+touch "$matrix" "$attacks"
 echo "seed $seed, $cases cases"
 
 code=0
-env ROAMCARD_TORTURE=1 ROAMCARD_SEED="$seed" ROAMCARD_CASES="${cases/all/1000000}" ROAMCARD_MATRIX="$(realpath -m "$matrix")" \
-  go test -json -count=1 -p 1 -timeout 6h ${PACKAGES:-./internal/app/...} >"$report/go.json" 2>"$report/go.err" || code=$?
+env ROAMCARD_TORTURE=1 ROAMCARD_SEED="$seed" ROAMCARD_CASES="${cases/all/1000000}" ROAMCARD_MATRIX="$(realpath -m "$matrix")" ROAMCARD_HOSTILE="$(realpath -m "$attacks")" \
+  go test -json -count=1 -p 1 -timeout 6h ${PACKAGES:-./internal/app/... ./internal/hostile} >"$report/go.json" 2>"$report/go.err" || code=$?
 counts=$(node tools/gotest-report.mjs "$report/go.json") || code=1
 cat "$report/go.err"
 echo "$counts" | sed '$d'
 read -r passed failed <<<"$(echo "$counts" | tail -n 1)"
 if [[ $code -ne 0 && $failed -eq 0 ]]; then failed=1; fi
 node tools/fault-matrix.mjs "$matrix" "$seed" >"$report/matrix.md"
-if [[ -n ${RENDER:-} ]]; then cp "$report/matrix.md" docs/fault-matrix.md; fi
-sed -n '/^|/p' "$report/matrix.md"
+node tools/threat-model.mjs "$attacks" >"$report/attacks.md"
+# What did not run is not rendered.
+if [[ -n ${RENDER:-} && -s $matrix ]]; then cp "$report/matrix.md" docs/fault-matrix.md; fi
+if [[ -n ${RENDER:-} && -s $attacks ]]; then cp "$report/attacks.md" docs/threat-model.md; fi
+sed -n '/^|/p' "$report/matrix.md" "$report/attacks.md"
 echo "seed $seed"
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

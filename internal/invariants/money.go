@@ -54,7 +54,7 @@ func onePaymentOneOrder(r *records) []string {
 			f.add("payment %s is paid, its authorization is used %d times on chain", p.ID, len(proof))
 		case p.Status == "paid" && (p.Transaction == nil || !same(proof[0].Transaction, *p.Transaction)):
 			f.add("payment %s names another transaction than the chain, %s", p.ID, proof[0].Transaction)
-		case p.Status != "paid" && len(proof) > 0 && r.credited(proof[0]):
+		case p.Status != "paid" && len(proof) > 0 && r.credited(proof[0], p.Value):
 			f.add("payment %s is %s, but the chain moved its money in %s", p.ID, p.Status, proof[0].Transaction)
 		}
 	}
@@ -67,10 +67,11 @@ func onePaymentOneOrder(r *records) []string {
 	return f
 }
 
-// credited says that a used authorization moved money to the payee: the transfer is the next event.
-func (r *records) credited(u use) bool {
+// credited says that a used authorization moved this much to the payee: the transfer is the next event. A nonce that was
+// used for another amount paid nothing.
+func (r *records) credited(u use, value int64) bool {
 	for _, c := range r.chain.credits {
-		if same(c.Transaction, u.Transaction) && c.LogIndex == u.LogIndex+1 && same(c.From, u.Payer) {
+		if same(c.Transaction, u.Transaction) && c.LogIndex == u.LogIndex+1 && same(c.From, u.Payer) && c.Value == value {
 			return true
 		}
 	}

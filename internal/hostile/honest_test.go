@@ -1,0 +1,141 @@
+package hostile_test
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// honest buyers are ten, and use the official client. Each buys for the first time, every third one a card.
+const honest = 10
+
+// quiet is how long honest buyers wait while nothing is attacked, and what serving them costs.
+type quiet struct {
+	at   time.Time
+	took time.Duration
+	cost figures
+}
+
+// purchase is one honest buyer's, ready to begin.
+type purchase struct {
+	client *roamcard.Client
+	card   bool
+}
+
+// line makes honest buyers with money, each at an address of their own.
+func (w *world) line() []purchase {
+	w.t.Helper()
+	buyers := make([]purchase, honest)
+	for i := range buyers {
+		key, address := newKey(w.t)
+		signer, err := roamcard.NewKeySigner(common.Bytes2Hex(crypto.FromECDSA(key)))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.fund(address, 300_000_000)
+		buyers[i].card = i%3 == 0
+		buyers[i].client, err = roamcard.New(roamcard.Config{
+			BaseURL: w.base, Signer: signer, HTTP: w.from(w.address()), Poll: 100 * time.Millisecond,
+			Policy: roamcard.Policy{
+				Mode: roamcard.Autonomous, MaxPerPayment: 25_000, MaxPerDay: 30_000, Asset: w.books.USDC, PayTo: w.books.PayTo,
+			},
+		})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	return buyers
+}
+
+// buy is from the first question to the goods.
+func (p purchase) buy(ctx context.Context) (time.Duration, error) {
+	begin := time.Now()
+	if p.card {
+		bought, err := p.client.Cards.Purchase(ctx, "")
+		if err != nil {
+			return 0, fmt.Errorf("buy a card: %w", err)
+		}
+		_, err = p.client.Cards.WaitUntilActive(ctx, bought.Order.GetOrderId())
+		return time.Since(begin), err
+	}
+	bought, err := p.client.ESIM.Purchase(ctx, "", "")
+	if err != nil {
+		return 0, fmt.Errorf("buy an eSIM: %w", err)
+	}
+	if bought.Credentials == nil {
+		return 0, errors.New("buy an eSIM: it was not delivered within the wait")
+	}
+	return time.Since(begin), nil
+}
+
+// serve lets honest buyers buy at once, and returns how long the slowest waited, which is their p99.
+func serve(ctx context.Context, buyers []purchase) (time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	type result struct {
+		took time.Duration
+		err  error
+	}
+	results := make(chan result, len(buyers))
+	for _, b := range buyers {
+		go func() {
+			took, err := b.buy(ctx)
+			results <- result{took, err}
+		}()
+	}
+	var slowest time.Duration
+	var failed []error
+	for range buyers {
+		r := <-results
+		slowest = max(slowest, r.took)
+		if r.err != nil {
+			failed = append(failed, r.err)
+		}
+	}
+	return slowest, errors.Join(failed...)
+}
+
+// quietly serves honest buyers without an attack. In `make test` it does so every now and then only.
+func (w *world) quietly(ctx context.Context) (quiet, error) {
+	w.t.Helper()
+	const fresh = 30 * time.Second
+	if whole || time.Since(w.quiet.at) > fresh {
+		before := w.read()
+		took, err := serve(ctx, w.line())
+		if err != nil {
+			return quiet{}, err
+		}
+		w.quiet = quiet{time.Now(), took, w.read().minus(before)}
+	}
+	return w.quiet, nil
+}
+
+// service is how honest buyers fared.
+type service struct {
+	Quiet, Attacked time.Duration
+	Ratio           float64
+	Rounds          int
+}
+
+// String is for logs.
+func (s service) String() string {
+	return strings.Join([]string{"quiet", s.Quiet.Round(time.Millisecond).String(), "attacked", s.Attacked.Round(time.Millisecond).String(),
+		fmt.Sprintf("ratio %.2f of %d rounds", s.Ratio, s.Rounds)}, " ")
+}
+
+// median is the round in the middle, by ratio.
+func median(rounds []service) service {
+	slices.SortFunc(rounds, func(a, b service) int { return cmp.Compare(a.Ratio, b.Ratio) })
+	m := rounds[len(rounds)/2]
+	m.Rounds = len(rounds)
+	return m
+}
