@@ -16,7 +16,7 @@ import (
 func TestARepeatIsNeverTooOften(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		c.Limits = limit.Rates{limit.Paid: {Count: 1, Per: time.Hour}, limit.PaidAddress: {Count: 2, Per: time.Hour}, limit.Orders: {Count: 1, Per: time.Hour}, limit.InFlight: {Count: 1}, limit.Unpaid: {Count: 1, Per: time.Hour}}
+		c.Limits = limit.Rates{limit.Paid: {Count: 1, Per: time.Hour}, limit.PaidAddress: {Count: 2, Per: time.Hour}, limit.Orders: {Count: 1, Per: time.Hour}, limit.InFlight: {Count: 1}, limit.Unpaid: {Count: 2, Per: time.Hour}}
 	}})
 	b := w.buyer()
 	first := purchase("once", header(t, b.payment()))
@@ -27,7 +27,7 @@ func TestARepeatIsNeverTooOften(t *testing.T) {
 			t.Errorf("repeat %d is no repeat", i)
 		}
 	}
-	a := w.send(purchase("another", header(t, b.payment())))
+	a := w.send(esimPurchase(nil, "another", b.esimHeader(w.esimTerms("another"))))
 	if a.status != 429 || a.problem.Code != string(fault.RateLimited) || a.header.Get("Retry-After") == "" || a.header.Get("RateLimit-Limit") != "1" {
 		t.Errorf("a second purchase within the hour: %d %s %v", a.status, a.body, a.header)
 	}

@@ -40,9 +40,9 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 	case excess != nil:
 		return Sold{}, excess // it was claimed a moment ago, and that claim is dead
 	case err != nil:
-		return c.throttled(ctx, p, pay, nil)
+		return c.claim(ctx, p, pay, nil)
 	}
-	return c.throttled(ctx, p, pay, &known)
+	return c.claim(ctx, p, pay, &known)
 }
 
 // seenThrough is ctx for a paid request. A buyer who hangs up has paid all the same: what the payment
@@ -109,6 +109,11 @@ func noChain() *fault.Fault {
 
 // place claims an order and waits until its payment is decided.
 func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, placement Placement) (Sold, error) {
+	leave, err := c.throttle(ctx, pay.Authorization.From, placement.Again)
+	if err != nil {
+		return c.unlessKnown(ctx, p, pay, err)
+	}
+	defer leave()
 	placed, err := c.Store.Place(ctx, placement)
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())

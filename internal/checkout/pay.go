@@ -48,7 +48,7 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 		c.pace(ctx, excess, o)
 		return c.repeat(ctx, p, pay, o)
 	}
-	return c.throttled(ctx, p, pay, &o)
+	return c.claim(ctx, p, pay, &o)
 }
 
 // refuseCounted refuses a payment that no claim counts. Nobody has proven anything by it, and the answer asks the chain.

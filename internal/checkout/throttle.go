@@ -11,18 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// throttled claims, unless the payer has claimed too often.
-func (c *Checkout) throttled(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (Sold, error) {
-	leave, err := c.throttle(ctx, pay.Authorization.From, known != nil)
-	if err != nil {
-		return c.unlessKnown(ctx, p, pay, err)
-	}
-	defer leave()
-	return c.claim(ctx, p, pay, known)
-}
-
-// throttle counts a payment that is to claim something, by its payer, who has signed it. created says that the
-// order exists already.
+// throttle counts a payment that is about to claim something, by its payer. It is verified before: what a payer has
+// signed and spent is public, and whoever repeats it must not use up the payer's own limits. The address it comes from
+// was counted before the signature was looked at. created says that the order exists already.
 func (c *Checkout) throttle(ctx context.Context, payer x402.Address, created bool) (leave func(), err error) {
 	if _, _, err := c.Limits.Take(limit.Paid, payer.Lower()); err != nil {
 		return nil, err

@@ -118,16 +118,21 @@ func TestARepeatIsSlowedAndNotRefused(t *testing.T) {
 	}
 }
 
-// TestOneSignatureForAnOpenedOrderIsCounted keeps the chain from being asked for each copy of it.
-func TestOneSignatureForAnOpenedOrderIsCounted(t *testing.T) {
-	s := open(t, options{limits: limit.Rates{limit.Paid: {Count: 2, Per: time.Hour}}})
+// TestRefusedPaymentsAreCountedByAddressAlone keeps the chain from being asked for each copy of one, and leaves the payer,
+// whose spent payments anybody can repeat, what is the payer's own.
+func TestRefusedPaymentsAreCountedByAddressAlone(t *testing.T) {
+	s := open(t, options{limits: limit.Rates{limit.PaidAddress: {Count: 2, Per: time.Hour}, limit.Paid: {Count: 1, Per: time.Hour}}})
 	b := s.newBuyer(t)
 	o := s.mustOpen(t, b.opening(""))
-	poor := b.pay(t, s.terms(t, o.ID), func(a *x402.Authorization) { a.Value++ })
+	terms := s.terms(t, o.ID)
+	poor := b.pay(t, terms, func(a *x402.Authorization) { a.Value++ })
 	for i, want := range []bool{false, false, true, true} {
-		if _, err := s.Pay(t.Context(), o.ID, poor, at); throttled(err) != want {
+		if _, err := s.Pay(here(t, "a stranger"), o.ID, poor, at); throttled(err) != want {
 			t.Errorf("time %d: %v", i+1, err)
 		}
+	}
+	if _, err := s.Pay(here(t, "the owner"), o.ID, b.pay(t, terms), at); err != nil {
+		t.Errorf("the payer's own payment: %v", err)
 	}
 }
 
