@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // nodeProxy is a JSON-RPC node that stands before the real one and misbehaves on demand.
@@ -22,7 +24,7 @@ type nodeProxy struct {
 	mu     sync.Mutex
 	calls  map[string]int
 	faults []nodeFault
-	// old are the last right answers, by question and by method.
+	// old are the last right answers, by question, and by method those that show something.
 	old map[string][]byte
 }
 
@@ -69,6 +71,13 @@ const (
 	inventBlock nodeMode = "a receipt of a block that is none"
 	otherChain  nodeMode = "another chain"
 	forges      nodeMode = "made up"
+)
+
+// What only the questions for logs hold that decide about a payment on its way: those for what took its authorization, and for
+// the transfer beside that. All others are about payers before a claim, and about what is safe.
+var (
+	asksForUse      = x402.TopicCanceled.String()
+	asksForTransfer = "blockHash"
 )
 
 // newNodeProxy makes a proxy before a node.
@@ -171,7 +180,10 @@ func (p *nodeProxy) spoiled(mode nodeMode, c nodeCall) []byte {
 		answer := p.forward(c)
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.old[c.question()], p.old[c.Method] = answer, answer
+		p.old[c.question()] = answer
+		if !bytes.Contains(answer, []byte(`"result":[]`)) { // an empty list is no other answer than an empty list
+			p.old[c.Method] = answer
+		}
 		return answer
 	}
 }
@@ -215,6 +227,16 @@ func (p *nodeProxy) heal() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.faults = nil
+}
+
+// unspoiled is how many calls are left to spoil, of those that are counted.
+func (p *nodeProxy) unspoiled() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range p.faults {
+		n += f.times
+	}
+	return n
 }
 
 func (p *nodeProxy) take(method string, body []byte) nodeFault {

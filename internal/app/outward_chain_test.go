@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/binary"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,15 +26,17 @@ var nodeModes = []nodeMode{hangUp, hangUpAfter, failBefore, failAfter, status500
 // in a row: one transfer, one card.
 func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
 	t.Parallel()
-	for _, method := range []string{
-		"eth_sendRawTransaction", "eth_getLogs", "eth_call", "eth_getBlockByNumber", "eth_getBlockByHash",
-		"eth_getTransactionReceipt", "eth_getTransactionCount", "eth_maxPriorityFeePerGas",
+	only := map[string]string{"of the use": asksForUse, "of the transfer": asksForTransfer}
+	for _, name := range []string{
+		"eth_sendRawTransaction", "eth_getLogs", "eth_getLogs of the use", "eth_getLogs of the transfer", "eth_call", "eth_getBlockByNumber",
+		"eth_getBlockByHash", "eth_getTransactionReceipt", "eth_getTransactionCount", "eth_maxPriorityFeePerGas",
 	} {
-		t.Run(method, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			node := newNodeProxy(t, sharedChain(t).RPCURL)
 			w := newWorld(t, plan{change: func(c *app.Config) { c.RPCURLs = []string{node.url} }})
 			modes := nodeModes
+			method, part, _ := strings.Cut(name, " ")
 			switch method {
 			case "eth_sendRawTransaction":
 				modes = append(modes[:len(modes):len(modes)], swallow)
@@ -58,7 +61,7 @@ func TestAPurchaseEndsWellWhateverTheNodeDoes(t *testing.T) {
 						// Receipts are looked at when a transaction does not show.
 						node.spoil(nodeFault{method: "eth_sendRawTransaction", mode: swallow, times: 1})
 					}
-					node.spoil(nodeFault{method: method, mode: mode, times: times, delay: 2500 * time.Millisecond})
+					node.spoil(nodeFault{method: method, mode: mode, only: only[part], times: times, delay: 2500 * time.Millisecond})
 					b := next()
 					if _, err := b.buyUntilSold(fmt.Sprint(mode, times), 60*time.Second); err != nil {
 						t.Errorf("%s, %d times: %v", mode, times, err)
@@ -104,13 +107,22 @@ func TestAMissingLogBuriesNothing(t *testing.T) {
 	if _, err := w.buyer().buyUntilSold("before", 30*time.Second); err != nil { // whose logs are the old ones
 		t.Fatal(err)
 	}
-	for _, event := range []string{"fromBlock", "blockHash"} {
+	for event, asks := range map[string]string{"use": asksForUse, "transfer": asksForTransfer} {
 		for _, mode := range []nodeMode{answerEmpty, answerOther, answerNull} {
-			node.spoil(nodeFault{method: "eth_getLogs", mode: mode, only: event, times: 20})
-			if _, err := w.buyer().buyUntilSold(event+string(mode), 60*time.Second); err != nil {
+			// Whoever asks has seen the authorization used, so the block of that is final after these.
+			final := sync.OnceFunc(func() { w.rpc(nil, "anvil_mine", "0x3") })
+			node.spoil(nodeFault{method: "eth_getLogs", mode: mode, only: asks, times: 10, before: final})
+			b := w.buyer()
+			if _, err := b.buyUntilSold(event+string(mode), 60*time.Second); err != nil {
 				t.Errorf("%s, %s: %v", event, mode, err)
 			}
+			if left := node.unspoiled(); left > 0 {
+				t.Errorf("%s, %s: sold without %d of the calls that were to be spoiled", event, mode, left)
+			}
 			node.heal()
+			if n := w.arrivedFrom(b); n != 1 {
+				t.Errorf("%s, %s: %d transfers", event, mode, n)
+			}
 		}
 	}
 	w.reconcile()

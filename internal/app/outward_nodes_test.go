@@ -68,8 +68,8 @@ func (w *world) awaitBlock(n uint64) {
 var contradictions = map[string][]nodeFault{
 	"no receipt":              {{method: "eth_getTransactionReceipt", mode: answerNull}},
 	"no logs":                 {{method: "eth_getLogs", mode: answerEmpty}},
-	"no use in the logs":      {{method: "eth_getLogs", mode: answerEmpty, only: "fromBlock"}},
-	"no transfer in the logs": {{method: "eth_getLogs", mode: answerEmpty, only: "blockHash"}},
+	"no use in the logs":      {{method: "eth_getLogs", mode: answerEmpty, only: asksForUse}},
+	"no transfer in the logs": {{method: "eth_getLogs", mode: answerEmpty, only: asksForTransfer}},
 	"logs of another payment": {{method: "eth_getLogs", mode: answerOther}},
 	"takes and drops":         {{method: "eth_sendRawTransaction", mode: swallow}},
 	"old nonces":              {{method: "eth_getTransactionCount", mode: answerOld}},

@@ -101,14 +101,17 @@ func TestWorkerAndBuyerInEitherOrder(t *testing.T) {
 			}
 			w.reconcile()
 		})
-		for method, extra := range map[string]nodeMode{"eth_sendRawTransaction": swallow, "eth_getLogs": answerEmpty} {
-			t.Run(f.name+", "+method, func(t *testing.T) {
+		for _, c := range []nodeFault{
+			{method: "eth_sendRawTransaction", mode: swallow},
+			{method: "eth_getLogs", mode: answerEmpty, only: asksForUse}, // the request's own questions come before there is a job
+		} {
+			t.Run(f.name+", "+c.method, func(t *testing.T) {
 				t.Parallel()
 				node := newNodeProxy(t, sharedChain(t).RPCURL)
 				w := f.inTurn(t, program, func(c *app.Config) { c.RPCURLs = []string{node.url} })
-				for _, mode := range append(nodeModes[:len(nodeModes):len(nodeModes)], extra) {
-					if torture() || slices.Contains([]nodeMode{hangUpAfter, failBefore, answerNull, extra}, mode) {
-						w.nodeThrough(f, node, method, mode)
+				for _, mode := range append(nodeModes[:len(nodeModes):len(nodeModes)], c.mode) {
+					if torture() || slices.Contains([]nodeMode{hangUpAfter, failBefore, answerNull, c.mode}, mode) {
+						w.nodeThrough(f, node, nodeFault{method: c.method, mode: mode, only: c.only, times: 2, delay: 2500 * time.Millisecond})
 					}
 				}
 				w.reconcile()
@@ -119,15 +122,18 @@ func TestWorkerAndBuyerInEitherOrder(t *testing.T) {
 }
 
 // nodeThrough buys one card while calls to the node fail.
-func (w *world) nodeThrough(f turn, node *nodeProxy, method string, mode nodeMode) {
+func (w *world) nodeThrough(f turn, node *nodeProxy, fault nodeFault) {
 	w.t.Helper()
 	b := w.buyer()
-	node.spoil(nodeFault{method: method, mode: mode, times: 2, delay: 2500 * time.Millisecond})
-	if _, err := f.buy(b, method+string(mode)); err != nil {
-		w.t.Errorf("%s, %s: %v", method, mode, err)
+	node.spoil(fault)
+	if _, err := f.buy(b, fault.method+string(fault.mode)); err != nil {
+		w.t.Errorf("%s, %s: %v", fault.method, fault.mode, err)
+	}
+	if node.unspoiled() == fault.times {
+		w.t.Errorf("%s, %s: no call was spoiled", fault.method, fault.mode)
 	}
 	node.heal()
 	if n := w.arrivedFrom(b); n != 1 {
-		w.t.Errorf("%s, %s: %d transfers", method, mode, n)
+		w.t.Errorf("%s, %s: %d transfers", fault.method, fault.mode, n)
 	}
 }

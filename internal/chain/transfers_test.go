@@ -1,10 +1,12 @@
 package chain_test
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/chain"
@@ -67,6 +69,63 @@ func TestTransfersAreReadWithTheirAuthorizations(t *testing.T) {
 		if err != nil || !slices.Equal(part, want[1:3]) {
 			t.Errorf("%s: blocks %d to %d: %v, %v", name, want[1].Block, want[2].Block, part, err)
 		}
+	}
+}
+
+// TestLogsOfAnotherQuestionArePassedOver: the preferred node shows the events of other payments. What the other nodes show
+// is read, with its authorization, and nothing of the rest.
+func TestLogsOfAnotherQuestionArePassedOver(t *testing.T) {
+	b := newBench(t)
+	paid := b.claim(buyer(0))
+	b.submit(paid)
+	r := b.settles(paid)
+	elsewhere := b.sendAs(buyer(0), token, transferCall(addressOf(buyer(1)), 9))
+	other := b.claim(buyer(1))
+	b.submit(other)
+	b.settles(other)
+	from, head := r.Block, uint64(b.header("latest").Number)
+	payer := paid.Authorization.From
+	want := []reconcile.Transfer{{Transaction: r.Transaction, LogIndex: r.LogIndex, Block: r.Block, From: payer, Value: price, Nonce: paid.Authorization.Nonce}}
+
+	logs := func(topics ...any) string {
+		var raw json.RawMessage
+		filter := map[string]any{"address": token.Hex(), "fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(head), "topics": topics}
+		if err := b.node.CallContext(t.Context(), &raw, "eth_getLogs", filter); err != nil || len(raw) < 10 {
+			t.Fatalf("%s, %v", raw, err)
+		}
+		return `"result":` + string(raw)
+	}
+	answers := func(about x402.Hash, answer string) func(question) string {
+		return func(q question) string {
+			if q.Method == "eth_getLogs" && q.has(about.String()) {
+				return answer
+			}
+			return ""
+		}
+	}
+	someone := addressOf(buyer(1))
+	for name, lie := range map[string]func(question) string{
+		"another payer's":     answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), someone.Word().String())),
+		"to another payee":    answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), payer.Word().String(), someone.Word().String())),
+		"another payer's use": answers(x402.TopicUsed, logs(x402.TopicUsed.String(), someone.Word().String())),
+		"transfers for uses":  answers(x402.TopicUsed, logs(x402.TopicTransfer.String())),
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := b.over(b.lying(lie), b.url, b.url)
+			got, err := c.TransfersFrom(t.Context(), payer, b.payee, from, head)
+			if diff := cmp.Diff(want, got); err != nil || diff != "" {
+				t.Errorf("one payer's transfers: %v (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	c := b.over(b.lying(answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), someone.Word().String()))), b.url)
+	sent, err := c.Payouts(t.Context(), payer, from, head)
+	if err != nil || len(sent) != 2 || sent[0].Transfer != want[0] || sent[1].Transaction != x402.Hash(elsewhere) || sent[1].To != someone {
+		t.Errorf("what one has sent: %+v, %v", sent, err)
+	}
+	c = b.over(b.lying(answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), nil, someone.Word().String()))), b.url)
+	if all, err := c.Transfers(t.Context(), b.payee, from, head); err != nil || len(all) != 2 || all[0] != want[0] {
+		t.Errorf("the payee's transfers: %+v, %v", all, err)
 	}
 }
 
