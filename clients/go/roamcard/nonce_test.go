@@ -59,8 +59,8 @@ func payNonce(t *testing.T, v vector, path string) string {
 	}
 	p, _ := payer(t, roamcard.NewMemoryStore())
 	p.Next, p.Signer = at{s}, signerOf(t, v.Payer)
-	now := time.Now()
-	p.Now = func() time.Time { return now }
+	now := &clock{at: time.Now()}
+	p.Now = now.now
 	s.now = p.Now
 	body, err := json.Marshal(map[string]string{"idempotencyKey": v.Key})
 	if err != nil {
@@ -73,7 +73,7 @@ func payNonce(t *testing.T, v vector, path string) string {
 		}
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
-		now = now.Add(3 * time.Minute) // then the chain can no longer take it
+		now.add(3 * time.Minute) // then the chain can no longer take it
 	}
 	sent := s.sent()
 	payment, err := x402.DecodePayment(sent[len(sent)-1])

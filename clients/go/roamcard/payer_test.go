@@ -23,6 +23,24 @@ const (
 	key   = "0x4646464646464646464646464646464646464646464646464646464646464646"
 )
 
+// clock is a time that both sides see, and that a test moves.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
 // shop is a service that asks for 25.00 and answers payments as it was told, in turn.
 type shop struct {
 	*httptest.Server
@@ -276,20 +294,20 @@ func TestNothingIsSignedAgainstThePolicyOrTheTerms(t *testing.T) {
 func TestRefusalFreesNoBudget(t *testing.T) {
 	s := open(t, status(409, `{"code":"card_already_exists","title":"No","status":409,"safeToPayAgain":true}`), dead)
 	p, signed := payer(t, roamcard.NewMemoryStore())
-	now := time.Now()
-	p.Now, p.Policy.MaxPerDay = func() time.Time { return now }, 4999
+	now := &clock{at: time.Now()}
+	p.Now, p.Policy.MaxPerDay = now.now, 4999
 	s.now = p.Now
 	if code, err := buy(p, s, "k"); code != 409 || err != nil {
 		t.Fatalf("answered %d, %v", code, err)
 	}
 	for _, later := range []time.Duration{0, 3 * time.Minute, 20 * time.Hour} {
-		now = now.Add(later)
+		now.add(later)
 		if _, err := buy(p, s, "other"); !errors.Is(err, roamcard.ErrPolicyDenied) {
 			t.Errorf("%s later: %v", later, err)
 		}
-		now = now.Add(-later)
+		now.add(-later)
 	}
-	now = now.Add(25 * time.Hour)
+	now.add(25 * time.Hour)
 	if code, err := buy(p, s, "other"); code != 402 || err != nil || signed.n != 2 {
 		t.Errorf("a day later: %d, %v, signed %d", code, err, signed.n)
 	}
@@ -305,15 +323,15 @@ func TestOneAuthorizationOfAPurchaseIsLiveAtATime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := open(t, c.answer, c.answer)
 			p, signed := payer(t, roamcard.NewMemoryStore())
-			now := time.Now()
-			p.Now = func() time.Time { return now }
+			now := &clock{at: time.Now()}
+			p.Now = now.now
 			s.now = p.Now
 			for range 2 {
 				if code, err := buy(p, s, "k"); code != 402 || err != nil || signed.n != 1 {
 					t.Fatalf("answered %d, %v, signed %d", code, err, signed.n)
 				}
 			}
-			now = now.Add(3 * time.Minute)
+			now.add(3 * time.Minute)
 			if code, err := buy(p, s, "k"); code != 200 || err != nil || signed.n != 2 {
 				t.Fatalf("answered %d, %v, signed %d", code, err, signed.n)
 			}
@@ -421,13 +439,13 @@ func TestTheFirstPayeeIsKeptAndAnotherOneRefused(t *testing.T) {
 func TestAPaymentThatDiedUnansweredIsAskedAboutAndThenReplaced(t *testing.T) {
 	s := open(t, hangUp, hangUp, hangUp, hangUp, hangUp, status(402, ""))
 	p, signed := payer(t, roamcard.NewMemoryStore())
-	now := time.Now()
-	p.Now = func() time.Time { return now }
+	now := &clock{at: time.Now()}
+	p.Now = now.now
 	s.now = p.Now
 	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrAmbiguousPayment) {
 		t.Fatalf("five lost answers: %v", err)
 	}
-	now = now.Add(3 * time.Minute)
+	now.add(3 * time.Minute)
 	if code, err := buy(p, s, "k"); code != 200 || err != nil || signed.n != 2 {
 		t.Errorf("answered %d, %v, signed %d", code, err, signed.n)
 	}
