@@ -23,9 +23,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// behindAProxy is a world at the default limits. The test is its proxy, and says where its callers are.
+// behindAProxy is a world at the default limits, except that those of an address are refilled by the hour: a slow machine
+// must not earn new ones while it counts. The test is its proxy, and says where its callers are.
 func behindAProxy(c *app.Config) {
 	c.Limits, c.MostUnpaid = limit.Standard(), 20
+	for _, class := range []limit.Class{limit.Unpaid, limit.PaidAddress} {
+		c.Limits[class] = limit.Rate{Count: c.Limits[class].Count, Per: time.Hour}
+	}
 	c.MaxConns, c.MaxConnsPerAddress, c.MaxRequests = 8192, 256, 10000
 	c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 }

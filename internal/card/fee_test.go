@@ -80,7 +80,7 @@ func TestEachVersionOfAFeeHasItsOwnReference(t *testing.T) {
 }
 
 // limited is a shelf over an issuer with spending limits.
-func limited(s *shelf) { s.Capabilities.SpendLimit = true }
+func limited(s *shelf) { s.limits.Store(true) }
 
 func TestTheFeeIsNeverOnACardWithALimit(t *testing.T) {
 	story(t, careful, func(s *shelf) {

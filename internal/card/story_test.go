@@ -2,6 +2,7 @@ package card_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,6 +33,8 @@ type shelf struct {
 	queue  *jobtest.Queue
 	// done is how each delivery ended; it is read once the clock stands still.
 	done map[order.ID]order.Progress
+	// limits says that the issuer has spending limits from the next delivery on.
+	limits atomic.Bool
 }
 
 // careful is an issuer that shows a reference late, and deduplicates.
@@ -80,6 +83,9 @@ func (s *shelf) carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	a, err := job.Decode[carryArgs](l.Row())
 	if err != nil {
 		return job.Outcome{}, err
+	}
+	if s.limits.Load() && !s.Capabilities.SpendLimit {
+		s.Capabilities.SpendLimit = true
 	}
 	at, err := s.Deliver(ctx, l, a.Order)
 	if err != nil {
