@@ -49,8 +49,10 @@ func (w *world) cardTimes(name string, cards int) (paid, delivered time.Duration
 		b := w.buyer()
 		b.signIn()
 		begun := time.Now()
-		var o sold
-		b.w.send(purchase(fmt.Sprint(name, "-", i), header(w.t, b.payment()))).into(w.t, 200, &o)
+		o, err := b.buyUntilSold(fmt.Sprint(name, "-", i), time.Minute)
+		if err != nil {
+			w.t.Fatal(err)
+		}
 		paid = max(paid, time.Since(begun))
 		eventually(w.t, 4*time.Minute, func() (bool, string) {
 			b.get("/api/orders/"+o.OrderID).into(w.t, 200, &o)
