@@ -24,9 +24,9 @@ func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListF
 		q.Limit = int(req.GetPageSize())
 	}
 	if req.PageToken != nil {
-		before, err := strconv.ParseInt(req.GetPageToken(), 10, 64)
+		before, err := pageBefore(req.GetPageToken())
 		if err != nil {
-			return nil, invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
+			return nil, err
 		}
 		q.Before = before
 	}

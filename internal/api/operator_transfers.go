@@ -17,6 +17,15 @@ const (
 	transferResolved = "resolved"
 )
 
+// pageBefore reads a page token that is the number of a row.
+func pageBefore(token string) (int64, error) {
+	before, err := strconv.ParseInt(token, 10, 64)
+	if err != nil {
+		return 0, invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
+	}
+	return before, nil
+}
+
 // ListTransfers implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.ListTransfersRequest) (*roamcardv1.ListTransfersResponse, error) {
 	q := reconcile.StrayQuery{Resolved: req.GetStatus() == transferResolved, Limit: defaultPage}
@@ -24,9 +33,9 @@ func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.List
 		q.Limit = int(req.GetPageSize())
 	}
 	if req.PageToken != nil {
-		before, err := strconv.ParseInt(req.GetPageToken(), 10, 64)
+		before, err := pageBefore(req.GetPageToken())
 		if err != nil {
-			return nil, invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
+			return nil, err
 		}
 		q.Before = before
 	}

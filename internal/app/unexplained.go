@@ -56,16 +56,18 @@ func (a *App) goods(ctx context.Context, supplier esim.Supplier) (store.Goods, e
 	if !ended {
 		return g, errors.New("the issuer's books do not end")
 	}
-	historian, ok := supplier.(esim.Historian)
+	book, ok := supplier.(reconcile.Supplier)
 	if !ok {
 		return g, errors.New("the supplier does not tell what it made")
 	}
-	made, err := historian.History(ctx)
+	purchases, err := book.Purchases(ctx)
 	if err != nil {
-		return g, fmt.Errorf("read the supplier's history: %w", err)
+		return g, fmt.Errorf("read the supplier's book: %w", err)
 	}
-	for _, ref := range made {
-		g.Esims = append(g.Esims, uuid.UUID(ref))
+	for _, p := range purchases {
+		if p.State != esim.PurchaseRejected {
+			g.Esims = append(g.Esims, uuid.UUID(p.Ref))
+		}
 	}
 	return g, nil
 }

@@ -205,15 +205,20 @@ func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, kn
 
 // adopt places an order that money which arrived pays for, unless that may have bought goods already, or may have gone back.
 func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement Placement, a payment.Arrived) (Sold, error) {
-	if err := c.unreturned(ctx, a); err != nil {
-		return Sold{}, err
-	}
-	if err := c.unspent(ctx, placement.Order); err != nil {
+	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
 		return Sold{}, err
 	}
 	sold, err := c.place(ctx, p, pay, placement)
 	sold.Replayed = err == nil
 	return sold, err
+}
+
+// stillOurs makes sure that money which arrived was neither sent back nor spent on goods by books that we have lost.
+func (c *Checkout) stillOurs(ctx context.Context, a payment.Arrived, o order.Order) error {
+	if err := c.unreturned(ctx, a); err != nil {
+		return err
+	}
+	return c.unspent(ctx, o)
 }
 
 // unspent makes sure that money which arrived has not bought something that our books have lost: then the order has to be the one
@@ -264,10 +269,7 @@ func forOperator(why string) error {
 // giveBack brings the money of a payment back that arrived for what cannot be sold any more: an order is claimed with it, and refunded.
 func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement Placement, a payment.Arrived, why *fault.Fault) (Sold, error) {
 	placement.Order.Returned = why.Detail
-	if err := c.unreturned(ctx, a); err != nil {
-		return Sold{}, err
-	}
-	if err := c.unspent(ctx, placement.Order); err != nil {
+	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
 		return Sold{}, err
 	}
 	placed, err := c.Store.Place(ctx, placement)

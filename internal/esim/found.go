@@ -29,9 +29,3 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	}
 	return got.Code == plan.Code, nil
 }
-
-// Historian is a Supplier that can list what was ordered of it.
-type Historian interface {
-	// History is the references of all orders that made, or may make, a profile.
-	History(ctx context.Context) ([]Ref, error)
-}

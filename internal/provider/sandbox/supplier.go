@@ -49,7 +49,6 @@ func (s *supplier) routes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /esim/v1/orders", s.vendor("order", s.postOrder))
 	mux.HandleFunc("GET /esim/v1/orders", s.vendor("ordered", s.getOrders))
 	mux.HandleFunc("GET /esim/v1/statement", s.vendor("statement", s.getStatement))
-	mux.HandleFunc("GET /esim/v1/history", s.vendor("history", s.getHistory))
 
 	mux.HandleFunc("GET /control/esim/books", s.control(s.showBooks))
 	mux.HandleFunc("GET /control/esim/faults", s.control(s.showFaults))
