@@ -376,7 +376,7 @@ func TestWithoutAWorkerNothingIsSold(t *testing.T) {
 	b := w.buyer()
 	for _, payment := range []string{"", header(t, b.payment())} {
 		eventually(t, 10*time.Second, func() (bool, string) {
-			r := purchase("alone", "")
+			r := purchase("alone", payment) // a paid one waits until the process has read what was paid
 			r.at = i
 			a := w.send(r)
 			return a.status == 503 && a.problem.Code == string(fault.WorkersUnavailable), string(a.body)
