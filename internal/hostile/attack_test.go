@@ -13,6 +13,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
 )
 
 // attacker is who can do it.
@@ -217,7 +219,7 @@ func (r *trial) rest() {
 	for i, p := range r.wallets {
 		owners[i] = strings.ToLower(p.address.Hex())
 	}
-	until(r, time.Minute, "no order of the attack is on its way", func() error {
+	apptest.Until(r, time.Minute, "no order of the attack is on its way", func() error {
 		moving := query[string](r.world, `SELECT id || ' is ' || status FROM orders
 			WHERE lower(owner) = ANY ($1) AND status IN ('settling', 'settled', 'provisioning', 'refund_pending')
 			UNION SELECT j.kind || ' is ' || j.status FROM jobs j JOIN orders o ON o.id = j.payload->>'order'

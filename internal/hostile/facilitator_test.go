@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
 )
 
 // facilitators are attacks by whoever settles for us first.
@@ -110,7 +112,7 @@ func (f *impostor) serves(r *trial, mode string) {
 		p := r.wallet(100)
 		body := keyed(uuid.NewString())
 		header := p.pays(r, p.terms(r, esimPath, body)).header(r)
-		until(r, time.Minute, "the purchase is answered", func() error {
+		apptest.Until(r, time.Minute, "the purchase is answered", func() error {
 			a := p.offers(r.Context(), esimPath, body, header)
 			if a.status != http.StatusOK {
 				return errorOf(a)

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
 )
 
 // floods are attacks by number, while honest buyers are served.
@@ -120,7 +122,7 @@ func invitesWithoutPaying(r *trial) {
 	r.sandbox("POST", "/control/float", map[string]any{"cents": 8 * 2500}, nil)
 	defer func() {
 		r.sandbox("POST", "/control/float", map[string]any{"cents": plenty}, nil)
-		until(r, 30*time.Second, "cards are sold again", func() error {
+		apptest.Until(r, 30*time.Second, "cards are sold again", func() error {
 			if a := r.caller().send(r.Context(), http.MethodPost, cardPath, keyed("k")); a.status != http.StatusPaymentRequired {
 				return fmt.Errorf("%d %s", a.status, a.code())
 			}
@@ -146,7 +148,7 @@ func invitesWithoutPaying(r *trial) {
 func (r *trial) unheld() {
 	r.Helper()
 	r.rest()
-	until(r, 30*time.Second, "nothing is reserved", func() error {
+	apptest.Until(r, 30*time.Second, "nothing is reserved", func() error {
 		if n := query[int64](r.world, "SELECT count(*) FROM holds WHERE resource = 'float/card' AND (released_at IS NULL OR released_at > now() - interval '7 s')")[0]; n > 0 {
 			return fmt.Errorf("%d reservations", n)
 		}

@@ -51,7 +51,7 @@ func (w *world) audit(t *testing.T) {
 	}
 	texts := map[string]string{}
 	for _, p := range w.programs {
-		texts["the program's log"] += p.log.String()
+		texts["the program's log"] += p.Log.String()
 	}
 	found = append(found, invariants.Leaks(texts, w.secrets.all)...)
 	const shown = 20

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
@@ -20,6 +21,6 @@ func sized(quick, torture int) int {
 
 func TestMain(m *testing.M) {
 	code := storetest.Main(m)
-	removeBinary()
+	apptest.RemoveBinary()
 	os.Exit(code)
 }

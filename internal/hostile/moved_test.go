@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/app/apptest"
 )
 
 // movedMoney are attacks with money that moves without us.
@@ -70,7 +71,7 @@ func preempts(r *trial) {
 		again := p.pays(r, offered)
 		r.keep("a signature that must not be sent", "0x"+hex.EncodeToString(again.Signature))
 		var o order
-		until(r, 20*time.Second, "the arrived money pays", func() error {
+		apptest.Until(r, 20*time.Second, "the arrived money pays", func() error {
 			a := p.offers(r.Context(), path, body, again.header(r))
 			if a.status != http.StatusOK {
 				return fmt.Errorf("%d %.300s", a.status, a.body)
@@ -176,7 +177,7 @@ func claimsForeignMoney(r *trial) {
 	if thief.moved() == 0 {
 		r.Error("the thief's purchase was paid with the victim's money")
 	}
-	until(r, 20*time.Second, "the victim gets what the victim paid for", func() error {
+	apptest.Until(r, 20*time.Second, "the victim gets what the victim paid for", func() error {
 		if a := victim.offers(r.Context(), esimPath, body, victim.pays(r, offered).header(r)); a.status != http.StatusOK {
 			return fmt.Errorf("%d %.300s", a.status, a.body)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devnet"
 )
 
@@ -247,7 +248,7 @@ func (r *trial) decree(does, undoes []byte) {
 // ready waits for what the service says of itself.
 func (r *trial) ready(status int) {
 	r.Helper()
-	until(r, time.Minute, fmt.Sprintf("/ready is %d", status), func() error {
+	apptest.Until(r, time.Minute, fmt.Sprintf("/ready is %d", status), func() error {
 		if a := r.caller().send(r.Context(), http.MethodGet, "/ready", nil); a.status != status {
 			return fmt.Errorf("%d %.300s", a.status, a.body)
 		}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
 )
 
 // promises are attacks of owners on what we earn and on what cannot be delivered.
@@ -63,7 +65,7 @@ func dodgesTheFee(r *trial) {
 	var id string
 	var balance int64
 	// As soon as there is something on it, everything is spent.
-	until(r, 20*time.Second, "the card has money", func() error {
+	apptest.Until(r, 20*time.Second, "the card has money", func() error {
 		for card, cents := range r.issued() {
 			if _, old := before[card]; !old && cents > 0 {
 				id, balance = card, cents

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
 )
 
 // surfaces are attacks on what the service takes in besides payments.
@@ -113,7 +115,7 @@ func reportsPeople(r *trial) {
 		r.Errorf("%d events were kept", now-rows)
 	}
 	for _, program := range r.programs {
-		if strings.Contains(program.log.String(), digits) {
+		if strings.Contains(program.Log.String(), digits) {
 			r.Error("a refused event is in the log")
 		}
 	}
@@ -179,7 +181,7 @@ func writesTheLog(r *trial) {
 		}
 	}
 	for _, p := range r.programs {
-		if strings.Contains(p.log.String(), mark) {
+		if strings.Contains(p.Log.String(), mark) {
 			r.Errorf("the log has it: %s", mark)
 		}
 	}
@@ -258,7 +260,7 @@ func racesTheSwitch(r *trial) {
 func (r *trial) paysFor(path string, status int) {
 	r.Helper()
 	c := r.caller()
-	until(r, 10*time.Second, fmt.Sprintf("%s is answered %d", path, status), func() error {
+	apptest.Until(r, 10*time.Second, fmt.Sprintf("%s is answered %d", path, status), func() error {
 		if a := c.send(r.Context(), "POST", path, keyed("k")); a.status != status {
 			return fmt.Errorf("%d %s", a.status, a.code())
 		}

@@ -21,6 +21,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/invariants"
 )
 
@@ -264,7 +265,7 @@ func (p *wallet) owns(t testing.TB) (card string) {
 	if p.token == "" {
 		p.signsIn(t)
 	}
-	until(t, 30*time.Second, "the card is active", func() error {
+	apptest.Until(t, 30*time.Second, "the card is active", func() error {
 		p.get(t, "/api/orders/"+o.OrderID).into(t, &o)
 		if o.Issuance.Status != "active" {
 			return fmt.Errorf("it is %s", o.Issuance.Status)

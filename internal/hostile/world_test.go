@@ -25,6 +25,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/invariants"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -264,7 +265,7 @@ func (w *world) transact(from common.Address, to string, data []byte) (hash stri
 	w.rpc(nil, "anvil_impersonateAccount", from.Hex())
 	w.rpc(&hash, "eth_sendTransaction", map[string]string{"from": from.Hex(), "to": to, "data": hexutil.Encode(data), "gas": "0xf00000"})
 	var receipt *struct{ Status string }
-	until(w.t, 20*time.Second, "the transaction is in a block", func() error {
+	apptest.Until(w.t, 20*time.Second, "the transaction is in a block", func() error {
 		if w.rpc(&receipt, "eth_getTransactionReceipt", hash); receipt == nil {
 			return fmt.Errorf("no receipt of %s", hash)
 		}

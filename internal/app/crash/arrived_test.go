@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -38,7 +39,7 @@ func (w *world) survivesArrived(t *testing.T, point string) {
 	first := b.sign(t)
 	b.preempt(t, first)
 	kept := func() {
-		until(t, recovery, "the money is kept as arrived", func() error {
+		apptest.Until(t, recovery, "the money is kept as arrived", func() error {
 			status, header, _, err := b.ask(t.Context(), first)
 			if err == nil && (status != http.StatusPaymentRequired || header.Get(x402.HeaderRequired) == "") {
 				err = fmt.Errorf("status %d", status)
@@ -75,7 +76,7 @@ func (b *buyer) preempt(t testing.TB, payment string) {
 	}
 	b.send(t, x402.TransferCall(pay.Authorization, pay.Signature))
 	state := map[string]string{"to": b.world.books.USDC, "data": fmt.Sprintf("0x%x", x402.StateCall(b.address, pay.Authorization.Nonce))}
-	until(t, recovery, "the authorization is used", func() error {
+	apptest.Until(t, recovery, "the authorization is used", func() error {
 		if used := string(b.world.rpc(t, "eth_call", state, "latest")); !strings.HasSuffix(used, `1"`) {
 			return fmt.Errorf("its state is %s", used)
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
 )
 
 // TestKilledBetweenAHigherFeeAndItsSending: the chain makes no block, so the fee is raised; the program dies
@@ -39,7 +41,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	p = w.start(t, relayer, "")
 	began := time.Now()
 	// By then it may be time to raise the fee once more.
-	until(t, recovery, "a replacement is sent", func() error {
+	apptest.Until(t, recovery, "a replacement is sent", func() error {
 		if _, hashes = w.attempt(t); !w.inPool(t, hashes[len(hashes)-1]) {
 			return fmt.Errorf("%s is not known to the chain", hashes[len(hashes)-1])
 		}

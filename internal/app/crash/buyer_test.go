@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/invariants"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -177,7 +178,7 @@ func (b *buyer) sign(t testing.TB) string {
 func (b *buyer) insist(t testing.TB, payment string, within time.Duration) bought {
 	t.Helper()
 	var got bought
-	until(t, within, "the purchase is answered", func() error {
+	apptest.Until(t, within, "the purchase is answered", func() error {
 		status, _, answer, err := b.ask(t.Context(), payment)
 		if err != nil {
 			return err

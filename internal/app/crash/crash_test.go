@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/invariants"
@@ -98,9 +99,9 @@ func (w *world) survive(t *testing.T, c crash) {
 	if c.second != "" {
 		p = w.start(t, c.settler, fault(c.second, "kill"))
 		header = b.press(t, p, header, c.drawn)
-		if c.drawn && !p.ended() {
+		if c.drawn && !p.Ended() {
 			note.Second = "at rest"
-			p.kill(t)
+			p.Kill(t)
 		} else {
 			p.awaitKill(t, recovery)
 		}
@@ -161,7 +162,7 @@ func (b *buyer) press(t *testing.T, p *process, header string, content bool) str
 		header = b.sign(t)
 	}
 	deadline := time.Now().Add(recovery)
-	for !p.ended() && time.Now().Before(deadline) {
+	for !p.Ended() && time.Now().Before(deadline) {
 		if header == "" {
 			if b.challenge(t.Context()) == nil {
 				header = b.sign(t)
@@ -176,7 +177,7 @@ func (b *buyer) press(t *testing.T, p *process, header string, content bool) str
 			}
 		}
 		select {
-		case <-p.done:
+		case <-p.Done:
 		case <-time.After(200 * time.Millisecond):
 		}
 	}
@@ -262,7 +263,7 @@ func TestFaultsThatTheProgramSurvives(t *testing.T) {
 				b := w.buyer(t)
 				b.travelling = flow == esim
 				p := w.start(t, relayer, strings.Join(faults, ","))
-				until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
+				apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
 				began := time.Now()
 				header := b.sign(t)
 				patience := 2 * recovery
@@ -320,7 +321,7 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	}
 	p = w.start(t, relayer, "")
 	began := time.Now()
-	until(t, recovery, "the dead payment is refused", func() error {
+	apptest.Until(t, recovery, "the dead payment is refused", func() error {
 		status, header, _, err := b.ask(t.Context(), dead)
 		if err == nil && (status != http.StatusPaymentRequired || header.Get("Payment-Required") == "") {
 			err = fmt.Errorf("status %d", status)

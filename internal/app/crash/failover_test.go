@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devnet"
 )
 
@@ -55,7 +56,7 @@ func TestFailedOverToAStandbyThatLagged(t *testing.T) {
 		defer close(selling)
 		w.buys(t, interrupted, 0)
 	}()
-	until(t, recovery, "sales are on their way", func() error {
+	apptest.Until(t, recovery, "sales are on their way", func() error {
 		if w.sent(t) < lostFrom+int64(len(lost))+3 {
 			return context.DeadlineExceeded
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/invariants"
 )
@@ -200,7 +201,7 @@ func (w *world) isRefused(t *testing.T, b *buyer, payment string) {
 		if err != nil || status != http.StatusConflict {
 			t.Errorf("status %d, %v", status, err)
 		}
-		until(t, recovery, "the order is expired", func() error {
+		apptest.Until(t, recovery, "the order is expired", func() error {
 			var status string
 			w.query(t, "SELECT status FROM orders WHERE owner = $1", []any{b.address.Lower()}, &status)
 			if status != "expired" {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
 
@@ -17,6 +18,6 @@ func TestMain(m *testing.M) {
 		_ = flag.Set("test.parallel", strconv.Itoa(atOnce)) // the flag exists
 	}
 	code := storetest.Main(m)
-	removeBinary()
+	apptest.RemoveBinary()
 	os.Exit(code)
 }

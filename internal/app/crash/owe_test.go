@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/invariants"
 )
 
@@ -28,7 +29,7 @@ func TestAFeeThatWasSpentIsOwedOnce(t *testing.T) {
 			}
 			header := b.sign(t)
 			b.insist(t, header, recovery)
-			until(t, recovery, "the card is spent", func() error { return w.spendAll() })
+			apptest.Until(t, recovery, "the card is spent", func() error { return w.spendAll() })
 			p.awaitKill(t, recovery)
 			p = w.start(t, relayer, "")
 			b.insist(t, header, recovery)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
@@ -97,7 +98,7 @@ func TestReconcileOnTheCommandLine(t *testing.T) {
 // reconcile runs the command beside the world's service.
 func (w *world) reconcile(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary(t), append([]string{"reconcile"}, args...)...)
+	cmd := exec.CommandContext(t.Context(), apptest.Binary(t), append([]string{"reconcile"}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_BASE_URL=http://"+w.addr, "ROAMCARD_DATABASE__URL="+w.books.DatabaseURL,
 		"ROAMCARD_CHAIN__RPC_URL="+w.books.RPCURL, "ROAMCARD_PAYMENT__PAY_TO="+w.books.PayTo,

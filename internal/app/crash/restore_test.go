@@ -20,6 +20,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/app/apptest"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/invariants"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -86,7 +87,7 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	for _, n := range lost {
 		n.tally = w.tell(t, n.buyer)
 	}
-	p.kill(t)
+	p.Kill(t)
 	w.restore(t, older)
 	w.books.Lost = [2]int64{lostFrom, w.sent(t)}
 	w.answers.all = nil // what was told of lost orders is not in the books any more
@@ -172,7 +173,7 @@ func (w *world) repeats(t *testing.T, bills []*bill) {
 func (w *world) asksUntilPaid(t *testing.T, bills []*bill) {
 	t.Helper()
 	left := slices.Clone(bills)
-	until(t, 2*recovery, "every repeat is answered", func() error {
+	apptest.Until(t, 2*recovery, "every repeat is answered", func() error {
 		answers := w.buys(t, left, 0)
 		var open []*bill
 		var why string
@@ -273,7 +274,7 @@ func (w *world) recovers(t *testing.T, args ...string) (p plan, code int) {
 // command is the program with the world's settings.
 func (w *world) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), binary(t), args...)
+	cmd := exec.CommandContext(t.Context(), apptest.Binary(t), args...)
 	cmd.Env = append(os.Environ(),
 		"ROAMCARD_ENVIRONMENT=sandbox", "ROAMCARD_BASE_URL=http://"+w.addr, "ROAMCARD_DATABASE__URL="+w.books.DatabaseURL,
 		"ROAMCARD_CHAIN__RPC_URL="+w.books.RPCURL, "ROAMCARD_PAYMENT__PAY_TO="+w.books.PayTo,

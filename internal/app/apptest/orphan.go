@@ -1,6 +1,6 @@
 //go:build !linux
 
-package hostile_test
+package apptest
 
 import "os/exec"
 

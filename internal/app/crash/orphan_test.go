@@ -1,8 +1,0 @@
-//go:build !linux
-
-package crash_test
-
-import "os/exec"
-
-// dieWithTests cannot be kept here; what the tests started ends with them unless they are killed.
-func dieWithTests(*exec.Cmd) {}
