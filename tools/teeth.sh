@@ -50,7 +50,7 @@ order_unfenced          store     LostItsJob
 supplier_not_asked      esim      NobodyIsAskedToPay
 claim_unswitched        store     ASwitch
 holds_unlimited         store     WhatIsScarce
-lanes_overlap           store     LanesNeitherOversell
+lanes_overlap           store     LanesLeaveRoom
 holds_released_early    store     AHoldLasts
 paid_too_late           store     WhoseTimeIsOver
 findings_block_all      reconcile NobodyCloses

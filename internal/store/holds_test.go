@@ -54,3 +54,39 @@ func TestLanesNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
 		}
 	}
 }
+
+// What a claim takes in one lane is not seen by those in the others before it commits: they leave room for it, or wait.
+func TestLanesLeaveRoomForWhatIsNotCommitted(t *testing.T) {
+	s := storetest.New(t)
+	for round := range 4 { // the lane of the second claim is drawn, and may be the first's
+		resource := fmt.Sprint("float/", round)
+		first, err := s.Pool().Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for sql, args := range map[string][]any{
+			"INSERT INTO mutexes (id) VALUES ($1)": {resource + "#0"},
+			`INSERT INTO holds (id, order_id, resource, units, created_at) VALUES (gen_random_uuid(), $1, $1, 10, now())`: {resource},
+		} {
+			if _, err := first.Exec(t.Context(), sql, args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ended := make(chan struct{})
+		var second error
+		go func() {
+			defer close(ended)
+			_, second = s.Orders().Place(t.Context(), placement(fmt.Sprint("second-", round), holding(order.Hold{
+				Resource: resource, Units: 10, Most: 10, Limit: 15, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
+			})))
+		}()
+		awaitWaiting(t, s, 1, ended)
+		if err := first.Commit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-ended
+		if !isShort(second) {
+			t.Errorf("10 more were taken of 15, with 10 on their way: %v", second)
+		}
+	}
+}
