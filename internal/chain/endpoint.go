@@ -35,6 +35,13 @@ func (c *circuit) open(now time.Time) bool {
 	return now.Before(c.until) || now.Before(c.behind)
 }
 
+// isFailing reports that a node keeps failing.
+func (c *circuit) isFailing(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return now.Before(c.until)
+}
+
 // aside puts a node that shows an old head, or another chain's, behind the others for a while.
 func (c *circuit) aside(now time.Time) {
 	c.mu.Lock()

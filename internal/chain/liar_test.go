@@ -205,26 +205,40 @@ func TestTwoNodesProveWhatALiarDenies(t *testing.T) {
 	}
 }
 
+// cancelling makes up that the payer has cancelled a payment, in a block that there is.
+func (b *bench) cancelling(p payment.Payment, tag string) func(question) string {
+	b.Helper()
+	block := b.header(tag)
+	number, hash := block.Number.String(), block.Hash
+	a := p.Authorization
+	return func(q question) string {
+		switch {
+		case q.Method == "eth_call" && q.has(authorizationState):
+			return `"result":"0x` + strings.Repeat("0", 63) + `1"`
+		case q.Method == "eth_getLogs":
+			return fmt.Sprintf(`"result":[{"address":%q,"topics":[%q,%q,%q],"data":"0x","blockNumber":%q,"blockHash":%q,"transactionHash":%q,"logIndex":"0x1"}]`,
+				token.Hex(), x402.TopicCanceled, a.From.Word(), a.Nonce, number, hash, hash)
+		}
+		return ""
+	}
+}
+
+// member is the bench's own answer.
+func (b *bench) member(method string, args ...any) string {
+	var raw json.RawMessage
+	if err := b.node.CallContext(b.Context(), &raw, method, args...); err != nil {
+		return `"error":{"code":-32603,"message":"internal error"}`
+	}
+	return `"result":` + string(raw)
+}
+
 // TestNoSingleNodeVoidsAPayment: a cancellation that one node makes up would have the buyer pay twice, also while the
 // other node is silent.
 func TestNoSingleNodeVoidsAPayment(t *testing.T) {
 	b := newBench(t)
 	b.mine(5)
 	p := b.claim(buyer(0))
-	block := b.header("safe")
-	number, hash := block.Number.String(), block.Hash
-	a := p.Authorization
-	liar := b.lying(func(q question) string {
-		switch {
-		case q.Method == "eth_call" && q.has(authorizationState):
-			return `"result":"0x` + strings.Repeat("0", 63) + `1"`
-		case q.Method == "eth_getLogs":
-			word := a.From.Word()
-			return fmt.Sprintf(`"result":[{"address":%q,"topics":[%q,%q,%q],"data":"0x","blockNumber":%q,"blockHash":%q,"transactionHash":%q,"logIndex":"0x1"}]`,
-				token.Hex(), x402.TopicCanceled, word, a.Nonce, number, hash, hash)
-		}
-		return ""
-	})
+	liar := b.lying(b.cancelling(p, "safe"))
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	for name, nodes := range map[string][]string{"contradicted": {liar, b.url}, "alone": {liar, dead.URL}, "of three": {liar, b.url, b.url}} {

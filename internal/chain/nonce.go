@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
@@ -33,24 +32,38 @@ func (c *Chain) believed(said []uint64, limit uint64) (n uint64, sure bool) {
 	return min(said[0], limit), said[0] <= limit
 }
 
-// accountNonces asks every node. It fails when none answers.
+// accountNonces asks every node at once, until two say the same: no third can then make what two say at least another
+// number. It fails when none answers.
 func (c *Chain) accountNonces(ctx context.Context, account x402.Address, block any) ([]uint64, error) {
-	found, errs := make([]hexutil.Uint64, len(c.pool.endpoints)), make([]error, len(c.pool.endpoints))
-	var asking sync.WaitGroup
-	for i, e := range c.pool.endpoints {
-		asking.Go(func() {
-			errs[i] = c.pool.alone(e).call(ctx, &found[i], "eth_getTransactionCount", account.String(), block)
-		})
+	type answer struct {
+		n   hexutil.Uint64
+		err error
 	}
-	asking.Wait()
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan answer, len(c.pool.endpoints))
+	for _, e := range c.pool.endpoints {
+		go func() {
+			var a answer
+			a.err = c.pool.alone(e).call(asking, &a.n, "eth_getTransactionCount", account.String(), block)
+			answers <- a
+		}()
+	}
 	var all []uint64
-	for i := range found {
-		if errs[i] == nil {
-			all = append(all, uint64(found[i]))
+	var errs error
+	for range c.pool.endpoints {
+		a := <-answers
+		if a.err != nil {
+			errs = errors.Join(errs, a.err)
+			continue
+		}
+		agreed := len(c.pool.endpoints) <= witnesses+1 && slices.Contains(all, uint64(a.n))
+		if all = append(all, uint64(a.n)); agreed {
+			break
 		}
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("read account nonce: %w", errors.Join(errs...))
+		return nil, fmt.Errorf("read account nonce: %w", errs)
 	}
 	return all, nil
 }

@@ -38,7 +38,8 @@ var errNotFound = errors.New("not found by any endpoint")
 var errIncomplete = errors.New("not found by the endpoints that answer")
 
 // pool asks several nodes, in order of preference, until one gives an answer. A node that errs, is
-// slow, or does not know a block yet is passed over; a node that keeps failing is not asked for a while.
+// slow, or does not know a block yet is passed over; a node that keeps failing, takes long or stands still is
+// asked last for a while.
 type pool struct {
 	endpoints []*endpoint
 	chainID   uint64
@@ -49,6 +50,11 @@ type pool struct {
 	// glances counts the looks that ask one node only.
 	glances *atomic.Uint64
 	past    *past
+	// summit is the newest block shown by any node; later is what goes on when nobody waits for it.
+	summit *summit
+	later  *later
+	// partial says that there are nodes which are not asked: what those asked do not know may yet be.
+	partial bool
 }
 
 type endpoint struct {
@@ -60,11 +66,17 @@ type endpoint struct {
 	circuit circuit
 	// checked says that the node has named the right chain since it last failed.
 	checked atomic.Bool
+	pace    pace
+	// stale says that the node's head was old when it was last looked at.
+	stale atomic.Bool
+	// probed is from when on it may be tried again while it is asked last, in nanoseconds.
+	probed atomic.Int64
 }
 
 func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout time.Duration, now func() time.Time) (*pool, error) {
 	p := &pool{chainID: chainID, timeout: timeout, now: now,
-		tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain"), glances: new(atomic.Uint64), past: &past{}}
+		tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain"), glances: new(atomic.Uint64), past: &past{},
+		summit: &summit{}, later: newLater(ctx)}
 	client := newHTTPClient()
 	for i, e := range endpoints {
 		u, err := url.Parse(e.URL)
@@ -108,6 +120,7 @@ func (p *pool) checkChainIDs(ctx context.Context) error {
 }
 
 func (p *pool) close() {
+	p.later.close()
 	for _, e := range p.endpoints {
 		e.client.Close()
 	}
@@ -131,38 +144,96 @@ func (p *pool) call(ctx context.Context, result any, method string, args ...any)
 	return p.callUntil(ctx, into(result), method, args...)
 }
 
-// callUntil is call for an answer that can be too little, such as a list of logs without the one looked for.
+// callUntil is call for an answer that can be too little, such as a list of logs without the one looked for. A node
+// that takes long is not given up, but not waited for either: the next is asked beside it, and the first good answer
+// counts.
 func (p *pool) callUntil(ctx context.Context, take taking, method string, args ...any) error {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	take, taken := once(take)
+	defer taken()
+	order := p.ordered()
+	answers := make(chan error, len(order))
+	next, out, missing := 0, 0, 0
+	begin := func() {
+		e := order[next]
+		next, out = next+1, out+1
+		go func() { answers <- p.try(asking, e, take, method, args...) }()
+	}
 	var failures error
-	missing, asked := 0, 0
-	// Nodes with an open circuit come last: a doubtful node is better than none.
-	for _, skipped := range []bool{false, true} {
-		for _, e := range p.endpoints {
-			if e.circuit.open(p.now()) != skipped {
-				continue
-			}
-			asked++
-			err := p.try(ctx, e, take, method, args...)
-			switch {
-			case err == nil, isAnswer(err):
-				return err
-			case errors.Is(err, errNotFound):
-				missing++
-			default:
-				failures = errors.Join(failures, err)
-			}
-			if ctx.Err() != nil {
-				return fmt.Errorf("%s: %w", method, ctx.Err())
-			}
+	for begin(); out > 0; {
+		err, answered := p.await(answers, order[next-1], next < len(order))
+		if !answered {
+			begin()
+			continue
+		}
+		out--
+		switch {
+		case err == nil, isAnswer(err):
+			return err
+		case errors.Is(err, errNotFound):
+			missing++
+		default:
+			failures = errors.Join(failures, err)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s: %w", method, ctx.Err())
+		}
+		if next < len(order) {
+			begin()
 		}
 	}
 	switch missing {
-	case asked:
+	case len(order):
+		if p.partial {
+			return errIncomplete
+		}
 		return errNotFound
 	case 0:
 		return failures
 	default:
 		return fmt.Errorf("%w: %w", errIncomplete, failures)
+	}
+}
+
+// await waits for an answer; where there is another node to ask, no longer than the one asked last should need.
+func (p *pool) await(answers <-chan error, asked *endpoint, another bool) (err error, answered bool) {
+	if !another {
+		return <-answers, true
+	}
+	patience := p.patience(asked)
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	select {
+	case err := <-answers:
+		return err, true
+	case <-late.C:
+		asked.pace.waited(patience)
+		return nil, false
+	}
+}
+
+// errSpare is the answer that comes after another was taken.
+var errSpare = errors.New("another node has answered")
+
+// once takes one good answer only, whichever node gives it, and none after taken is called.
+func once(take taking) (one taking, taken func()) {
+	var mu sync.Mutex
+	done := false
+	one = func(raw json.RawMessage) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			return errSpare
+		}
+		err := take(raw)
+		done = err == nil
+		return err
+	}
+	return one, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		done = true
 	}
 }
 
@@ -173,35 +244,67 @@ func (p *pool) alone(e *endpoint) *pool {
 	return &one
 }
 
-// glance is the pool for a look that one node may answer. Every so often another one is asked first, so that no
+// glance is the pool for a look that one node may answer. Every other time another one is asked first, so that no
 // node hides for long what the others show.
 func (p *pool) glance() *pool {
-	const often = 4
+	const often = 2
 	n := p.glances.Add(1)
-	if n%often != 0 {
+	if n%often != 0 || len(p.endpoints) == 1 {
 		return p
 	}
-	at := int(n / often % uint64(len(p.endpoints)))
+	at := 1 + int(n/often%uint64(len(p.endpoints)-1))
 	turned := *p
 	turned.endpoints = slices.Concat(p.endpoints[at:], p.endpoints[:at])
 	return &turned
 }
 
 // broadcast sends a signed transaction to every node. It fails when none has taken it, which decides
-// nothing: a node that did not answer may have passed it on.
+// nothing: a node that did not answer may have passed it on. Once a node has taken it, those that are slow get it
+// without anyone who waits.
 func (p *pool) broadcast(ctx context.Context, raw []byte) error {
-	errs := make([]error, len(p.endpoints))
-	var group sync.WaitGroup
-	for i, e := range p.endpoints {
-		group.Go(func() { errs[i] = p.try(ctx, e, into(nil), "eth_sendRawTransaction", hexutil.Encode(raw)) })
+	type outcome struct {
+		from *endpoint
+		err  error
 	}
-	group.Wait()
-	for _, err := range errs {
-		if err == nil || isKnownTransaction(err) {
-			return nil
+	outcomes := make(chan outcome, len(p.endpoints))
+	waitFor := map[*endpoint]bool{} // the nodes that are no slower than others
+	for _, e := range p.endpoints {
+		if !p.slow(e) {
+			waitFor[e] = true
+		}
+		p.later.run(func(open context.Context) {
+			sending, cancel := context.WithCancel(context.WithoutCancel(ctx))
+			defer cancel()
+			defer context.AfterFunc(open, cancel)()
+			outcomes <- outcome{e, p.try(sending, e, into(nil), "eth_sendRawTransaction", hexutil.Encode(raw))}
+		})
+	}
+	var errs error
+	taken := false
+	late := time.NewTimer(p.patience(nil))
+	defer late.Stop()
+	for heard := 0; heard < len(p.endpoints) && !(taken && len(waitFor) == 0); {
+		select {
+		case o := <-outcomes:
+			heard++
+			delete(waitFor, o.from)
+			taken = taken || o.err == nil || isKnownTransaction(o.err)
+			errs = errors.Join(errs, o.err)
+		case <-late.C:
+			for e := range waitFor {
+				e.pace.waited(p.patience(nil))
+			}
+			clear(waitFor)
+		case <-ctx.Done():
+			return fmt.Errorf("broadcast transaction: %w", ctx.Err())
+		case <-p.later.ctx.Done():
+			return fmt.Errorf("broadcast transaction: %w", p.later.ctx.Err())
 		}
 	}
-	return fmt.Errorf("broadcast transaction: %w", errors.Join(errs...))
+	if taken {
+		return nil
+	}
+	return fmt.Errorf("broadcast transaction: %w", errs)
 }
 
 // try asks one node, within the time limit of a call and the node's rate.
@@ -213,7 +316,7 @@ func (p *pool) try(caller context.Context, e *endpoint, take taking, method stri
 	defer span.End()
 	err := p.ask(ctx, e, take, method, args...)
 	switch {
-	case err == nil, errors.Is(err, errNotFound), isAnswer(err):
+	case err == nil, errors.Is(err, errNotFound), errors.Is(err, errSpare), isAnswer(err):
 		e.circuit.succeeded()
 		p.metrics.NodeAnswered(ctx, e.name, nodeOK)
 	case isPruned(err):
@@ -263,9 +366,11 @@ func (p *pool) ask(ctx context.Context, e *endpoint, take taking, method string,
 	if err := e.limiter.Wait(ctx); err != nil {
 		return err
 	}
+	begin := time.Now()
 	if !e.checked.Load() {
 		var id hexutil.Uint64
 		if err := e.client.CallContext(ctx, &id, "eth_chainId"); err != nil {
+			e.timed(ctx, time.Since(begin), err)
 			return err
 		}
 		if uint64(id) != p.chainID {
@@ -274,11 +379,17 @@ func (p *pool) ask(ctx context.Context, e *endpoint, take taking, method string,
 		e.checked.Store(true)
 	}
 	var raw json.RawMessage
-	if err := e.client.CallContext(ctx, &raw, method, args...); err != nil {
+	begin = time.Now()
+	err := e.client.CallContext(ctx, &raw, method, args...)
+	e.timed(ctx, time.Since(begin), err)
+	if err != nil {
 		return err
 	}
 	if len(raw) == 0 || string(raw) == "null" {
 		return errNotFound
+	}
+	if method == "eth_getBlockByNumber" && len(args) > 0 && args[0] == "latest" {
+		p.compare(ctx, e, raw)
 	}
 	return take(raw)
 }

@@ -111,7 +111,7 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 
 // resume looks after an open attempt. It is live unless a block shows that it moved nothing.
 func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err error) {
-	receipt, included, err := r.inclusion(ctx, a)
+	receipt, included, err := r.inclusion(ctx, r.config.Chain.hasty(), a)
 	if err != nil && !errors.Is(err, errIncomplete) { // what a silent node may know makes the same bytes no worse
 		return false, fmt.Errorf("resume attempt: %w", err)
 	}
@@ -198,13 +198,13 @@ type receipt struct {
 
 // inclusion finds the block that holds any variant of the attempt. A receipt of a block that the chain does
 // not have, or has no more, says nothing: on its word nothing would ever be sent again.
-func (r *Relayer) inclusion(ctx context.Context, a payment.Attempt) (receipt, bool, error) {
+func (r *Relayer) inclusion(ctx context.Context, on *Chain, a payment.Attempt) (receipt, bool, error) {
 	for _, v := range a.Variants {
 		var found receipt
-		err := r.config.Chain.pool.call(ctx, &found, "eth_getTransactionReceipt", v.Hash.String())
+		err := on.pool.call(ctx, &found, "eth_getTransactionReceipt", v.Hash.String())
 		if err == nil {
 			var block header
-			block, err = r.config.Chain.headerAt(ctx, uint64(found.BlockNumber))
+			block, err = on.headerAt(ctx, uint64(found.BlockNumber))
 			if err == nil && block.Hash == x402.Hash(found.BlockHash) {
 				return found, true, nil
 			}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
@@ -33,8 +34,8 @@ func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signa
 	return c.simulate(ctx, nil, a, s)
 }
 
-// simulate runs the transfer at one block, named by its hash, so that a node that lags behind errs instead of
-// answering from the past. It looks at the payer's code at the same block.
+// simulate runs the transfer at the latest block. A refusal counts when no node shows a newer one, or that one says the
+// same.
 func (c *Chain) simulate(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
 	now := uint64(c.config.Now().Unix())
 	if now >= a.ValidBefore {
@@ -44,6 +45,55 @@ func (c *Chain) simulate(ctx context.Context, as *sender, a x402.Authorization, 
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
+	err = c.simulateAt(ctx, as, a, s, head, now)
+	rejection, refused := errors.AsType[*payment.Rejection](err)
+	if !refused || rejection.Reason == x402.ReasonSignature {
+		return err // no later block makes a signature good
+	}
+	// The money may have come after the block that a node has stopped at.
+	if newer, found := c.newerThan(ctx, head); found {
+		return c.simulateAt(ctx, as, a, s, newer, now)
+	}
+	return err
+}
+
+// newerThan is a block that another node shows after one that looks like the latest. It asks all but the slow at once,
+// and waits for the first that knows better.
+func (c *Chain) newerThan(ctx context.Context, head header) (header, bool) {
+	if len(c.pool.endpoints) == 1 {
+		return header{}, false
+	}
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	nodes := c.pool.brisk()
+	shown := make(chan header, len(nodes))
+	for _, e := range nodes {
+		go func() {
+			h, _ := c.alone(e).readHeader(asking, "eth_getBlockByNumber", "latest") // zero is no newer
+			shown <- h
+		}()
+	}
+	late := time.NewTimer(c.pool.patience(nil))
+	defer late.Stop()
+	for range nodes {
+		select {
+		case h := <-shown:
+			// A block from the future is none of this chain.
+			if h.Number > head.Number && h.time().Sub(c.config.Now()) < maxLag {
+				return h, true
+			}
+		case <-late.C:
+			return header{}, false
+		}
+	}
+	return header{}, false
+}
+
+// simulateAt runs the transfer at one block, named by its hash, so that a node that lags behind errs instead of
+// answering from the past. It looks at the payer's code at the same block.
+func (c *Chain) simulateAt(
+	ctx context.Context, as *sender, a x402.Authorization, s x402.Signature, head header, now uint64,
+) error {
 	var code, moves error
 	var both errgroup.Group // at once: each is a round trip that a buyer waits for
 	both.Go(func() error { code = c.checkCode(ctx, a.From, head); return nil })

@@ -1,9 +1,11 @@
 package chain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,15 +32,15 @@ func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 }
 
 func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
-	heads, err := c.heads(ctx)
-	if len(heads) == 0 {
-		return err
+	heads, newest, err := c.surveyed(ctx, c.pool.patience(nil))
+	if n := len(c.pool.endpoints); n > witnesses && (err != nil || len(heads) < witnesses) {
+		// The slow ones may know better, and have a voice.
+		heads, newest, err = c.surveyed(ctx, c.config.CallTimeout)
 	}
-	newest := c.setLaggingAside(ctx, heads)
-	if age := c.config.Now().Sub(newest.head.time()); maxAge > 0 && age > maxAge {
+	if age := c.config.Now().Sub(newest.time()); newest.Number > 0 && maxAge > 0 && age > maxAge {
 		return fmt.Errorf("the latest block is %s old", age.Round(time.Second))
 	}
-	if heads, err = c.agreeing(ctx, heads); err != nil {
+	if err != nil {
 		return err
 	}
 	if n := len(c.pool.endpoints); n >= witnesses && len(heads) < witnesses && c.config.WitnessFrom == 0 {
@@ -47,30 +49,64 @@ func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
 	return c.settled(ctx, heads[0])
 }
 
+// surveyed are the nodes that follow the chain of most, and the newest block of all.
+func (c *Chain) surveyed(ctx context.Context, patience time.Duration) ([]tip, header, error) {
+	heads, err := c.heads(ctx, patience)
+	if len(heads) == 0 {
+		return nil, header{}, err
+	}
+	newest := c.setLaggingAside(ctx, heads)
+	heads, err = c.agreeing(ctx, heads)
+	return heads, newest.head, err
+}
+
 // tip is the latest block of one node.
 type tip struct {
 	node *endpoint
 	head header
 }
 
-// heads asks every node for its latest block. The error is of those that did not answer.
-func (c *Chain) heads(ctx context.Context) ([]tip, error) {
-	all, errs := make([]tip, len(c.pool.endpoints)), make([]error, len(c.pool.endpoints))
-	var asking sync.WaitGroup
-	for i, e := range c.pool.endpoints {
-		asking.Go(func() {
-			all[i].node = e
-			all[i].head, errs[i] = c.alone(e).readHeader(ctx, "eth_getBlockByNumber", "latest")
-		})
+// heads asks every node for its latest block. Once there are enough to witness for each other, it waits for the others
+// no longer than patience, and not for those that are known to be slower. The error is of those that did not answer.
+func (c *Chain) heads(ctx context.Context, patience time.Duration) ([]tip, error) {
+	type answer struct {
+		tip
+		err error
 	}
-	asking.Wait()
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	nodes := c.pool.endpoints
+	if patience < c.config.CallTimeout {
+		nodes = c.pool.brisk()
+	}
+	answers := make(chan answer, len(nodes))
+	for _, e := range nodes {
+		go func() {
+			head, err := c.alone(e).readHeader(asking, "eth_getBlockByNumber", "latest")
+			answers <- answer{tip{e, head}, err}
+		}()
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
 	var found []tip
-	for i := range all {
-		if errs[i] == nil {
-			found = append(found, all[i])
+	var errs error
+	waited := false
+	for heard := 0; heard < len(nodes) && (!waited || len(found) < witnesses); {
+		select {
+		case a := <-answers:
+			heard++
+			if errs = errors.Join(errs, a.err); a.err == nil {
+				found = append(found, a.tip)
+			}
+		case <-late.C:
+			waited = true
 		}
 	}
-	return found, errors.Join(errs...)
+	// By preference, whoever was first to answer.
+	slices.SortFunc(found, func(a, b tip) int {
+		return cmp.Compare(slices.Index(nodes, a.node), slices.Index(nodes, b.node))
+	})
+	return found, errs
 }
 
 // setLaggingAside returns the newest of the latest blocks. Nodes far behind it are asked last for a while: what they
@@ -91,9 +127,9 @@ func (c *Chain) setLaggingAside(ctx context.Context, heads []tip) tip {
 	return newest
 }
 
-// newest is the newest of all nodes' latest blocks, at least the one known.
+// newest is the newest of the latest blocks of all nodes that are not slow, at least the one known.
 func (c *Chain) newest(ctx context.Context, known header) header {
-	heads, _ := c.heads(ctx) // a silent node has its own circuit
+	heads, _ := c.heads(ctx, c.pool.patience(nil)) // a silent node has its own circuit
 	if len(heads) == 0 {
 		return known
 	}

@@ -73,7 +73,7 @@ func (r *Relayer) tendAccount(ctx context.Context, by account) error {
 }
 
 func (r *Relayer) tendAttempt(ctx context.Context, l *lane, a payment.Attempt) error {
-	found, included, err := r.inclusion(ctx, a)
+	found, included, err := r.inclusion(ctx, r.config.Chain, a)
 	if errors.Is(err, errIncomplete) && a.Nonce >= l.latest {
 		err = nil // no block has its nonce, whatever a silent node may know
 	}

@@ -186,7 +186,7 @@ type header struct {
 // header reads a block's header by tag.
 func (c *Chain) header(ctx context.Context, tag string) (header, error) {
 	h, err := c.readHeader(ctx, "eth_getBlockByNumber", tag)
-	if err != nil || tag != "latest" || len(c.pool.endpoints) == 1 || c.config.Now().Sub(h.time()) < maxLag {
+	if err != nil || tag != "latest" || len(c.pool.endpoints) == 1 || c.config.Now().Sub(h.time()) < oldHead {
 		return h, err
 	}
 	return c.newest(ctx, h), nil

@@ -54,7 +54,8 @@ type testimony struct {
 	err     error
 }
 
-// hear asks each node alone, all at once, until two of them prove the transfer or all have spoken.
+// hear asks each node alone, all at once, until two of them prove the transfer or all have spoken. Where two show that
+// the nonce is free, and none that it is dead, the slow ones are not waited for: no money is taken for lost by that.
 func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (payment.Verdict, error)) (payment.Verdict, error) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
@@ -68,11 +69,22 @@ func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (pay
 		})
 	}
 	var heard []testimony
-	for range c.pool.endpoints {
-		heard = append(heard, <-answers)
+	var enough <-chan time.Time
+	for patient := true; patient && len(heard) < len(c.pool.endpoints); {
+		select {
+		case h := <-answers:
+			heard = append(heard, h)
+		case <-enough:
+			patient = false
+			continue
+		}
 		if verdict, ok := proven(heard, min(witnesses, len(c.pool.endpoints))); ok {
 			c.contradict(ctx, heard, verdict)
 			return verdict, nil
+		}
+		// A dissent that comes in time still counts.
+		if v, err := weigh(heard, c.config.Now()); err == nil && v.State == payment.Unused && enough == nil {
+			enough = time.After(c.pool.patienceBut(heard))
 		}
 	}
 	if err := ctx.Err(); err != nil {

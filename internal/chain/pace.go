@@ -1,0 +1,239 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/rpc"
+)
+
+const (
+	// tooSlow is how long a node may take to answer before others are asked, and slowFactor how many times as long as
+	// the quickest: where all are slow, none is passed over.
+	tooSlow    = 500 * time.Millisecond
+	slowFactor = 3
+	// probeEvery is how often a node that is asked last is tried, so that it comes back. Nobody waits for that.
+	probeEvery = 2 * time.Second
+	// catchUp is how long a node may take to show a block that another has shown, and oldHead how much older its latest
+	// block may be: two blocks of Base.
+	catchUp = time.Second
+	oldHead = 2 * usualBlock * time.Second
+)
+
+// pace is how long a node took for its last answers, the newest counting most; zero while there was none.
+type pace struct{ mean atomic.Int64 }
+
+func (p *pace) now() time.Duration { return time.Duration(p.mean.Load()) }
+
+// took counts an answer.
+func (p *pace) took(d time.Duration) {
+	for {
+		old := p.mean.Load()
+		mean := int64(max(d, 1))
+		if old > 0 {
+			mean = (old + mean) / 2
+		}
+		if p.mean.CompareAndSwap(old, mean) {
+			return
+		}
+	}
+}
+
+// waited counts that there was no answer within d: what takes longer cannot be known, only that it does.
+func (p *pace) waited(d time.Duration) {
+	for {
+		old := p.mean.Load()
+		if int64(d) <= old || p.mean.CompareAndSwap(old, int64(d)) {
+			return
+		}
+	}
+}
+
+// timed counts how long a node took. One that fails at once is not quick, it is down.
+func (e *endpoint) timed(ctx context.Context, d time.Duration, err error) {
+	_, answered := errors.AsType[rpc.Error](err)
+	switch {
+	case err == nil, answered:
+		e.pace.took(d)
+	case ctx.Err() != nil:
+		e.pace.waited(d)
+	}
+}
+
+// patience is how long to wait for a node other than one before asking that one, too.
+func (p *pool) patience(other *endpoint) time.Duration {
+	quickest := time.Duration(0)
+	for _, e := range p.endpoints {
+		if mean := e.pace.now(); e != other && mean > 0 && (quickest == 0 || mean < quickest) {
+			quickest = mean
+		}
+	}
+	return max(tooSlow, slowFactor*quickest)
+}
+
+// patienceBut is how long to wait for the nodes that have not spoken: not at all where those are slow.
+func (p *pool) patienceBut(heard []testimony) time.Duration {
+	for _, e := range p.endpoints {
+		spoken := slices.ContainsFunc(heard, func(h testimony) bool { return h.node == e })
+		if !spoken && !p.slow(e) {
+			return p.patience(e)
+		}
+	}
+	return 0
+}
+
+// slow reports a node that takes much longer than the quickest of the others.
+func (p *pool) slow(e *endpoint) bool {
+	return len(p.endpoints) > 1 && e.pace.now() >= p.patience(e)
+}
+
+// ordered are the nodes as they are asked: by preference, then those that are slow or whose head is old, at last those
+// that fail or are set aside. A doubtful node is better than none.
+func (p *pool) ordered() []*endpoint {
+	if len(p.endpoints) == 1 {
+		return p.endpoints
+	}
+	now := p.now()
+	rank := make(map[*endpoint]int, len(p.endpoints))
+	for _, e := range p.endpoints {
+		switch {
+		case e.circuit.open(now):
+			rank[e] = 2
+		case e.stale.Load(), p.slow(e):
+			rank[e] = 1
+			p.probe(e, now)
+		}
+	}
+	order := slices.Clone(p.endpoints)
+	slices.SortStableFunc(order, func(a, b *endpoint) int { return cmp.Compare(rank[a], rank[b]) })
+	return order
+}
+
+// brisk are the nodes that are neither slow nor failing, where there are enough of them to witness for each other;
+// else all.
+func (p *pool) brisk() []*endpoint {
+	now := p.now()
+	var found []*endpoint
+	for _, e := range p.endpoints {
+		switch {
+		case e.circuit.isFailing(now):
+		case p.slow(e):
+			p.probe(e, now)
+		default:
+			found = append(found, e)
+		}
+	}
+	if len(found) < witnesses {
+		return p.endpoints
+	}
+	return found
+}
+
+// hasty is the chain as the nodes show it that are not slow.
+func (c *Chain) hasty() *Chain {
+	some := *c
+	pool := *c.pool
+	pool.endpoints = c.pool.brisk()
+	pool.partial = len(pool.endpoints) < len(c.pool.endpoints)
+	some.pool = &pool
+	return &some
+}
+
+// probe looks at a node's head now and then, without anyone who waits: that it is slow, or behind, is to be noticed as
+// soon as it ends, and on no buyer's time.
+func (p *pool) probe(e *endpoint, now time.Time) {
+	due := e.probed.Load()
+	if now.UnixNano() < due || !e.probed.CompareAndSwap(due, now.Add(probeEvery).UnixNano()) {
+		return
+	}
+	p.later.run(func(ctx context.Context) {
+		_ = p.try(ctx, e, into(nil), "eth_getBlockByNumber", "latest", false) // try counts what comes of it
+	})
+}
+
+// later is work that nobody waits for, until the pool is closed.
+type later struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	mu     sync.Mutex
+	group  sync.WaitGroup
+}
+
+func newLater(ctx context.Context) *later {
+	l := &later{}
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	return l
+}
+
+func (l *later) run(do func(context.Context)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx.Err() == nil {
+		l.group.Go(func() { do(l.ctx) })
+	}
+}
+
+func (l *later) close() {
+	l.mu.Lock()
+	l.cancel()
+	l.mu.Unlock()
+	l.group.Wait()
+}
+
+// summit is the newest block that any node has shown.
+type summit struct {
+	mu           sync.Mutex
+	number, time uint64
+	// since is when it was first shown, last when a node showed it again.
+	since, last time.Time
+}
+
+// lag is how much older than the newest a block is, and late says that its node should show the newest by now.
+func (s *summit) lag(number, at uint64, now time.Time) (lag time.Duration, late bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case number == s.number:
+		s.last = now
+		return 0, false
+	case number > s.number, now.Sub(s.last) >= maxPause:
+		// What nobody shows any more was undone, or never was.
+		if at <= uint64(now.Add(maxLag).Unix()) {
+			s.number, s.time, s.since, s.last = number, at, now, now
+		}
+		return 0, false
+	}
+	lag = time.Duration(s.time-min(s.time, at)) * time.Second
+	return lag, lag >= oldHead || now.Sub(s.since) >= catchUp
+}
+
+// compare holds a node's latest block against the newest shown by any. One that does not keep up is asked last until it
+// does, and one far behind is set aside, as it is by a survey.
+func (p *pool) compare(ctx context.Context, e *endpoint, raw json.RawMessage) {
+	var head struct {
+		Number    hexutil.Uint64 `json:"number"`
+		Timestamp hexutil.Uint64 `json:"timestamp"`
+	}
+	if json.Unmarshal(raw, &head) != nil {
+		return // whoever asked says so
+	}
+	now := p.now()
+	lag, late := p.summit.lag(uint64(head.Number), uint64(head.Timestamp), now)
+	if late && !e.stale.Swap(true) {
+		e.probed.Store(now.Add(probeEvery).UnixNano())
+		p.metrics.NodeAnswered(ctx, e.name, nodeLags)
+	}
+	if !late {
+		e.stale.Store(false)
+	}
+	if late && lag >= maxLag {
+		e.circuit.aside(now) // a survey may not ask it
+	}
+}
