@@ -36,8 +36,8 @@ func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
 	moved, unused := b.claim(buyer(0)), b.claim(buyer(1))
 	b.submit(moved)
 	b.settles(moved)
-	if v := judge(moved); v.State != payment.Unused {
-		t.Errorf("denied, in time: %+v, want unused at the first look", v)
+	if v := judge(moved); v.State != payment.Moved {
+		t.Errorf("denied, in time: %+v, want moved at the first look", v)
 	}
 	b.pass(200)
 	b.mine(2)

@@ -146,6 +146,43 @@ func (c *Chain) hasty() *Chain {
 	return &some
 }
 
+// word is what a node says when it is asked alone.
+type word[T any] struct {
+	node *endpoint
+	said T
+	err  error
+}
+
+// poll asks nodes at once, each alone. When there are enough answers to witness for each other, it waits for the others
+// no longer than patience.
+func poll[T any](
+	ctx context.Context, c *Chain, nodes []*endpoint, patience time.Duration, ask func(context.Context, *Chain) (T, error),
+) (words []word[T]) {
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answers := make(chan word[T], len(nodes))
+	for _, e := range nodes {
+		go func() {
+			said, err := ask(asking, c.alone(e))
+			answers <- word[T]{e, said, err}
+		}()
+	}
+	late := time.NewTimer(patience)
+	defer late.Stop()
+	waited, told := false, 0
+	for len(words) < len(nodes) && (!waited || told < witnesses) {
+		select {
+		case w := <-answers:
+			if words = append(words, w); w.err == nil {
+				told++
+			}
+		case <-late.C:
+			waited = true
+		}
+	}
+	return words
+}
+
 // probe looks at a node's head now and then, without anyone who waits: that it is slow, or behind, is to be noticed as
 // soon as it ends, and on no buyer's time.
 func (p *pool) probe(e *endpoint, now time.Time) {
@@ -187,35 +224,19 @@ func (l *later) close() {
 	l.group.Wait()
 }
 
-// summit is the newest block that any node has shown.
-type summit struct {
-	mu           sync.Mutex
-	number, time uint64
-	// since is when it was first shown, last when a node showed it again.
-	since, last time.Time
-}
-
-// lag is how much older than the newest a block is, and late says that its node should show the newest by now.
-func (s *summit) lag(number, at uint64, now time.Time) (lag time.Duration, late bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case number == s.number:
-		s.last = now
-		return 0, false
-	case number > s.number, now.Sub(s.last) >= maxPause:
-		// What nobody shows any more was undone, or never was.
-		if at <= uint64(now.Add(maxLag).Unix()) {
-			s.number, s.time, s.since, s.last = number, at, now, now
-		}
-		return 0, false
+// lead is the block that the others are held against: the newest, or of three and more the newest but one. So no node
+// makes the others look old by a block that nobody else has.
+func lead(heads []tip) tip {
+	byNumber := slices.Clone(heads)
+	slices.SortStableFunc(byNumber, func(a, b tip) int { return cmp.Compare(b.head.Number, a.head.Number) })
+	if len(byNumber) > witnesses {
+		return byNumber[witnesses-1]
 	}
-	lag = time.Duration(s.time-min(s.time, at)) * time.Second
-	return lag, lag >= oldHead || now.Sub(s.since) >= catchUp
+	return byNumber[0]
 }
 
-// compare holds a node's latest block against the newest shown by any. One that does not keep up is asked last until it
-// does, and one far behind is set aside, as it is by a survey.
+// compare holds a node's latest block against what all have shown lately. One that does not keep up is asked last until
+// it does.
 func (p *pool) compare(ctx context.Context, e *endpoint, raw json.RawMessage) {
 	var head struct {
 		Number    hexutil.Uint64 `json:"number"`
@@ -225,15 +246,22 @@ func (p *pool) compare(ctx context.Context, e *endpoint, raw json.RawMessage) {
 		return // whoever asked says so
 	}
 	now := p.now()
-	lag, late := p.summit.lag(uint64(head.Number), uint64(head.Timestamp), now)
-	if late && !e.stale.Swap(true) {
+	mine := shown{tip: tip{e, header{Number: uint64(head.Number), Time: uint64(head.Timestamp)}}, since: now, last: now}
+	if old := e.shown.Load(); old != nil && old.head.Number == mine.head.Number {
+		mine.since = old.since
+	}
+	e.shown.Store(&mine)
+	var all []tip
+	for _, e := range p.endpoints {
+		if s := e.shown.Load(); s != nil && now.Sub(s.last) < maxPause {
+			all = append(all, s.tip)
+		}
+	}
+	ahead := lead(all)
+	late := mine.head.Number < ahead.head.Number &&
+		(ahead.head.time().Sub(mine.head.time()) >= oldHead || now.Sub(ahead.node.shown.Load().since) >= catchUp)
+	if e.stale.Swap(late) != late && late {
 		e.probed.Store(now.Add(probeEvery).UnixNano())
 		p.metrics.NodeAnswered(ctx, e.name, nodeLags)
-	}
-	if !late {
-		e.stale.Store(false)
-	}
-	if late && lag >= maxLag {
-		e.circuit.aside(now) // a survey may not ask it
 	}
 }

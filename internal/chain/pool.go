@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -47,12 +46,8 @@ type pool struct {
 	now       func() time.Time
 	tracer    trace.Tracer
 	metrics   *telemetry.Metrics
-	// glances counts the looks that ask one node only.
-	glances *atomic.Uint64
-	past    *past
-	// summit is the newest block shown by any node; later is what goes on when nobody waits for it.
-	summit *summit
-	later  *later
+	// later is what goes on when nobody waits for it.
+	later *later
 	// partial says that there are nodes which are not asked: what those asked do not know may yet be.
 	partial bool
 }
@@ -67,6 +62,8 @@ type endpoint struct {
 	// checked says that the node has named the right chain since it last failed.
 	checked atomic.Bool
 	pace    pace
+	past    past
+	shown   atomic.Pointer[shown]
 	// stale says that the node's head was old when it was last looked at.
 	stale atomic.Bool
 	// probed is from when on it may be tried again while it is asked last, in nanoseconds.
@@ -75,8 +72,7 @@ type endpoint struct {
 
 func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout time.Duration, now func() time.Time) (*pool, error) {
 	p := &pool{chainID: chainID, timeout: timeout, now: now,
-		tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain"), glances: new(atomic.Uint64), past: &past{},
-		summit: &summit{}, later: newLater(ctx)}
+		tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain"), later: newLater(ctx)}
 	client := newHTTPClient()
 	for i, e := range endpoints {
 		u, err := url.Parse(e.URL)
@@ -242,20 +238,6 @@ func (p *pool) alone(e *endpoint) *pool {
 	one := *p
 	one.endpoints = []*endpoint{e}
 	return &one
-}
-
-// glance is the pool for a look that one node may answer. Every other time another one is asked first, so that no
-// node hides for long what the others show.
-func (p *pool) glance() *pool {
-	const often = 2
-	n := p.glances.Add(1)
-	if n%often != 0 || len(p.endpoints) == 1 {
-		return p
-	}
-	at := 1 + int(n/often%uint64(len(p.endpoints)-1))
-	turned := *p
-	turned.endpoints = slices.Concat(p.endpoints[at:], p.endpoints[:at])
-	return &turned
 }
 
 // broadcast sends a signed transaction to every node. It fails when none has taken it, which decides

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
@@ -34,9 +33,17 @@ func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signa
 	return c.simulate(ctx, nil, a, s)
 }
 
-// simulate runs the transfer at the latest block. A refusal counts when no node shows a newer one, or that one says the
-// same.
+// simulate runs the transfer at the latest block. A node that refuses it may have stopped before the money came, or lie:
+// others have a word.
 func (c *Chain) simulate(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
+	err := c.simulateOnce(ctx, as, a, s)
+	if _, refused := errors.AsType[*payment.Rejection](err); refused && len(c.pool.endpoints) > 1 {
+		return c.refusedByMost(ctx, err, func(ctx context.Context, one *Chain) error { return one.simulateOnce(ctx, as, a, s) })
+	}
+	return err
+}
+
+func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
 	now := uint64(c.config.Now().Unix())
 	if now >= a.ValidBefore {
 		return &payment.Rejection{Reason: x402.ReasonValidBefore, Detail: "the authorization has expired"}
@@ -45,48 +52,28 @@ func (c *Chain) simulate(ctx context.Context, as *sender, a x402.Authorization, 
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
-	err = c.simulateAt(ctx, as, a, s, head, now)
-	rejection, refused := errors.AsType[*payment.Rejection](err)
-	if !refused || rejection.Reason == x402.ReasonSignature {
-		return err // no later block makes a signature good
-	}
-	// The money may have come after the block that a node has stopped at.
-	if newer, found := c.newerThan(ctx, head); found {
-		return c.simulateAt(ctx, as, a, s, newer, now)
-	}
-	return err
+	return c.simulateAt(ctx, as, a, s, head, now)
 }
 
-// newerThan is a block that another node shows after one that looks like the latest. It asks all but the slow at once,
-// and waits for the first that knows better.
-func (c *Chain) newerThan(ctx context.Context, head header) (header, bool) {
-	if len(c.pool.endpoints) == 1 {
-		return header{}, false
-	}
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
-	nodes := c.pool.brisk()
-	shown := make(chan header, len(nodes))
-	for _, e := range nodes {
-		go func() {
-			h, _ := c.alone(e).readHeader(asking, "eth_getBlockByNumber", "latest") // zero is no newer
-			shown <- h
-		}()
-	}
-	late := time.NewTimer(c.pool.patience(nil))
-	defer late.Stop()
-	for range nodes {
-		select {
-		case h := <-shown:
-			// A block from the future is none of this chain.
-			if h.Number > head.Number && h.time().Sub(c.config.Now()) < maxLag {
-				return h, true
-			}
-		case <-late.C:
-			return header{}, false
+// refusedByMost asks all nodes that are not slow, each at its own latest block, whether they refuse a transfer, too. When
+// as many allow it, it is allowed: what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
+func (c *Chain) refusedByMost(ctx context.Context, refusal error, try func(context.Context, *Chain) error) error {
+	const calls = 2
+	words := poll(ctx, c, c.pool.brisk(), calls*c.pool.patience(nil), func(ctx context.Context, one *Chain) (struct{}, error) {
+		return struct{}{}, try(ctx, one)
+	})
+	allow, refuse := 0, 0
+	for _, w := range words {
+		if _, refused := errors.AsType[*payment.Rejection](w.err); refused {
+			refuse++
+		} else if w.err == nil {
+			allow++
 		}
 	}
-	return header{}, false
+	if allow > 0 && allow >= refuse {
+		return nil
+	}
+	return refusal
 }
 
 // simulateAt runs the transfer at one block, named by its hash, so that a node that lags behind errs instead of

@@ -1,7 +1,6 @@
 package chain
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,7 +45,7 @@ func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
 	if n := len(c.pool.endpoints); n >= witnesses && len(heads) < witnesses && c.config.WitnessFrom == 0 {
 		return fmt.Errorf("%d of %d nodes can be asked, and a transfer must be shown by two", len(heads), n)
 	}
-	return c.settled(ctx, heads[0])
+	return c.settled(ctx, heads)
 }
 
 // surveyed are the nodes that follow the chain of most, and the newest block of all.
@@ -66,68 +65,47 @@ type tip struct {
 	head header
 }
 
-// heads asks every node for its latest block. Once there are enough to witness for each other, it waits for the others
-// no longer than patience, and not for those that are known to be slower. The error is of those that did not answer.
+// shown is a tip, since when the node shows it, and when it last did.
+type shown struct {
+	tip
+	since, last time.Time
+}
+
+// heads asks every node for its latest block, or those that are not known to be slow where patience is short. The error
+// is of those that did not answer.
 func (c *Chain) heads(ctx context.Context, patience time.Duration) ([]tip, error) {
-	type answer struct {
-		tip
-		err error
-	}
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
 	nodes := c.pool.endpoints
 	if patience < c.config.CallTimeout {
 		nodes = c.pool.brisk()
 	}
-	answers := make(chan answer, len(nodes))
-	for _, e := range nodes {
-		go func() {
-			head, err := c.alone(e).readHeader(asking, "eth_getBlockByNumber", "latest")
-			answers <- answer{tip{e, head}, err}
-		}()
-	}
-	late := time.NewTimer(patience)
-	defer late.Stop()
 	var found []tip
 	var errs error
-	waited := false
-	for heard := 0; heard < len(nodes) && (!waited || len(found) < witnesses); {
-		select {
-		case a := <-answers:
-			heard++
-			if errs = errors.Join(errs, a.err); a.err == nil {
-				found = append(found, a.tip)
-			}
-		case <-late.C:
-			waited = true
+	for _, w := range poll(ctx, c, nodes, patience, func(ctx context.Context, one *Chain) (header, error) {
+		return one.readHeader(ctx, "eth_getBlockByNumber", "latest")
+	}) {
+		if errs = errors.Join(errs, w.err); w.err == nil {
+			found = append(found, tip{w.node, w.said})
 		}
 	}
-	// By preference, whoever was first to answer.
-	slices.SortFunc(found, func(a, b tip) int {
-		return cmp.Compare(slices.Index(nodes, a.node), slices.Index(nodes, b.node))
-	})
 	return found, errs
 }
 
-// setLaggingAside returns the newest of the latest blocks. Nodes far behind it are asked last for a while: what they
-// say is true, and of the past.
+// setLaggingAside returns the leading one of the latest blocks. Nodes far behind it are asked last for a while: what
+// they say is true, and of the past.
 func (c *Chain) setLaggingAside(ctx context.Context, heads []tip) tip {
-	newest := heads[0]
+	newest := lead(heads)
+	now := c.config.Now()
 	for _, t := range heads {
-		if t.head.Number > newest.head.Number {
-			newest = t
-		}
-	}
-	for _, t := range heads {
-		if newest.head.time().Sub(t.head.time()) >= maxLag {
-			t.node.circuit.aside(c.config.Now())
+		// A block from the future makes none of today old.
+		if lag := newest.head.time().Sub(t.head.time()); lag >= maxLag && now.Sub(t.head.time()) >= maxLag {
+			t.node.circuit.aside(now)
 			c.pool.metrics.NodeAnswered(ctx, t.node.name, nodeLags)
 		}
 	}
 	return newest
 }
 
-// newest is the newest of the latest blocks of all nodes that are not slow, at least the one known.
+// newest is the leading one of the latest blocks of all nodes that are not slow, at least the one known.
 func (c *Chain) newest(ctx context.Context, known header) header {
 	heads, _ := c.heads(ctx, c.pool.patience(nil)) // a silent node has its own circuit
 	if len(heads) == 0 {
@@ -149,7 +127,10 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 			asked = append(asked, t)
 		}
 	}
-	if len(asked) < 2 {
+	switch len(asked) {
+	case 0:
+		return nil, errors.New("the nodes that answer lag behind")
+	case 1:
 		return asked, nil
 	}
 	common := asked[0].head.Number
@@ -193,7 +174,7 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 	return most, nil
 }
 
-// past is the chain as earlier looks saw it.
+// past is the chain as earlier looks saw it at one node: those of two nodes differ by how far each has come.
 type past struct {
 	mu sync.Mutex
 	// seen are the latest blocks of earlier looks, oldest first.
@@ -205,13 +186,42 @@ type past struct {
 // maxSeen bounds how many looks are kept: a reorganisation that goes further back shows in all of them.
 const maxSeen = 128
 
-// settled compares the chain with what earlier looks saw. Blocks that are replaced, or gone, down to a depth make
-// it unsettled for a while: what is paid then may be undone, too.
-func (c *Chain) settled(ctx context.Context, at tip) error {
-	p := c.pool.past
+// settled says whether blocks were replaced of late. Where there are several nodes, it takes two to say so: one alone
+// would keep payers away by showing another block each time.
+func (c *Chain) settled(ctx context.Context, heads []tip) error {
+	untils, errs := make([]time.Time, len(heads)), make([]error, len(heads))
+	var looking sync.WaitGroup
+	for i, t := range heads {
+		looking.Go(func() { untils[i], errs[i] = c.unsettledUntil(ctx, t) })
+	}
+	looking.Wait()
+	now := c.config.Now()
+	told := 0
+	var unsettled []time.Time
+	for i := range heads {
+		if errs[i] != nil {
+			continue
+		}
+		if told++; now.Before(untils[i]) {
+			unsettled = append(unsettled, untils[i])
+		}
+	}
+	switch {
+	case told == 0:
+		return fmt.Errorf("compare with earlier blocks: %w", errors.Join(errs...))
+	case len(unsettled) >= min(told, witnesses):
+		return fmt.Errorf("blocks were replaced: %w", fault.New(fault.ChainUnsettled, "The chain is being reorganised.").
+			After(slices.MaxFunc(unsettled, time.Time.Compare).Sub(now)))
+	}
+	return nil
+}
+
+// unsettledUntil compares a node's chain with what earlier looks saw there. Blocks that are replaced, or gone, down to
+// a depth make it unsettled for a while: what is paid then may be undone, too.
+func (c *Chain) unsettledUntil(ctx context.Context, at tip) (time.Time, error) {
+	p := &at.node.past
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := c.config.Now()
 	depth := uint64(0)
 	if n := len(p.seen); n > 0 {
 		last := p.seen[n-1].Number
@@ -221,7 +231,7 @@ func (c *Chain) settled(ctx context.Context, at tip) error {
 			if !stands && known.Number < at.head.Number {
 				block, err := c.alone(at.node).headerAt(ctx, known.Number)
 				if err != nil {
-					return fmt.Errorf("compare with an earlier block: %w", err)
+					return time.Time{}, err
 				}
 				stands = block.Hash == known.Hash
 			}
@@ -239,11 +249,7 @@ func (c *Chain) settled(ctx context.Context, at tip) error {
 		p.seen = p.seen[n:]
 	}
 	if c.config.ReorgDepth > 0 && depth >= c.config.ReorgDepth && !mutant.ReorgIgnored {
-		p.until = now.Add(c.config.ReorgCalm)
+		p.until = c.config.Now().Add(c.config.ReorgCalm)
 	}
-	if now.Before(p.until) {
-		return fmt.Errorf("blocks were replaced: %w",
-			fault.New(fault.ChainUnsettled, "The chain is being reorganised.").After(p.until.Sub(now)))
-	}
-	return nil
+	return p.until, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/roamcard/roamcard/internal/chain"
@@ -77,6 +78,69 @@ func TestAReorganisationIsNoticed(t *testing.T) {
 	}
 	b.control("anvil_rollback", 4)
 	b.wantReady(c, fault.ChainUnsettled, "replaced")
+}
+
+// TestANodeALittleBehindUndoesNothing: it answers where another was heard the last time, and its head is some blocks
+// older. Nothing was replaced.
+func TestANodeALittleBehindUndoesNothing(t *testing.T) {
+	b := newBench(t)
+	b.mine(10)
+	looks := 0
+	behind := b.lying(func(q question) string {
+		if q.Method != "eth_getBlockByNumber" || !q.has("latest") {
+			return ""
+		}
+		if looks++; looks <= 2 {
+			return `"error":{"code":-32603,"message":"internal error"}`
+		}
+		return b.member("eth_getBlockByNumber", hexutil.EncodeUint64(uint64(b.header("latest").Number)-9), false)
+	})
+	c := b.over(behind, b.url, b.url)
+	for range 4 {
+		b.wantReady(c, "", "")
+		b.mine(4)
+	}
+}
+
+// TestNoNodeCanBeAsked: readiness says so, whatever an earlier look thought of the only node that answers.
+func TestNoNodeCanBeAsked(t *testing.T) {
+	b := newBench(t)
+	b.pass(20)
+	old := b.header("earliest").Number
+	goesBack := func() string {
+		looks := 0
+		return b.lying(func(q question) string {
+			if q.Method != "eth_getBlockByNumber" || !q.has("latest") {
+				return ""
+			}
+			if looks++; looks == 1 {
+				return ""
+			}
+			return b.member("eth_getBlockByNumber", hexutil.EncodeUint64(uint64(old)), false)
+		})
+	}
+	b.ahead.Add(20)
+	alone := b.over(goesBack())
+	b.wantReady(alone, "", "")
+	b.wantReady(alone, "", "") // the only node is believed
+	silent := false
+	other := b.lying(func(q question) string {
+		if silent {
+			return `"error":{"code":-32603,"message":"internal error"}`
+		}
+		return ""
+	})
+	c, err := chain.New(t.Context(), chain.Config{Domain: domain, WitnessFrom: 2 * price, Now: b.now, CallTimeout: callTimeout,
+		Endpoints: []chain.Endpoint{{URL: goesBack()}, {URL: other}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	for range 2 { // the second time the one node has gone back, and is set aside
+		b.wantReady(c, "", "")
+	}
+	silent = true
+	b.wantReady(c, fault.DependencyDown, "lag")
 }
 
 // TestTheTokensIssuerIsNamed: it pauses the token, and blocks accounts of ours and of payers.

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -28,24 +30,39 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 		}
 		return c.hear(ctx, ask)
 	}
-	// Most looks are at payments that nobody has included yet: for those, one node is enough to look again.
-	if free, err := c.stillFree(ctx, a); err == nil && free {
+	// Most looks are at payments that nobody has included yet. Two nodes are asked: one alone would hide for long what
+	// the others show.
+	if c.stillFree(ctx, a) {
 		return payment.Verdict{State: payment.Unused}, nil
 	}
 	return c.hear(ctx, ask)
 }
 
-// stillFree reports that a node shows the authorization unused, and in time.
-func (c *Chain) stillFree(ctx context.Context, a x402.Authorization) (bool, error) {
-	look := *c
-	look.pool = c.pool.glance()
-	head, err := look.header(ctx, c.config.Finality.Paid)
-	if err != nil {
-		return false, err
+// stillFree reports that the two nodes that are asked first show the authorization unused, and in time. It waits no
+// longer than they should need.
+func (c *Chain) stillFree(ctx context.Context, a x402.Authorization) bool {
+	const calls = 2
+	ctx, cancel := context.WithTimeout(ctx, calls*c.pool.patience(nil))
+	defer cancel()
+	looks, ctx := errgroup.WithContext(ctx)
+	for _, e := range c.pool.ordered()[:witnesses] {
+		looks.Go(func() error {
+			one := c.alone(e)
+			head, err := one.header(ctx, c.config.Finality.Paid)
+			if err != nil {
+				return err
+			}
+			used, err := one.stateAt(ctx, a, head)
+			if err == nil && (used || !c.inTime(a, head)) {
+				err = errNotFree
+			}
+			return err
+		})
 	}
-	used, err := look.stateAt(ctx, a, head)
-	return err == nil && !used && c.inTime(a, head), err
+	return looks.Wait() == nil
 }
+
+var errNotFree = errors.New("the authorization is used, or too late")
 
 // testimony is what one node says when it is asked alone.
 type testimony struct {
