@@ -31,6 +31,7 @@ expiry_at_head          chain     AnUnusedAuthorization
 one_node_buries         chain     NoSingleNode
 one_node_delivers       chain     OneNodesWord
 nonce_believed          chain     HugeAccountNonce
+history_believed        chain     NoNodeAloneDecides
 reorg_ignored           chain     IsNoticed
 pause_ignored           chain     IssuerIsNamed
 hash_believed           checkout  BelievedOnly

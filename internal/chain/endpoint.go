@@ -101,6 +101,25 @@ func isAnswer(err error) bool {
 	return !containsAny(answer.Error(), retryableTexts)
 }
 
+// tooMuchTexts are the nodes' ways to say that a question for logs covers too much.
+var tooMuchTexts = []string{"query returned more than", "response size", "too many results", "block range", "range is too large",
+	"range too large", "limited to", "exceeds max"}
+
+// isTooMuch reports that a node refuses a question for logs for its size. Any other error of that question is the
+// node's own failure: no block makes a node forget its logs.
+func isTooMuch(err error) bool {
+	answer, ok := errors.AsType[rpc.Error](err)
+	return ok && answer.ErrorCode() != -32603 && containsAny(answer.Error(), tooMuchTexts) && !containsAny(answer.Error(), retryableTexts)
+}
+
+// isAnswerTo is isAnswer for the question that was asked.
+func isAnswerTo(method string, err error) bool {
+	if method == "eth_getLogs" {
+		return isTooMuch(err)
+	}
+	return isAnswer(err)
+}
+
 // isKnownTransaction reports that a node has, or has had, the transaction sent to it. Nodes have no
 // code for it; a text not known here only makes a warning of a success.
 func isKnownTransaction(err error) bool {

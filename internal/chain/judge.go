@@ -245,24 +245,6 @@ func (c *Chain) log(ctx context.Context, wanted func(logEntry) bool, filter map[
 	return found, err
 }
 
-// errOtherQuestion says that a node has shown events that were not asked for.
-var errOtherQuestion = errors.New("a node answered another question")
-
-// logsIn are the token's events in the blocks from..to, as the first node shows them that shows none but fitting ones.
-func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) (found []logEntry, err error) {
-	filter := map[string]any{"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics}
-	err = c.askLogs(ctx, filter, func(ours []logEntry) error {
-		for _, l := range ours {
-			if !fits(l) || uint64(l.BlockNumber) < from || uint64(l.BlockNumber) > to {
-				return errOtherQuestion
-			}
-		}
-		found = ours
-		return nil
-	})
-	return found, err
-}
-
 // askLogs asks for the token's events and drops what a node sends beyond that.
 func (c *Chain) askLogs(ctx context.Context, filter map[string]any, take func(ours []logEntry) error) error {
 	filter["address"] = c.config.Domain.Contract.String()

@@ -46,11 +46,12 @@ func TestOneNodeMaySeeWhatAnotherDoesNot(t *testing.T) {
 		found bool
 		fails bool
 	}{
-		"on the last":              {nodes: []func(string) string{ok("[]"), log(1), log(7)}, found: true},
-		"behind a range too new":   {nodes: []func(string) string{fails(-32602, "block range extends beyond current head block"), log(7)}, found: true},
-		"on none":                  {nodes: []func(string) string{ok("[]"), log(1)}},
-		"perhaps on the one down":  {nodes: []func(string) string{ok("[]"), fails(-32603, "internal error")}, fails: true},
-		"the question is mistaken": {nodes: []func(string) string{fails(-32602, "invalid topics"), log(7)}, fails: true},
+		"on the last":             {nodes: []func(string) string{ok("[]"), log(1), log(7)}, found: true},
+		"behind a range too new":  {nodes: []func(string) string{fails(-32602, "block range extends beyond current head block"), log(7)}, found: true},
+		"on none":                 {nodes: []func(string) string{ok("[]"), log(1)}},
+		"perhaps on the one down": {nodes: []func(string) string{ok("[]"), fails(-32603, "internal error")}, fails: true},
+		"behind a fault":          {nodes: []func(string) string{fails(-32000, "leveldb: closed"), log(7)}, found: true},
+		"a range too large":       {nodes: []func(string) string{fails(-32602, "query returned more than 10000 results"), log(7)}, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var nodes []*fakeNode

@@ -165,7 +165,7 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 		}
 		out--
 		switch {
-		case err == nil, isAnswer(err):
+		case err == nil, isAnswerTo(method, err):
 			return err
 		case errors.Is(err, errNotFound):
 			missing++
@@ -298,7 +298,7 @@ func (p *pool) try(caller context.Context, e *endpoint, take taking, method stri
 	defer span.End()
 	err := p.ask(ctx, e, take, method, args...)
 	switch {
-	case err == nil, errors.Is(err, errNotFound), errors.Is(err, errSpare), isAnswer(err):
+	case err == nil, errors.Is(err, errNotFound), errors.Is(err, errSpare), isAnswerTo(method, err):
 		e.circuit.succeeded()
 		p.metrics.NodeAnswered(ctx, e.name, nodeOK)
 	case isPruned(err):

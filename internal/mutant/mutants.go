@@ -56,6 +56,8 @@ const (
 	OneNodeDelivers = planted == "one_node_delivers"
 	// NonceBelieved numbers a transaction by the largest count that any node claims.
 	NonceBelieved = planted == "nonce_believed"
+	// HistoryBelieved reads what arrived from the node that answers first.
+	HistoryBelieved = planted == "history_believed"
 	// HashBelieved takes the transaction that an operator names for the payment without looking into it.
 	HashBelieved = planted == "hash_believed"
 	// SentBeforeStored sends a transaction that no crash would leave a trace of.

@@ -1,0 +1,103 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/roamcard/roamcard/internal/mutant"
+)
+
+// errOtherQuestion says that a node has shown events that were not asked for.
+var errOtherQuestion = errors.New("a node answered another question")
+
+// errDiffer says that nodes show different events at one place.
+var errDiffer = errors.New("the nodes show different events at one place")
+
+// logsIn are the token's events in the blocks from..to that fit. Where there are several nodes, two are heard at least,
+// or all that answer: of two, what either shows counts, and of more, what two of them show. So no node alone hides an
+// event, and of three none alone makes one up. Where it would, the verdict on each payment finds that out.
+func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) ([]logEntry, error) {
+	if len(c.pool.endpoints) == 1 || mutant.HistoryBelieved {
+		return c.shownIn(ctx, from, to, fits, topics...)
+	}
+	words := poll(ctx, c, c.pool.brisk(), c.pool.patience(nil), func(ctx context.Context, one *Chain) ([]logEntry, error) {
+		return one.shownIn(ctx, from, to, fits, topics...)
+	})
+	var answers [][]logEntry
+	var errs, tooMuch error
+	for _, w := range words {
+		errs = errors.Join(errs, w.err)
+		switch {
+		case w.err == nil:
+			answers = append(answers, w.said)
+		case isTooMuch(w.err):
+			tooMuch = w.err
+		}
+	}
+	switch {
+	case len(answers) >= witnesses:
+	case tooMuch != nil: // it would show less at once
+		return nil, tooMuch
+	case len(answers) == 0:
+		return nil, errs
+	}
+	return merge(answers)
+}
+
+// merge is what so many of the answers show that one node alone decides as little as can be.
+func merge(answers [][]logEntry) ([]logEntry, error) {
+	enough := min(len(answers), witnesses)
+	if len(answers) == witnesses {
+		enough = 1
+	}
+	type sameEvent struct {
+		transaction, block common.Hash
+		index              hexutil.Uint
+		topics, data       string
+	}
+	shown := map[sameEvent]int{}
+	var all []logEntry
+	for _, logs := range answers {
+		once := map[sameEvent]bool{}
+		for _, l := range logs {
+			event := sameEvent{l.TransactionHash, l.BlockHash, l.LogIndex, fmt.Sprint(l.Topics), string(l.Data)}
+			if once[event] {
+				continue
+			}
+			once[event] = true
+			if shown[event]++; shown[event] == enough {
+				all = append(all, l)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b logEntry) int {
+		return cmp.Or(cmp.Compare(a.BlockNumber, b.BlockNumber), cmp.Compare(a.LogIndex, b.LogIndex))
+	})
+	for i := range len(all) - 1 {
+		if all[i].BlockNumber == all[i+1].BlockNumber && all[i].LogIndex == all[i+1].LogIndex {
+			return nil, fmt.Errorf("%w: log %d of block %d", errDiffer, all[i].LogIndex, all[i].BlockNumber)
+		}
+	}
+	return all, nil
+}
+
+// shownIn are the events as the first node shows them that shows none but fitting ones.
+func (c *Chain) shownIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) (found []logEntry, err error) {
+	filter := map[string]any{"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics}
+	err = c.askLogs(ctx, filter, func(ours []logEntry) error {
+		for _, l := range ours {
+			if !fits(l) || uint64(l.BlockNumber) < from || uint64(l.BlockNumber) > to {
+				return errOtherQuestion
+			}
+		}
+		found = ours
+		return nil
+	})
+	return found, err
+}

@@ -1,0 +1,5 @@
+//go:build mutant_history_believed
+
+package mutant
+
+const planted = "history_believed"
