@@ -104,6 +104,36 @@ func TestADatabaseThatWentBackIsNoticed(t *testing.T) {
 	w.buyer().bought("after")
 }
 
+// TestANodeThatHidesLogsMakesNobodyPayTwice: while an older state of the database takes the place of the one at hand, the
+// preferred of two nodes shows no logs. The lost purchase, repeated under its key, is paid by what has arrived.
+func TestANodeThatHidesLogsMakesNobodyPayTwice(t *testing.T) {
+	t.Parallel()
+	w, nodes := newNodeWorld(t, 2, nil)
+	w.instances[0].stop()
+	w.instances = nil
+	older := w.copyDatabase()
+	w.start(w.config)
+	w.awaitReady(w.instances[0])
+	b := w.buyer()
+	before := b.bought("lost")
+	w.settled(30 * time.Second)
+	nodes[0].spoil(nodeFault{method: "eth_getLogs", mode: answerEmpty})
+	w.restore(older)
+	eventually(t, 20*time.Second, func() (bool, string) { // a claim finds that the database has changed
+		a := w.buyer().buy("at once")
+		return a.problem.Code == string(fault.SettlementUnknown), fmt.Sprintf("%d %s", a.status, clipped(a.body))
+	})
+	w.awaitReady(w.instances[0])
+	nodes[0].heal()
+	after := b.bought("lost")
+	if !after.Replayed || after.Payment.Transaction != before.Payment.Transaction {
+		t.Errorf("found %+v, was %+v", after, before)
+	}
+	if n := w.arrivedFrom(b); n != 1 {
+		t.Errorf("%d transfers, want 1", n)
+	}
+}
+
 // copyDatabase copies the world's database, which nothing may be connected to, and returns the copy's name.
 func (w *world) copyDatabase() string {
 	w.t.Helper()
