@@ -14,6 +14,7 @@ import {
   getWarningsForOpenAPI,
   validatePaymentRequiredDetailed,
 } from "@agentcash/discovery";
+import { x402HTTPClient } from "@x402/core/client";
 import { parsePaymentRequired } from "@x402/core/schemas";
 import { validateDiscoveryExtension, validateDiscoveryExtensionSpec } from "@x402/extensions/bazaar";
 
@@ -88,6 +89,15 @@ for (const { path, operation } of paid) {
     const detailed = validatePaymentRequiredDetailed(challenge, { compareWithHeaders: response.headers });
     assert.equal(detailed.valid, true, JSON.stringify(detailed.issues));
     assert.equal(detailed.summary.warnCount, 0, JSON.stringify(detailed.issues));
+
+    // The header of version 1, as the reference client writes it, is told what is taken instead.
+    const old = new x402HTTPClient().encodePaymentSignatureHeader({ x402Version: 1, scheme: "exact", network: "base", payload: {} });
+    assert.deepEqual(Object.keys(old), ["X-PAYMENT"]);
+    const told = await fetch(base + path, { method: "POST", headers: old });
+    assert.equal(told.status, 402);
+    assert.match((await told.json()).detail, /x402 version 2 only/);
+    const terms = JSON.parse(Buffer.from(told.headers.get("payment-required"), "base64").toString());
+    assert.deepEqual([terms.error, parsePaymentRequired(terms).success], ["invalid_x402_version", true]);
 
     const { price } = operation["x-payment-info"];
     const dollars = Number(challenge.accepts[0].amount) / 1e6;
