@@ -210,6 +210,9 @@ func payloadOf(p Payment) map[string]any {
 	if p.Resource != (Resource{}) {
 		payload["resource"] = p.Resource
 	}
+	if len(p.Extensions) > 0 {
+		payload["extensions"] = p.Extensions
+	}
 	return payload
 }
 

@@ -62,6 +62,8 @@ type Payment struct {
 	Resource      Resource
 	Authorization Authorization
 	Signature     Signature
+	// Extensions are what is written beside the payment; of a decoded one they are not kept.
+	Extensions map[string]any
 }
 
 // Settlement is the content of PAYMENT-RESPONSE.
