@@ -93,6 +93,15 @@ openapi_redocly() {
   ' "$work/redocly.json" || { tail -n 5 "$work/redocly.err"; return 1; }
 }
 
+# openapi_go makes a client of the served document by a generator that is strict about it, and buys an eSIM with it.
+openapi_go() {
+  local at=$work/oapi-codegen
+  cp -r "$here/oapi-codegen" "$at" && mkdir "$at/client" || return 1
+  go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 \
+    -generate types,client -package client -o "$at/client/client.go" "$work/openapi.json" || return 1
+  go mod edit -replace "github.com/roamcard/roamcard=$PWD" "$at/go.mod" && go run -C "$at" . "$ROAMCARD_READY"
+}
+
 if ! start; then
   echo "0 passed, 1 failed"
   exit 1
@@ -102,6 +111,7 @@ step "MCP conformance suite, DNS rebinding" mcp_rebinding
 tests "official MCP clients" mcp-clients.test.mjs
 step "Spectral" openapi_spectral
 step "Redocly" openapi_redocly
+step "oapi-codegen" openapi_go
 step "schemathesis" env ROAMCARD_BIN="$work/roamcard" tools/schemathesis.sh
 tests "clients of agents" agents.test.mjs
 tests "crawlers of x402" discovery.test.mjs

@@ -64,6 +64,7 @@ func (c Config) cardTerms(price money.Cents, path string) *roamcardv1.CardPaymen
 		Asset: c.Terms.Asset.String(), PayTo: c.Terms.PayTo.String(),
 		WalletPaymentUsdCents: uint32(price), Amount: price.USDC().String(),
 		Method: "POST", Resource: c.BaseURL + path, AccountTypes: []string{"eoa"}, MaxSubmissionsPerAttempt: 1,
-		ClientNote: "Clients of @x402/fetch refuse payments above $1 by default: set spendControls.maxAmountPerPayment to what you are ready to pay.",
+		ClientNote: "The reference clients of x402 refuse payments above $1 by default: set spendControls.maxAmountPerPayment (TypeScript) " +
+			"or max_amount_per_payment with set_spend_controls (Python) to what you are ready to pay.",
 	}
 }

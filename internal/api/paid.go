@@ -27,7 +27,7 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 		return checkout.Sold{}, fmt.Errorf("buy outside of a call")
 	}
 	sold, err := c.Checkout.Buy(ctx, checkout.Purchase{
-		Kind: kind, Key: key, Request: body, Payment: call.RequestHeader().Get(x402.HeaderSignature), Resource: c.resource(ctx),
+		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: c.resource(ctx),
 		Extensions: c.extensions(ctx),
 	})
 	if err != nil {

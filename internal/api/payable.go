@@ -95,7 +95,7 @@ func (s OrderService) PayOrder(ctx context.Context, req *roamcardv1.PayOrderRequ
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
 	}
-	o, err := s.pay(ctx, call, order.ID(req.GetOrderId()), call.RequestHeader().Get(x402.HeaderSignature), s.resource(ctx))
+	o, err := s.pay(ctx, call, order.ID(req.GetOrderId()), x402.PaymentIn(call.RequestHeader()), s.resource(ctx))
 	if err != nil {
 		return nil, err
 	}

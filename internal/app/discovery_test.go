@@ -43,6 +43,7 @@ type statedTerms struct {
 // what is named answers, what is paid challenges with the stated price, and nothing else does.
 func TestDocumentsAgreeWithTheServer(t *testing.T) {
 	w := newWorld(t, plan{})
+	w.awaitEsims(nil)
 	var api openAPI
 	w.send(request{method: "GET", path: "/openapi.json"}).into(t, http.StatusOK, &api)
 	t.Run("operations", func(t *testing.T) { w.operationsAnswer(t, api) })
@@ -280,8 +281,8 @@ func (w *world) namesAgree(t *testing.T, api openAPI) {
 // toolsAgree compares what tools answer with what their routes answer.
 func (w *world) toolsAgree(t *testing.T) {
 	for tool, path := range map[string]string{
-		"get_agent_contract": "/api/agent", "get_config": "/api/config", "get_card_contract": "/api/card/discovery",
-		"get_topup_contract": "/api/card/topup/discovery", "get_readiness": "/ready", "get_openapi": "/openapi.json",
+		"get_config": "/api/config", "get_card_contract": "/api/card/discovery",
+		"get_topup_contract": "/api/card/topup/discovery", "get_esim_contract": "/api/esim/discovery", "get_readiness": "/ready",
 	} {
 		var want, got any
 		w.send(request{method: "GET", path: path}).into(t, http.StatusOK, &want)
@@ -290,6 +291,11 @@ func (w *world) toolsAgree(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s answers otherwise than %s:\n%s", tool, path, diff)
+		}
+	}
+	for _, tool := range []string{"get_agent_contract", "get_wallet_requirements", "list_esim_plans", "get_esim_readiness", "get_install_command", "get_openapi"} {
+		if got := w.tool(t, tool, `{}`); got.IsError {
+			t.Errorf("%s: %s", tool, got.Content[0].Text)
 		}
 	}
 	foreign := w.send(request{path: "/mcp", body: `{"jsonrpc":"2.0","id":1,"method":"ping"}`, header: map[string]string{"Host": "evil.example"}})
@@ -309,7 +315,11 @@ func (w *world) tool(t *testing.T, name, arguments string) toolAnswer {
 	t.Helper()
 	var answer struct{ Result toolAnswer }
 	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + arguments + `}}`
-	w.send(request{path: "/mcp", body: body}).into(t, http.StatusOK, &answer)
+	a := w.send(request{path: "/mcp", body: body})
+	a.into(t, http.StatusOK, &answer)
+	if len(a.body) > 25_000 {
+		t.Errorf("%s %s answers %d bytes", name, arguments, len(a.body))
+	}
 	return answer.Result
 }
 

@@ -168,7 +168,7 @@ func examineRelayer(ctx context.Context, cfg Config, on *chain.Chain) finding {
 }
 
 func examineFacilitator(ctx context.Context, cfg Config) finding {
-	f, err := cfg.newFacilitator(slog.New(slog.DiscardHandler))
+	f, err := cfg.newFacilitator(slog.New(slog.DiscardHandler), nil)
 	if err == nil {
 		err = f.Supported(ctx)
 	}

@@ -2,6 +2,7 @@ package app_test
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -184,10 +186,13 @@ func TestPathsAndMethodsLeadNowhereElse(t *testing.T) {
 		}
 	}
 	w.refuseAll(heads)
-	// v1 of the protocol names its header otherwise; it is not a payment here.
-	a := w.send(request{path: purchasePath, body: purchaseBody("v1"), header: map[string]string{"X-PAYMENT": paid[x402.HeaderSignature]}})
-	if a.status != 402 || a.problem.Code != string(fault.PaymentRequired) {
-		t.Errorf("X-PAYMENT: %d %s", a.status, clipped(a.body))
+	old := map[string]string{x402.HeaderSignatureV1: paid[x402.HeaderSignature]}
+	for _, path := range []string{purchasePath, roamcardv1connect.CardServicePurchaseCardProcedure} {
+		a := w.send(request{path: path, body: purchaseBody("v1"), header: old})
+		again, err := x402.DecodeRequired(a.header.Get(x402.HeaderRequired))
+		if a.status != 402 || !bytes.Contains(a.body, []byte("x402 version 2 only")) || err != nil || again.Error != x402.ReasonVersion || len(again.Accepts) != 1 {
+			t.Errorf("X-PAYMENT at %s: %d %s, %v %v", path, a.status, clipped(a.body), again, err)
+		}
 	}
 }
 

@@ -21,15 +21,17 @@ import (
 	"github.com/roamcard/roamcard/internal/server"
 )
 
+// soldAt is where each product is bought.
+var soldAt = map[order.Kind]string{
+	order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase",
+}
+
 // pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
 // says more.
 func pausedPaths(paused func(context.Context, order.Kind) (bool, error)) func(context.Context) map[string]bool {
-	paths := map[order.Kind]string{
-		order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase",
-	}
 	return func(ctx context.Context) map[string]bool {
 		all := map[string]bool{}
-		for product, path := range paths {
+		for product, path := range soldAt {
 			if closed, err := paused(ctx, product); err == nil && closed {
 				all[path] = true
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ecdsa"
+	"encoding/json"
 	"log/slog"
 	"math/big"
 	"net/http/httptest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/chain"
@@ -148,6 +150,35 @@ func TestAPurchaseIsPaidOnceWhateverTheFacilitatorDoes(t *testing.T) {
 		t.Error("a payment followed a redirect")
 	}
 	w.reconcile()
+}
+
+// TestTheFacilitatorCanListWhatItSettles holds what arrives at /settle against the challenge, which crawlers list by.
+func TestTheFacilitatorCanListWhatItSettles(t *testing.T) {
+	t.Parallel()
+	w, f := newFacilitatorWorld(t, "facilitator", nil)
+	b := w.buyer()
+	unpaid := w.send(request{path: purchasePath, body: purchaseBody("listed")})
+	challenge, err := x402.DecodeRequired(unpaid.header.Get(x402.HeaderRequired))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.buysOnce("listed")
+	var sent struct {
+		PaymentPayload struct {
+			Resource   x402.Resource
+			Extensions map[string]any
+		}
+	}
+	if err := json.Unmarshal(f.Settles()[0], &sent); err != nil {
+		t.Fatal(err)
+	}
+	got := sent.PaymentPayload
+	if got.Resource.URL != challenge.Resource.URL || got.Resource.URL == "" || got.Resource.Description == "" || got.Resource.ServiceName != "roamcard" {
+		t.Errorf("the facilitator is told of %+v, the buyer of %+v", got.Resource, challenge.Resource)
+	}
+	if diff := cmp.Diff(challenge.Extensions, got.Extensions); diff != "" || got.Extensions["bazaar"] == nil {
+		t.Errorf("extensions (-challenge +settle):\n%s", diff)
+	}
 }
 
 func TestAFacilitatorAloneSettlesAfterEveryFault(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"gopkg.in/yaml.v3"
 
 	"github.com/roamcard/roamcard/internal/app"
@@ -62,6 +63,10 @@ func TestWhatOperatorsWatchIsThere(t *testing.T) {
 		page = scrape(t, w.instances[0].metrics)
 		return strings.Contains(page, "books_age_seconds"), "the books have not been compared"
 	})
+	problems, err := promlint.New(strings.NewReader(page)).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("promtool says of the page: %v, %v", problems, err)
+	}
 	for _, name := range slices.Concat(dashboardExprs(t), alertExprs(t)) {
 		for _, metric := range metricsIn(name) {
 			if !regexp.MustCompile(`(?m)^` + metric + `[{ ]`).MatchString(page) {

@@ -13,9 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/discovery"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -88,7 +91,11 @@ func (a *App) openSettlers(ctx context.Context) error {
 		}
 	}
 	if a.config.settlesBy(settlerFacilitator) {
-		if a.facilitator, err = a.config.newFacilitator(a.log); err != nil {
+		sold, err := a.config.sold(a.store.Orders())
+		if err != nil {
+			return fmt.Errorf("know what is sold: %w", err)
+		}
+		if a.facilitator, err = a.config.newFacilitator(a.log, sold); err != nil {
 			return fmt.Errorf("make the facilitator: %w", err)
 		}
 	}
@@ -107,11 +114,33 @@ func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*e
 // maxHeadAge is how old the chain's latest block may be before purchases are not taken any more.
 const maxHeadAge = time.Minute
 
-func (c Config) newFacilitator(log *slog.Logger) (*facilitator.Facilitator, error) {
+// soldFunc is what a payment is for, see facilitator.Config.
+type soldFunc func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
+
+// sold tells the facilitator of the product's own route, also when an order was paid at its own address: that
+// address is of one payer and has no place in a list.
+func (c Config) sold(orders store.Orders) (soldFunc, error) {
+	products, err := discovery.Products(discovery.Config{OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment})
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error) {
+		o, err := orders.Find(ctx, p.Order)
+		if err != nil {
+			return x402.Resource{}, nil, fmt.Errorf("read the order: %w", err)
+		}
+		product := products[soldAt[o.Kind]]
+		return product.Resource, product.Extensions, nil
+	}, nil
+}
+
+// newFacilitator makes the client of the facilitator; sold may be nil.
+func (c Config) newFacilitator(log *slog.Logger, sold soldFunc) (*facilitator.Facilitator, error) {
 	terms := c.terms()
 	return facilitator.New(facilitator.Config{
 		URL: c.FacilitatorURL, Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
+		Sold:         sold,
 	})
 }
 

@@ -76,11 +76,12 @@ func (c *Checkout) demand(p Purchase, o order.Offer, reason string, f *fault.Fau
 	return ch
 }
 
-// spendCapNote helps clients of the reference implementation, which refuse more than a dollar.
+// spendCapNote helps clients of the reference implementations, which refuse more than a dollar.
 func spendCapNote(o order.Offer) string {
 	pay := fmt.Sprintf("Pay %s USD in USDC and repeat the request with %s.", o.Price, x402.HeaderSignature)
 	if o.Price <= 100 {
 		return pay
 	}
-	return pay + fmt.Sprintf(" Clients of @x402/fetch must raise spendControls.maxAmountPerPayment to at least $%s.", o.Price)
+	return pay + fmt.Sprintf(" The reference clients refuse more than $1 unless told: in TypeScript spendControls: { maxAmountPerPayment: \"$%[1]s\" }, "+
+		"in Python client.set_spend_controls({\"max_amount_per_payment\": \"$%[1]s\"}).", o.Price)
 }

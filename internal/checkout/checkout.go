@@ -244,7 +244,7 @@ type Purchase struct {
 	Request json.RawMessage
 	// Extensions are what the challenge carries beside the terms, the same for the same Resource.
 	Extensions map[string]any
-	// Payment is the PAYMENT-SIGNATURE header; empty when the caller has not paid.
+	// Payment is the PAYMENT-SIGNATURE header, or x402.PaymentV1; empty when the caller has not paid.
 	Payment  string
 	Resource x402.Resource
 	// of is the order that is paid, when it was named instead of its key and request.

@@ -26,6 +26,10 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Si
 		return signed, nil, c.reject(ctx, p, nil)
 	}
 	pay, err := x402.DecodePayment(p.Payment)
+	if p.Payment == x402.PaymentV1 {
+		// Nothing was presented that could be a payment here, so the request is counted as the unpaid one it is.
+		return signed, nil, c.undecoded(ctx, p, err)
+	}
 	if err != nil {
 		return signed, nil, c.unproven(ctx, nil, func() error { return c.undecoded(ctx, p, err) })
 	}

@@ -101,6 +101,7 @@ type spending struct {
 	StockClientCapUSD string `json:"stockClientCapUsd"`
 	Advice            string `json:"advice"`
 	Example           string `json:"example"`
+	ExamplePython     string `json:"examplePython"`
 }
 
 type install struct {
@@ -234,11 +235,14 @@ func failureOf(k fault.Kind) failure {
 func (s *Site) spending() spending {
 	return spending{
 		StockClientCapUSD: "1.00",
-		Advice: "Clients of @x402/fetch refuse payments above 1 USD. Raise spendControls.maxAmountPerPayment to the price you have decided to pay, " +
-			"and no further. On a development chain, allow its token in spendControls.allowedAssets too.",
+		Advice: "The reference clients of x402 refuse payments above 1 USD. Raise spendControls.maxAmountPerPayment (TypeScript) or " +
+			"max_amount_per_payment (Python) to the price you have decided to pay, and no further. On a development chain, allow its token in " +
+			"spendControls.allowedAssets or allowed_assets too.",
 		Example: fmt.Sprintf("const pay = wrapFetchWithPaymentFromConfig(fetch, {\n"+
 			"  schemes: [{ network: '%s', client: new ExactEvmScheme(account) }],\n"+
 			"  spendControls: { maxAmountPerPayment: '$25' },\n});", s.Terms.Network),
+		ExamplePython: "client = register_exact_evm_client(x402Client(), EthAccountSigner(account))\n" +
+			`client.set_spend_controls({"max_amount_per_payment": "$25"})`,
 	}
 }
 

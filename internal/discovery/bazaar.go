@@ -2,8 +2,41 @@ package discovery
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
+
+	"github.com/roamcard/roamcard/internal/x402"
 )
+
+// Product is what whoever lists paid routes is told of one: where it is sold, and how it is called.
+type Product struct {
+	Resource   x402.Resource
+	Extensions map[string]any
+}
+
+// Products are all that is sold, by the paths at which it is bought. Of the Config only OpenAPI, BaseURL and
+// Environment matter.
+func Products(c Config) (map[string]Product, error) {
+	s := &Site{Config: c}
+	var err error
+	if s.api, err = describe(c); err != nil {
+		return nil, fmt.Errorf("read the OpenAPI document: %w", err)
+	}
+	extensions, err := s.bazaars()
+	if err != nil {
+		return nil, fmt.Errorf("make the bazaar extensions: %w", err)
+	}
+	all := map[string]Product{}
+	for _, op := range s.api.products() {
+		all[op.path] = Product{
+			Resource: x402.Resource{
+				URL: c.BaseURL + op.path, Description: op.Summary, MimeType: asJSON, ServiceName: s.api.Info.Title,
+			},
+			Extensions: extensions[op.path],
+		}
+	}
+	return all, nil
+}
 
 // Bazaar is what the challenge of a paid route tells crawlers of x402: how the route is called and what
 // it answers. It is nil for a path that no product is sold at.

@@ -371,6 +371,41 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	}
 }
 
+// TestGeneratorsOfClientsCanReadTheDocument holds it against what oapi-codegen stops at, or makes something else of: a
+// list of types, a text that is told to be a file, and a schema with the name of an operation's whole answer.
+func TestGeneratorsOfClientsCanReadTheDocument(t *testing.T) {
+	s := site(t, config())
+	var document object
+	decode(t, s.OpenAPI(), &document)
+	var walk func(at string, v any)
+	walk = func(at string, v any) {
+		switch v := v.(type) {
+		case object:
+			if _, list := v["type"].([]any); list {
+				t.Errorf("%s has a list of types", at)
+			}
+			for _, file := range []string{"contentMediaType", "contentEncoding", "contentSchema"} {
+				if v[file] != nil {
+					t.Errorf("%s has %s", at, file)
+				}
+			}
+			for name, member := range v {
+				walk(at+"/"+name, member)
+			}
+		case []any:
+			for i, member := range v {
+				walk(fmt.Sprintf("%s/%d", at, i), member)
+			}
+		}
+	}
+	walk("", document)
+	for _, op := range s.api.operations() {
+		if _, taken := s.api.Components.Schemas[op.ID+"Response"]; taken {
+			t.Errorf("a schema has the name that generators give to the answer of %s", op.ID)
+		}
+	}
+}
+
 func TestNameForRegistries(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://api.example.com": "com.example.api/roamcard", "http://127.0.0.1:8402": "localhost/roamcard", "http://[::1]:1": "localhost/roamcard",

@@ -17,8 +17,9 @@ var favicon []byte
 
 type object = map[string]any
 
-// agentCard is the A2A card, in the words of versions 1 and 0.3. The service speaks no A2A: its binding
-// is a URI of our own, so that clients say so instead of posting into the void.
+// agentCard is the A2A card, in the words of version 1.0 alone: with members of older versions beside them a reader
+// could not tell which card it has. The service speaks no A2A: its binding is a URI of our own, so that clients say
+// so instead of posting into the void.
 func (s *Site) agentCard() object {
 	binding := s.BaseURL + "/openapi.json"
 	var skills []object
@@ -34,7 +35,6 @@ func (s *Site) agentCard() object {
 		"name": s.api.Info.Title, "description": s.api.Info.Summary, "version": s.api.Info.Version,
 		"provider":         object{"organization": s.api.Info.Title, "url": s.BaseURL},
 		"documentationUrl": s.BaseURL + "/docs", "iconUrl": s.BaseURL + "/favicon.svg",
-		"protocolVersion": "0.3.0", "url": s.BaseURL, "preferredTransport": binding,
 		"supportedInterfaces": []object{{"url": s.BaseURL, "protocolBinding": binding, "protocolVersion": "1.0"}},
 		"capabilities": object{
 			"streaming": false, "pushNotifications": false,

@@ -40,6 +40,9 @@ type Config struct {
 	TokenSource func(ctx context.Context, method, host, path string) (telemetry.Secret, error)
 	// Requirements are the terms a payment was made under, without anything that changes between calls.
 	Requirements func(payment.Payment) x402.Requirements
+	// Sold says what a payment is for, by which the facilitator can list it: its resource and extensions, without
+	// anything that changes between calls. Nil says nothing of it.
+	Sold func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout bounds one call: 10 s.
@@ -97,7 +100,11 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	if last, resting := f.rests.of(p.ID, f.config.Now()); resting {
 		return last
 	}
-	err := f.settle(ctx, p)
+	body, err := f.request(ctx, p)
+	if err != nil {
+		return fmt.Errorf("settle: %w", err)
+	}
+	err = f.settle(ctx, p, body)
 	// The facilitator is not to blame for a caller who hangs up.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		f.rests.after(p.ID, f.config.Now(), f.config.Pause, err)
@@ -105,12 +112,18 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	return err
 }
 
-func (f *Facilitator) settle(ctx context.Context, p payment.Payment) error {
-	body, err := x402.EncodeFacilitatorRequest(x402.Payment{
-		Accepted: f.config.Requirements(p), Authorization: p.Authorization, Signature: p.Signature})
-	if err != nil {
-		return fmt.Errorf("settle: %w", err)
+// request is the body of a settlement. That it cannot be made is not the facilitator's fault.
+func (f *Facilitator) request(ctx context.Context, p payment.Payment) (body []byte, err error) {
+	sent := x402.Payment{Accepted: f.config.Requirements(p), Authorization: p.Authorization, Signature: p.Signature}
+	if f.config.Sold != nil {
+		if sent.Resource, sent.Extensions, err = f.config.Sold(ctx, p); err != nil {
+			return nil, fmt.Errorf("know what is paid for: %w", err)
+		}
 	}
+	return x402.EncodeFacilitatorRequest(sent)
+}
+
+func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte) error {
 	ctx, end := f.begin(ctx, "settle", http.MethodPost)
 	start := f.config.Now()
 	var found outcome

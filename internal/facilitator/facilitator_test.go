@@ -3,6 +3,7 @@ package facilitator_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -196,6 +197,40 @@ func TestEveryAskingSendsTheSameBytes(t *testing.T) {
 	bodies := b.remote.Settles()
 	if len(bodies) != 3 || !bytes.Equal(bodies[0], bodies[1]) || !bytes.Equal(bodies[0], bodies[2]) {
 		t.Errorf("%d bodies that differ", len(bodies))
+	}
+}
+
+func TestTheFacilitatorIsToldWhatIsSold(t *testing.T) {
+	sold := x402.Resource{URL: "https://shop.example/api/card/purchase", Description: "A card", MimeType: "application/json"}
+	var broken error
+	b := newBench(t, func(c *facilitator.Config) {
+		c.Sold = func(context.Context, payment.Payment) (x402.Resource, map[string]any, error) {
+			return sold, map[string]any{"bazaar": json.RawMessage(`{"info":{}}`)}, broken
+		}
+	})
+	if err := b.client.Submit(t.Context(), b.claim(1)); err != nil {
+		t.Fatal(err)
+	}
+	var sent struct {
+		PaymentPayload struct {
+			Resource   x402.Resource
+			Extensions map[string]any
+		}
+	}
+	if err := json.Unmarshal(b.remote.Settles()[0], &sent); err != nil {
+		t.Fatal(err)
+	}
+	if sent.PaymentPayload.Resource != sold || sent.PaymentPayload.Extensions["bazaar"] == nil {
+		t.Errorf("it was told %+v", sent.PaymentPayload)
+	}
+	// What is sold is not known: nothing is sent, and the facilitator is not to blame.
+	broken = errors.New("no database")
+	if err := b.client.Submit(t.Context(), b.claim(2)); !errors.Is(err, broken) || len(b.remote.Settles()) != 1 {
+		t.Errorf("%d calls and %v", len(b.remote.Settles()), err)
+	}
+	broken = nil
+	if err := b.client.Submit(t.Context(), b.claim(2)); err != nil {
+		t.Errorf("it is held against the facilitator: %v", err)
 	}
 }
 

@@ -14,6 +14,11 @@ type entry struct {
 	member string
 	// answer, when set, makes the tool's own answer of the route's, in the form of schema.
 	answer func(c Config, args map[string]string, got reply) (any, error)
+	// part, when set, takes what is asked for by the tool's own arguments out of a route's good answer. Its form is
+	// schema, or else that of the route after reform.
+	part   func(args map[string]string, content []byte) (any, error)
+	own    []parameter
+	reform func(schema map[string]any)
 	schema map[string]any
 }
 
@@ -21,8 +26,9 @@ type entry struct {
 var table = []entry{
 	{
 		name: "get_agent_contract", title: "Agent contract",
-		text: "The whole contract for agents: products and prices, payment terms, ownership, wallet requirements, idempotency rules, error codes and the other documents. Read it before anything else.",
-		path: "/api/agent",
+		text: "The contract for agents: products and prices, payment terms, ownership, wallet requirements, idempotency rules and the other documents. " +
+			"Read it before anything else. Its lists of operations and of error codes come by the argument section, in pages.",
+		path: "/api/agent", own: append([]parameter{section}, paging...), part: contractPart, reform: ofContractPart,
 	},
 	{
 		name: "get_wallet_requirements", title: "Wallet requirements",
@@ -51,8 +57,8 @@ var table = []entry{
 	},
 	{
 		name: "list_esim_plans", title: "eSIM plans",
-		text: "The live catalogue of travel eSIM plans with prices in USDC on Base, by country or region. Plan ids and prices change: never keep them.",
-		path: "/api/esim/plans",
+		text: "The live catalogue of travel eSIM plans with prices in USDC on Base, the cheapest first, by country or region, in pages. Plan ids and prices change: never keep them.",
+		path: "/api/esim/plans", own: paging, part: pages("plans", "planId"), reform: withNextCursor,
 	},
 	{
 		name: "get_readiness", title: "Readiness",
@@ -71,8 +77,9 @@ var table = []entry{
 	},
 	{
 		name: "get_openapi", title: "OpenAPI description",
-		text: "The whole OpenAPI 3.1 description of the REST API. It is large; get_agent_contract is enough to buy.",
-		path: "/api/openapi.json",
+		text: "The OpenAPI 3.1 description of the REST API: the list of its operations, in pages, or one operation with every schema that it uses. " +
+			"Of refusals it names the codes; get_agent_contract explains them. The whole document is at /openapi.json; get_agent_contract is enough to buy.",
+		path: "/api/openapi.json", own: append([]parameter{operationID}, paging...), part: documentPart, schema: ofDocumentPart(),
 	},
 	{
 		name: "get_payable_url", title: "Payable URL",

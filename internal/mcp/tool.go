@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,12 +27,15 @@ func newTool(c Config, api *openAPI, e entry) (*tool, error) {
 	if !ok {
 		return nil, fmt.Errorf("GET %s is not documented", e.path)
 	}
-	t := &tool{entry: e, Config: c, arguments: api.arguments(op)}
+	t := &tool{entry: e, Config: c, arguments: append(api.arguments(op), e.own...)}
 	output := e.schema
-	if e.answer == nil {
+	if output == nil {
 		var err error
 		if output, err = api.outputSchema(op, e.member); err != nil {
 			return nil, err
+		}
+		if e.reform != nil {
+			e.reform(output)
 		}
 	}
 	no := false
@@ -70,7 +74,7 @@ func (t *tool) serve(ctx context.Context, req *sdk.CallToolRequest) (result *sdk
 	}, nil
 }
 
-// read takes the arguments: those documented, each a string, none missing. The route judges the values.
+// read takes the arguments, as text: those documented, each of its type, none missing. The route judges the values.
 func (t *tool) read(arguments json.RawMessage) (map[string]string, error) {
 	given := map[string]json.RawMessage{}
 	if len(arguments) > 0 {
@@ -88,9 +92,9 @@ func (t *tool) read(arguments json.RawMessage) (map[string]string, error) {
 		if !ok {
 			continue
 		}
-		var text string
-		if err := json.Unmarshal(value, &text); err != nil || string(value) == "null" {
-			return nil, refusal(fmt.Sprintf("The argument %s must be a string.", p.Name))
+		text, err := p.text(value)
+		if err != nil {
+			return nil, err
 		}
 		if text == "" && p.In == "path" {
 			return nil, refusal(fmt.Sprintf("The argument %s must not be empty.", p.Name))
@@ -103,6 +107,21 @@ func (t *tool) read(arguments json.RawMessage) (map[string]string, error) {
 	return args, nil
 }
 
+// text is the value of an argument: a string, or an integer's digits.
+func (p parameter) text(value json.RawMessage) (text string, err error) {
+	if p.Schema["type"] == "integer" {
+		var n int
+		if err := json.Unmarshal(value, &n); err != nil || string(value) == "null" {
+			return "", refusal(fmt.Sprintf("The argument %s must be an integer.", p.Name))
+		}
+		return strconv.Itoa(n), nil
+	}
+	if err := json.Unmarshal(value, &text); err != nil || string(value) == "null" {
+		return "", refusal(fmt.Sprintf("The argument %s must be a string.", p.Name))
+	}
+	return text, nil
+}
+
 // call reads the route as a stranger would: nothing of the caller's request goes with it.
 func (t *tool) call(ctx context.Context, args map[string]string) (reply, error) {
 	path, query := t.path, url.Values{}
@@ -111,7 +130,7 @@ func (t *tool) call(ctx context.Context, args map[string]string) (reply, error) 
 		switch {
 		case p.In == "path":
 			path = strings.ReplaceAll(path, "{"+p.Name+"}", url.PathEscape(value))
-		case given:
+		case given && p.In == "query":
 			query.Set(p.Name, value)
 		}
 	}
@@ -143,13 +162,20 @@ func (t *tool) show(args map[string]string, got reply) ([]byte, error) {
 	if t.member != "" {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(content, &members); err != nil || members[t.member] == nil {
-			return nil, refusal("The answer cannot be shown.")
+			return nil, errUnshown
 		}
 		content = members[t.member]
 	}
+	if t.part != nil {
+		part, err := t.part(args, content)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(part)
+	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, content); err != nil {
-		return nil, refusal("The answer cannot be shown.")
+		return nil, errUnshown
 	}
 	return compact.Bytes(), nil
 }

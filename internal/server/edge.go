@@ -83,7 +83,7 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		AllowedOrigins: origins,
 		AllowedMethods: connectcors.AllowedMethods(),
 		AllowedHeaders: append(connectcors.AllowedHeaders(),
-			"Authorization", "Idempotency-Key", "Payment-Signature", "Sign-In-With-X", "X-Esim-Delivery-Token", headerRequestID,
+			"Authorization", "Idempotency-Key", "Payment-Signature", "X-Payment", "Sign-In-With-X", "X-Esim-Delivery-Token", headerRequestID,
 			// x402 clients send this response header with the paid request.
 			"Access-Control-Expose-Headers",
 			// MCP clients.

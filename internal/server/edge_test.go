@@ -101,6 +101,7 @@ func TestPreflightsOfTheOfficialClientsPass(t *testing.T) {
 		"connect-web, paid":    "connect-protocol-version,content-type,payment-signature",
 		"connect-web grpc-web": "content-type,grpc-timeout,x-grpc-web,x-user-agent",
 		"x402 fetch, paid":     "access-control-expose-headers,content-type,idempotency-key,payment-signature",
+		"x402 version 1, paid": "access-control-expose-headers,content-type,x-payment",
 		"signed in":            "authorization,content-type",
 		"delivery":             "x-esim-delivery-token",
 		"MCP":                  "content-type,mcp-protocol-version",

@@ -88,13 +88,16 @@ func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource) err
 	return nil
 }
 
+// goroutines has the name that Prometheus' own client gives it: _count is the ending of a histogram's series.
+var goroutines = sdkmetric.NewView(sdkmetric.Instrument{Name: "go.goroutine.count"}, sdkmetric.Stream{Name: "go.goroutines"})
+
 func (t *Telemetry) startMetrics(ctx context.Context, res *resource.Resource) error {
 	registry := prometheus.NewRegistry()
 	page, err := otelprom.New(otelprom.WithRegisterer(registry), otelprom.WithoutScopeInfo())
 	if err != nil {
 		return fmt.Errorf("make the metrics page: %w", err)
 	}
-	opts := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page)}
+	opts := []sdkmetric.Option{sdkmetric.WithResource(res), sdkmetric.WithReader(page), sdkmetric.WithView(goroutines)}
 	if exported("METRICS") {
 		exporter, err := otlpmetrichttp.New(ctx)
 		if err != nil {

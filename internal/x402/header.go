@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -14,10 +15,28 @@ import (
 // maxHeader bounds a header before anything is decoded. A real one has about 1.5 kB.
 const maxHeader = 16 << 10
 
+// PaymentV1 stands for a payment of version 1 of the protocol, which is not read. It is no base64, so that no
+// payment is equal to it.
+const PaymentV1 = "x402 version 1"
+
+// PaymentIn is the PAYMENT-SIGNATURE header of a request, PaymentV1 when only version 1's header is there, and
+// empty when nothing is paid.
+func PaymentIn(h http.Header) string {
+	payment := h.Get(HeaderSignature)
+	if payment == "" && h.Get(HeaderSignatureV1) != "" {
+		return PaymentV1
+	}
+	return payment
+}
+
 // DecodePayment reads a PAYMENT-SIGNATURE header. The error is a *MalformedError when the header is
 // not a payment and a *RejectedError when it is one of a kind that is not taken here. A nil error
 // says nothing about whom, when or how much: that is for the terms.
 func DecodePayment(header string) (Payment, error) {
+	if header == PaymentV1 {
+		return Payment{}, &RejectedError{ReasonVersion, "X-PAYMENT is of x402 version 1 and was not read: this service takes x402 version 2 only. " +
+			"Sign the terms in PAYMENT-REQUIRED and send the payment in PAYMENT-SIGNATURE."}
+	}
 	data, err := decodeBase64(header)
 	if err != nil {
 		return Payment{}, malformed(err.Error())
@@ -32,7 +51,7 @@ func DecodePayment(header string) (Payment, error) {
 		return Payment{}, malformed(err.Error())
 	}
 	if version != "2" {
-		return Payment{}, &RejectedError{ReasonVersion, "only x402Version 2 is accepted"}
+		return Payment{}, &RejectedError{ReasonVersion, "This payment is of another version, and this service takes x402 version 2 only."}
 	}
 	p := Payment{Accepted: readAccepted(root.object("accepted")), Resource: readResource(root.optionalObject("resource"))}
 	root.optionalObject("extensions")
@@ -190,6 +209,9 @@ func payloadOf(p Payment) map[string]any {
 	}
 	if p.Resource != (Resource{}) {
 		payload["resource"] = p.Resource
+	}
+	if len(p.Extensions) > 0 {
+		payload["extensions"] = p.Extensions
 	}
 	return payload
 }

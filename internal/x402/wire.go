@@ -12,6 +12,8 @@ const (
 	HeaderRequired  = "PAYMENT-REQUIRED"
 	HeaderSignature = "PAYMENT-SIGNATURE"
 	HeaderResponse  = "PAYMENT-RESPONSE"
+	// HeaderSignatureV1 is where version 1 of the protocol has its payments.
+	HeaderSignatureV1 = "X-PAYMENT"
 )
 
 // PaymentRequired is the challenge of a 402: the content of PAYMENT-REQUIRED and of its body.
@@ -60,6 +62,8 @@ type Payment struct {
 	Resource      Resource
 	Authorization Authorization
 	Signature     Signature
+	// Extensions are what is written beside the payment; of a decoded one they are not kept.
+	Extensions map[string]any
 }
 
 // Settlement is the content of PAYMENT-RESPONSE.

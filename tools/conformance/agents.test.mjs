@@ -2,10 +2,30 @@
 import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
+import { AgentCard } from "@a2a-js/sdk";
 import { ClientFactory, DefaultAgentCardResolver } from "@a2a-js/sdk/client";
 
 const base = process.env.ROAMCARD_URL;
 const openapi = await (await fetch(`${base}/openapi.json`)).json();
+
+test("the agent card is one version, at both of its places", async () => {
+  for (const place of ["agent-card.json", "agent.json"]) {
+    const served = await (await fetch(`${base}/.well-known/${place}`)).json();
+    // These belong to versions before 1.0, whose readers would take the card for theirs.
+    for (const old of ["protocolVersion", "url", "preferredTransport", "additionalInterfaces"]) assert.ok(!(old in served), `${old} is in ${place}`);
+    assert.deepEqual(served.supportedInterfaces.map((i) => i.protocolVersion), ["1.0"]);
+    // What the SDK reads of it in version 1.0 is all that version 1.0 has: nothing of ours is lost on the way.
+    const read = AgentCard.toJSON(AgentCard.fromJSON(served));
+    for (const [name, value] of Object.entries(read)) assert.deepEqual(known(served[name], value), value, name);
+  }
+});
+
+/** The part of a value that the SDK has members for: ours may have more, with a prefix. */
+function known(ours, theirs) {
+  if (Array.isArray(theirs)) return theirs.map((item, i) => known(ours[i], item));
+  if (theirs === null || typeof theirs !== "object") return ours;
+  return Object.fromEntries(Object.keys(theirs).map((name) => [name, known(ours[name], theirs[name])]));
+}
 
 test("the A2A client resolves the agent card", async () => {
   const card = await new DefaultAgentCardResolver().resolve(base);

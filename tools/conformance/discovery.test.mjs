@@ -14,8 +14,9 @@ import {
   getWarningsForOpenAPI,
   validatePaymentRequiredDetailed,
 } from "@agentcash/discovery";
+import { x402HTTPClient } from "@x402/core/client";
 import { parsePaymentRequired } from "@x402/core/schemas";
-import { validateDiscoveryExtension, validateDiscoveryExtensionSpec } from "@x402/extensions/bazaar";
+import { extractDiscoveryInfo, validateDiscoveryExtension, validateDiscoveryExtensionSpec } from "@x402/extensions/bazaar";
 
 const base = process.env.ROAMCARD_URL;
 const openapi = await (await fetch(`${base}/openapi.json`)).json();
@@ -88,6 +89,20 @@ for (const { path, operation } of paid) {
     const detailed = validatePaymentRequiredDetailed(challenge, { compareWithHeaders: response.headers });
     assert.equal(detailed.valid, true, JSON.stringify(detailed.issues));
     assert.equal(detailed.summary.warnCount, 0, JSON.stringify(detailed.issues));
+
+    // A facilitator lists by what is beside the payment: /settle is told the challenge's resource and extensions.
+    const sent = { x402Version: 2, accepted: challenge.accepts[0], payload: {}, resource: challenge.resource, extensions: challenge.extensions };
+    const listed = extractDiscoveryInfo(sent, challenge.accepts[0]);
+    assert.deepEqual([listed?.resourceUrl, listed?.method], [base + path, "POST"]);
+
+    // The header of version 1, as the reference client writes it, is told what is taken instead.
+    const old = new x402HTTPClient().encodePaymentSignatureHeader({ x402Version: 1, scheme: "exact", network: "base", payload: {} });
+    assert.deepEqual(Object.keys(old), ["X-PAYMENT"]);
+    const told = await fetch(base + path, { method: "POST", headers: old });
+    assert.equal(told.status, 402);
+    assert.match((await told.json()).detail, /x402 version 2 only/);
+    const terms = JSON.parse(Buffer.from(told.headers.get("payment-required"), "base64").toString());
+    assert.deepEqual([terms.error, parsePaymentRequired(terms).success], ["invalid_x402_version", true]);
 
     const { price } = operation["x-payment-info"];
     const dollars = Number(challenge.accepts[0].amount) / 1e6;

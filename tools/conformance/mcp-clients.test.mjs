@@ -58,6 +58,8 @@ for (const [name, version, make] of clients) {
         const answer = await client.callTool({ name: tool.name, arguments: {} });
         assert.notEqual(answer.isError, true, `${tool.name}: ${JSON.stringify(answer.content)}`);
         assert.deepEqual(JSON.parse(answer.content[0].text), answer.structuredContent);
+        const bytes = Buffer.byteLength(JSON.stringify(answer));
+        assert.ok(bytes <= 25_000, `${tool.name} answers ${bytes} bytes`);
       }
       if (expected.includes("get_payable_url")) {
         const answer = await client.callTool({ name: "get_payable_url", arguments: { orderId: "ord_unknown" } });
@@ -78,18 +80,41 @@ test("a call answers what its route answers", async () => {
   const client = new LegacyClient(me);
   await client.connect(new LegacyTransport(endpoint));
   for (const [tool, path, member] of [
-    ["get_agent_contract", "/api/agent"],
     ["get_wallet_requirements", "/api/agent", "wallet"],
     ["get_install_command", "/api/agent", "install"],
     ["get_config", "/api/config"],
     ["get_card_contract", "/api/card/discovery"],
     ["get_topup_contract", "/api/card/topup/discovery"],
-    ["get_openapi", "/openapi.json"],
   ]) {
     const direct = await (await fetch(base + path)).json();
     const { structuredContent } = await client.callTool({ name: tool, arguments: {} });
     assert.deepEqual(structuredContent, member === undefined ? direct : direct[member], tool);
   }
+  await client.close();
+});
+
+test("what is long comes in pages, and all of it", async () => {
+  const client = new LegacyClient(me);
+  await client.connect(new LegacyTransport(endpoint));
+  const all = async (name, member, args) => {
+    const items = [];
+    for (let cursor; ; ) {
+      const { structuredContent: page } = await client.callTool({ name, arguments: { ...args, ...(cursor && { cursor }) } });
+      items.push(...page[member]);
+      cursor = page.nextCursor;
+      if (!cursor) return items;
+    }
+  };
+  const direct = async (path) => (await fetch(base + path)).json();
+  const { operations, errors, ...rest } = await direct("/api/agent");
+  assert.deepEqual((await client.callTool({ name: "get_agent_contract", arguments: {} })).structuredContent, rest);
+  assert.deepEqual(await all("get_agent_contract", "operations", { section: "operations" }), operations);
+  assert.deepEqual(await all("get_agent_contract", "errors", { section: "errors" }), errors);
+  const { plans } = await direct("/api/esim/plans");
+  assert.ok(plans.length > 3);
+  assert.deepEqual(await all("list_esim_plans", "plans", { limit: 3 }), plans);
+  const listed = await all("get_openapi", "operations", {});
+  assert.equal(listed.length, Object.values(openapi.paths).flatMap((verbs) => Object.keys(verbs)).length);
   await client.close();
 });
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -30,15 +31,15 @@ func (d *document) message(m protoreflect.MessageDescriptor, s side, leftOut fie
 	case "google.protobuf.Timestamp":
 		return object{"type": "string", "format": "date-time"}, nil
 	case "google.protobuf.Value":
-		// This API has them for amounts alone.
-		return object{"type": []string{"number", "string"}}, nil
+		// This API has them for amounts alone. Generators of clients know no list of types.
+		return object{"oneOf": []object{{"type": "number"}, {"type": "string"}}}, nil
 	case "google.protobuf.Struct":
 		return object{"type": "object", "additionalProperties": true}, nil
 	}
 	if m.ParentFile().Package() == "google.protobuf" {
 		return nil, fmt.Errorf("%s has no translation", m.FullName())
 	}
-	name := string(m.Name())
+	name := schemaName(m)
 	use := fmt.Sprint(m.FullName(), " in a ", s, " without ", leftOut)
 	if d.uses[name] == "" {
 		d.uses[name] = use // before its fields, for a message may contain itself
@@ -50,6 +51,16 @@ func (d *document) message(m protoreflect.MessageDescriptor, s side, leftOut fie
 		return nil, fmt.Errorf("one name for two schemas: %s, and %s", d.uses[name], use)
 	}
 	return object{"$ref": "#/components/schemas/" + name}, nil
+}
+
+// schemaName is the name of a message. Generators of clients call by an operation's name and "Response" what holds its
+// whole answer, and so that ending is left to them.
+func schemaName(m protoreflect.MessageDescriptor) string {
+	name := string(m.Name())
+	if bare, is := strings.CutSuffix(name, "Response"); is {
+		return bare + "Result"
+	}
+	return name
 }
 
 func (d *document) addSchema(name string, m protoreflect.MessageDescriptor, s side, leftOut fieldSet) error {

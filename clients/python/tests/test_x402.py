@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -66,3 +68,21 @@ def test_the_policy_holds_for_what_the_official_client_signed(dev: Dev, proxy: P
 
     asyncio.run(story())
     assert (proxy.payments(), dev.transfers(account)) == ([], [])
+
+
+def test_the_challenge_names_the_setting_without_which_the_official_client_does_not_pay(dev: Dev) -> None:
+    account, key = dev.wallet(), {"idempotencyKey": f"py-{uuid.uuid4()}"}
+    hint = httpx.post(f"{dev.base_url}/api/card/purchase", json=key).json()["detail"]
+    named = re.search(r"client\.(\w+)\((\{.+?\})\)", hint)
+    assert named, hint
+
+    async def story() -> None:
+        official = register_exact_evm_client(x402Client(), EthAccountSigner(account))
+        async with httpx.AsyncClient(transport=x402AsyncTransport(official), base_url=dev.base_url, timeout=30) as http:
+            with pytest.raises(PaymentError, match="max_amount_per_payment"):
+                await http.post("/api/card/purchase", json=key)
+            getattr(official, named[1])(json.loads(named[2]))
+            assert (await http.post("/api/card/purchase", json=key)).status_code == 200
+
+    asyncio.run(story())
+    assert dev.transfers(account) == [CARD]

@@ -1,0 +1,46 @@
+package mcp
+
+import (
+	"encoding/json"
+	"maps"
+)
+
+// sections are the long lists of the agent contract, and the members by which their items are known. The contract
+// comes without them; each comes by itself, in pages.
+var sections = map[string]string{"operations": "operationId", "errors": "code"}
+
+var section = parameter{
+	Name: "section", Description: "One of the contract's long lists, instead of the rest of it.",
+	Schema: map[string]any{"type": "string", "enum": []string{"operations", "errors"}},
+}
+
+// contractPart is the contract without its long lists, or a page of one of them.
+func contractPart(args map[string]string, content []byte) (any, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(content, &members); err != nil {
+		return nil, errUnshown
+	}
+	name, given := args["section"]
+	if !given {
+		if args["cursor"] != "" || args["limit"] != "" {
+			return nil, refusal("The arguments cursor and limit are for a section.")
+		}
+		maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return sections[name] != "" })
+		return members, nil
+	}
+	key, known := sections[name]
+	if !known {
+		return nil, refusal("The argument section must be operations or errors.")
+	}
+	page, err := pageOf(args, name, members[name], key)
+	if err == nil {
+		page["contractVersion"] = members["contractVersion"]
+	}
+	return page, err
+}
+
+// ofContractPart makes the schema of the contract that of any part of it.
+func ofContractPart(schema map[string]any) {
+	withNextCursor(schema)
+	schema["required"] = []string{"contractVersion"}
+}
