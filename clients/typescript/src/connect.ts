@@ -2,13 +2,14 @@
 import { clone, toJson } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type UnaryRequest, type UnaryResponse } from "@connectrpc/connect";
 import type { AnsweredOrder } from "./answer.js";
-import { type ApiError, apiError, RoamcardError } from "./errors.js";
+import { type ApiError, apiError, type ProblemFields, RoamcardError } from "./errors.js";
 import { CardService } from "./gen/roamcard/v1/card_pb.js";
 import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { ProblemSchema } from "./gen/roamcard/v1/problem_pb.js";
 import { requestIdHeader } from "./logger.js";
 import { type Attempt, isUnclear, type Payer, type Reply, retryAfterMs } from "./payer.js";
+import { printableCause } from "./printable.js";
 import type { Signer } from "./signers.js";
 import * as sold from "./sold.js";
 import type { Sold } from "./sold.js";
@@ -87,10 +88,25 @@ export function failure(reason: unknown): Error {
   const cause = ConnectError.from(reason);
   // An interceptor's own error comes wrapped.
   if (cause.cause instanceof RoamcardError) return cause.cause;
-  return problemOf(cause) ?? apiError({ status: 0, code: `connect_${Code[cause.code].toLowerCase()}`, detail: cause.rawMessage, retryable: true, requestId: cause.metadata.get(requestIdHeader) ?? undefined }, { cause });
+  return problemOf(cause) ?? unanswered(cause, { status: 0, code: `connect_${Code[cause.code].toLowerCase()}`, retryable: true });
+}
+
+/** What a call rejects with that got an answer of this HTTP status: one without a problem is not the service's, but a gateway's. */
+export function failureOf(reason: unknown, status: number | undefined): unknown {
+  const cause = ConnectError.from(reason);
+  if (status === undefined || status < 300 || cause.cause instanceof RoamcardError || problemOf(cause)) return reason;
+  return unanswered(cause, { status, code: `http_${status}`, retryable: status >= 500 });
+}
+
+function unanswered(cause: ConnectError, problem: ProblemFields): ApiError {
+  const { metadata, rawMessage } = cause;
+  const from = { detail: rawMessage, requestId: metadata.get(requestIdHeader) ?? undefined, retryAfterMs: retryAfterMs(metadata.get("retry-after")) };
+  return apiError({ ...from, ...problem }, { cause: printableCause(cause) });
 }
 
 function problemOf(cause: ConnectError): ApiError | undefined {
   const [problem] = cause.findDetails(ProblemSchema);
-  return problem && apiError({ ...problem, fields: problem.fields, retryAfterMs: retryAfterMs(cause.metadata.get("retry-after")) }, { cause });
+  if (!problem) return undefined;
+  const fields = problem.fields.map(({ path, rule, message }) => ({ path, rule, message }));
+  return apiError({ ...problem, fields, retryAfterMs: retryAfterMs(cause.metadata.get("retry-after")) }, { cause: printableCause(cause) });
 }

@@ -1,5 +1,6 @@
 // What can go wrong, as types that a caller can act on.
 import type { FieldProblem } from "./gen/roamcard/v1/problem_pb.js";
+import { printable } from "./printable.js";
 
 /** The base of everything this package throws on purpose. */
 export class RoamcardError extends Error {
@@ -7,9 +8,20 @@ export class RoamcardError extends Error {
   /** Set once a payment was signed: only a call with this key is safe from paying twice. */
   idempotencyKey?: string;
 
+  /** Messages quote what the service says: nothing in them steers a terminal. */
+  constructor(message?: string, options?: ErrorOptions) {
+    super(message && printable(message), options);
+  }
+
   /** What the service's operators ask for: the id of the request that failed, when the service answered it. */
   get requestId(): string | undefined {
     return this.cause instanceof RoamcardError ? this.cause.requestId : undefined;
+  }
+
+  /** What JSON.stringify writes: name and message, and what there is to act on. */
+  toJSON(): Record<string, unknown> {
+    const members: object = this;
+    return { ...members, name: this.name, message: this.message, requestId: this.requestId };
   }
 }
 
@@ -48,8 +60,8 @@ export class ApiError extends RoamcardError {
   readonly fields: WrongField[];
   /** How long the service asks to wait, if it says so. */
   readonly retryAfterMs: number | undefined;
-  /** When another payment may be signed for the key, because the chain can no longer take the one before; undefined is now. */
-  retryAt?: Date;
+  /** When another payment may be signed for the key, as the chain can no longer take the one before, in ISO 8601; undefined is now. */
+  retryAt?: string;
 
   constructor(problem: ProblemFields, options?: ErrorOptions) {
     super(`${problem.status} ${problem.code}: ${problem.detail ?? problem.title ?? "no detail"}`, options);

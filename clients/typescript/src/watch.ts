@@ -1,6 +1,7 @@
 // Following an order: over the service's stream, and by asking again and again where streams do not get through.
+import { wait } from "./abort.js";
 import { mayPass } from "./errors.js";
-import type { Order } from "./gen/roamcard/v1/order_pb.js";
+import type { Order } from "./results.js";
 
 /** How an order is read. */
 export interface Source {
@@ -86,19 +87,4 @@ function stateOf({ status, issuance, topup, delivery }: Order): string {
 
 function isFinal(order: Order): boolean {
   return !movingStatuses.has(order.status);
-}
-
-function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((done, fail) => {
-    const stop = () => {
-      clearTimeout(timer);
-      fail(signal!.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      done();
-    }, ms);
-    if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
-  });
 }
