@@ -1,18 +1,20 @@
 // The routes of operators. All but the activity's need an operatorToken; those need a wallet that may see it.
 import { type Call, type CallOptions, type Listing, listing, type PageOptions } from "./call.js";
 import { type Connection, keyHeader, present } from "./connection.js";
-import {
-  type Activity, type FeeJob, type Finding, type JobStatus, type OrderInspection, type OrderStatus, type Plain, plain, type Product, type QueuedOrder,
-  type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
-} from "./results.js";
 import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
 import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
+import {
+  type Activity, type FeeJob, type Finding, type JobStatus, type OrderInspection, type OrderStatus, type Plain, plain,
+  type Product, type QueuedOrder, type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
+} from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
 export interface ActOptions extends CallOptions {
   reason: string;
   idempotencyKey: string;
 }
+
+type ListOptions = CallOptions & PageOptions;
 
 /** What an operator does. */
 export class Admin {
@@ -33,7 +35,7 @@ export class Admin {
   }
 
   /** Reads the jobs that withdraw issue fees: one by one, or by page(). */
-  feeJobs({ status, pageSize, pageToken, ...options }: CallOptions & PageOptions & { status?: JobStatus } = {}): Listing<FeeJob> {
+  feeJobs({ status, pageSize, pageToken, ...options }: ListOptions & { status?: JobStatus } = {}): Listing<FeeJob> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
       const { jobs, nextPageToken } = await this.#connection.operator.listFeeJobs(request, wire);
@@ -62,7 +64,7 @@ export class Admin {
   }
 
   /** Reads the orders that somebody has to look at, or those of a status: one by one, or by page(). */
-  orders({ status, pageSize, pageToken, ...options }: CallOptions & PageOptions & { status?: OrderStatus } = {}): Listing<QueuedOrder> {
+  orders({ status, pageSize, pageToken, ...options }: ListOptions & { status?: OrderStatus } = {}): Listing<QueuedOrder> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
       const { orders, nextPageToken } = await this.#connection.operator.listOrderQueue(request, wire);
@@ -103,7 +105,9 @@ export class Admin {
   }
 
   /** Reads what differs between the books, of any code or of one: what is open, or what is resolved. */
-  findings({ status, code, pageSize, pageToken, ...options }: CallOptions & PageOptions & { status?: "open" | "resolved"; code?: string } = {}): Listing<Finding> {
+  findings({ status, code, pageSize, pageToken, ...options }: ListOptions & {
+    status?: "open" | "resolved"; code?: string;
+  } = {}): Listing<Finding> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }), ...(code !== undefined && { code }) };
       const { findings, nextPageToken } = await this.#connection.operator.listFindings(request, wire);
@@ -117,7 +121,9 @@ export class Admin {
   }
 
   /** Reads the transfers to the payee that belong to no order: the open ones, or those that are resolved. */
-  transfers({ status, pageSize, pageToken, ...options }: CallOptions & PageOptions & { status?: "open" | "resolved" } = {}): Listing<StrayTransfer> {
+  transfers({ status, pageSize, pageToken, ...options }: ListOptions & {
+    status?: "open" | "resolved";
+  } = {}): Listing<StrayTransfer> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
       const { transfers, nextPageToken } = await this.#connection.operator.listTransfers(request, wire);

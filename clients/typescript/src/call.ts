@@ -4,13 +4,17 @@ import { requestIdHeader } from "./logger.js";
 
 /** What a call may be given besides its arguments. */
 export interface CallOptions {
-  /** Gives up. The call rejects with the signal's reason, or with AmbiguousPaymentError when a payment has been sent. */
+  /**
+   * Gives up. The call rejects with the signal's reason, or with AmbiguousPaymentError when a payment has been sent.
+   */
   signal?: AbortSignal | undefined;
   /** How long each request of this call may take; the client's `timeoutMs` when absent. */
   timeoutMs?: number | undefined;
   /** Headers to send as well, such as a gateway's. Those that the client sends itself stay its own. */
   headers?: HeadersInit | undefined;
-  /** How often this call is made again when it is a read that fails in passing; the client's `maxRetries` when absent. */
+  /**
+   * How often this call is made again when it is a read that fails in passing; the client's `maxRetries` when absent.
+   */
   maxRetries?: number | undefined;
 }
 
@@ -69,6 +73,9 @@ export interface Listing<T> extends AsyncGenerator<T, void> {
   page(): Call<Page<T>>;
 }
 
+/** What a request for a page says of it. */
+type WirePage = { pageSize?: number; pageToken?: string };
+
 /** What a request for a page answers. */
 export interface Slice<T> {
   items: T[];
@@ -76,15 +83,13 @@ export interface Slice<T> {
 }
 
 /** Makes a list of what reads one page of it. */
-export function listing<T>(first: PageOptions, read: (page: { pageSize?: number; pageToken?: string }) => Call<Slice<T>>): Listing<T> {
+export function listing<T>(first: PageOptions, read: (page: WirePage) => Call<Slice<T>>): Listing<T> {
   const page = ({ pageSize, pageToken }: PageOptions): Call<Page<T>> => {
     const call = read({ ...(pageSize !== undefined && { pageSize }), ...(pageToken !== undefined && { pageToken }) });
-    const result = call.then(({ items, nextPageToken }): Page<T> => {
-      if (nextPageToken && nextPageToken === pageToken) throw new RoamcardError("the service answers with the same page again");
-      return {
-        items, hasNext: Boolean(nextPageToken), nextPageToken: nextPageToken || undefined,
-        next: () => (nextPageToken ? page({ pageSize, pageToken: nextPageToken }) : rejected(new RoamcardError("there is no page after this one"))),
-      };
+    const result = call.then(({ items, nextPageToken: token = "" }): Page<T> => {
+      if (token !== "" && token === pageToken) throw new RoamcardError("the service answers with the same page again");
+      const next = () => (token === "" ? rejected("there is no page after this one") : page({ pageSize, pageToken: token }));
+      return { items, hasNext: token !== "", nextPageToken: token || undefined, next };
     });
     const withRawResponse = async () => ({ data: await result, response: (await call.withRawResponse()).response });
     return Object.assign(result, { withRawResponse });
@@ -99,8 +104,8 @@ async function* itemsOf<T>(first: () => Promise<Page<T>>): AsyncGenerator<T, voi
   }
 }
 
-function rejected(error: Error): Call<never> {
-  return callOf(Promise.reject(error), { status: 0, headers: new Headers() });
+function rejected(reason: string): Call<never> {
+  return callOf(Promise.reject(new RoamcardError(reason)), { status: 0, headers: new Headers() });
 }
 
 /** The request id of an answer. */

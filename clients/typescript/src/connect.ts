@@ -33,7 +33,10 @@ export function payingInterceptor(payer: Payer, signer: Signer): Interceptor {
   };
 }
 
-/** The purchase that a request of a wallet makes; undefined for methods that cost nothing. One of any eSIM becomes one of a plan. */
+/**
+ * The purchase that a request of a wallet makes; undefined for methods that cost nothing. One of any eSIM becomes one
+ * of a plan.
+ */
 export async function attemptOf(
   payer: Payer, request: UnaryRequest, next: (request: UnaryRequest) => Promise<UnaryResponse>, wallet: string | undefined,
 ): Promise<Attempt<UnaryResponse> | undefined> {
@@ -88,10 +91,14 @@ export function failure(reason: unknown): Error {
   const cause = ConnectError.from(reason);
   // An interceptor's own error comes wrapped.
   if (cause.cause instanceof RoamcardError) return cause.cause;
-  return problemOf(cause) ?? unanswered(cause, { status: 0, code: `connect_${Code[cause.code].toLowerCase()}`, retryable: true });
+  const code = `connect_${Code[cause.code].toLowerCase()}`;
+  return problemOf(cause) ?? unanswered(cause, { status: 0, code, retryable: true });
 }
 
-/** What a call rejects with that got an answer of this HTTP status: one without a problem is not the service's, but a gateway's. */
+/**
+ * What a call rejects with that got an answer of this HTTP status. One without a problem is a gateway's, not the
+ * service's.
+ */
 export function failureOf(reason: unknown, status: number | undefined): unknown {
   const cause = ConnectError.from(reason);
   if (status === undefined || status < 300 || cause.cause instanceof RoamcardError || problemOf(cause)) return reason;
@@ -100,13 +107,14 @@ export function failureOf(reason: unknown, status: number | undefined): unknown 
 
 function unanswered(cause: ConnectError, problem: ProblemFields): ApiError {
   const { metadata, rawMessage } = cause;
-  const from = { detail: rawMessage, requestId: metadata.get(requestIdHeader) ?? undefined, retryAfterMs: retryAfterMs(metadata.get("retry-after")) };
-  return apiError({ ...from, ...problem }, { cause: printableCause(cause) });
+  const [requestId, wait] = [metadata.get(requestIdHeader) ?? undefined, retryAfterMs(metadata.get("retry-after"))];
+  return apiError({ ...problem, detail: rawMessage, requestId, retryAfterMs: wait }, { cause: printableCause(cause) });
 }
 
 function problemOf(cause: ConnectError): ApiError | undefined {
   const [problem] = cause.findDetails(ProblemSchema);
   if (!problem) return undefined;
   const fields = problem.fields.map(({ path, rule, message }) => ({ path, rule, message }));
-  return apiError({ ...problem, fields, retryAfterMs: retryAfterMs(cause.metadata.get("retry-after")) }, { cause: printableCause(cause) });
+  const wait = retryAfterMs(cause.metadata.get("retry-after"));
+  return apiError({ ...problem, fields, retryAfterMs: wait }, { cause: printableCause(cause) });
 }

@@ -1,7 +1,8 @@
 // What the parts of a client share: the calls, the wallet's session, and the payments.
 import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
 import {
-  type Client, type ContextValues, createClient, createContextKey, createContextValues, type Interceptor, type Transport, type UnaryResponse,
+  type Client, type ContextValues, createClient, createContextKey, createContextValues, type Interceptor, type Transport,
+  type UnaryResponse,
 } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { until } from "./abort.js";
@@ -22,10 +23,11 @@ import { unitsOfCents } from "./money.js";
 import { Payer, type PaymentEvents, type Quotation } from "./payer.js";
 import type { Policy } from "./policy.js";
 import { type Fetch, publishedOf, trimmed } from "./rest.js";
-import { type Order, type Plain, plain } from "./results.js";
+import { type Plain, plain } from "./results.js";
 import { retrying, standardRetries } from "./retry.js";
 import { Secret } from "./secret.js";
 import { Session } from "./session.js";
+import type { Change } from "./watch.js";
 import type { Signer } from "./signers.js";
 import { userAgent, userAgentHeader } from "./version.js";
 import { signatureHeader } from "./x402.js";
@@ -72,6 +74,9 @@ export interface WireOptions {
   onTrailer(headers: Headers): void;
 }
 
+/** Makes the requests of one call. */
+type Run<T> = (options: WireOptions, seen: Seen) => Promise<T>;
+
 /** The calls of one client. */
 export class Connection {
   readonly baseUrl: string;
@@ -102,14 +107,15 @@ export class Connection {
     this.#operatorToken = typeof operatorToken === "string" ? new Secret(operatorToken) : operatorToken;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
     this.#maxRetries = options.maxRetries ?? standardRetries;
-    const interceptors = [this.#paying(), this.#authorized(), this.#repeating(), this.#sending(), ...(logger ? [logging(logger)] : [])];
+    const logged = logger ? [logging(logger)] : [];
+    const interceptors = [this.#paying(), this.#authorized(), this.#repeating(), this.#sending(), ...logged];
     const noting: Fetch = async (input, init) => {
       const response = await this.fetch(input, init);
       if (init?.headers instanceof Headers) this.#statuses.set(init.headers, response.status);
       return response;
     };
-    const connect = (where: { baseUrl: string; interceptors: Interceptor[] }) => createConnectTransport({ ...where, fetch: noting });
-    const transport = (options.transport ?? connect)({ baseUrl: this.baseUrl, interceptors });
+    const where = { baseUrl: this.baseUrl, interceptors };
+    const transport = options.transport?.(where) ?? createConnectTransport({ ...where, fetch: noting });
     this.cards = createClient(CardService, transport);
     this.orders = createClient(OrderService, transport);
     this.esims = createClient(EsimService, transport);
@@ -143,11 +149,12 @@ export class Connection {
   }
 
   /** Makes a call and gives its result as plain data. */
-  call<T>(options: CallOptions, run: (options: WireOptions, seen: Seen) => Promise<T>, headers: Record<string, string> = {}): Call<Plain<T>> {
-    return this.#made(options, headers, (wire, seen) => run({ ...wire, signal: options.signal }, seen).then((result) => plain<T>(result)));
+  call<T>(options: CallOptions, run: Run<T>, headers: Record<string, string> = {}): Call<Plain<T>> {
+    const { signal } = options;
+    return this.#made(options, headers, (wire, seen) => run({ ...wire, signal }, seen).then((result) => plain<T>(result)));
   }
 
-  #made<T>(options: CallOptions, own: Record<string, string>, run: (options: WireOptions, seen: Seen) => Promise<T>): Call<T> {
+  #made<T>(options: CallOptions, own: Record<string, string>, run: Run<T>): Call<T> {
     const { signal } = options;
     const seen: Seen = { status: 200, headers: new Headers() };
     const keep = (answered: Headers) => answered.forEach((value, name) => seen.headers.set(name, value));
@@ -165,11 +172,10 @@ export class Connection {
   }
 
   /** Follows an order over the service's stream. */
-  async *following(orderId: string, after: number | undefined, options: CallOptions): AsyncGenerator<{ order?: Order | undefined; cursor: number }, void> {
+  async *following(orderId: string, after: number | undefined, options: CallOptions): AsyncGenerator<Change, void> {
     const wire = { headers: headersOf(options, {}), signal: options.signal };
-    for await (const { order, cursor } of this.orders.watchOrder({ orderId, ...(after !== undefined && { after }) }, wire)) {
-      yield { order: order && plain(order), cursor };
-    }
+    const request = { orderId, ...(after !== undefined && { after }) };
+    for await (const { order, cursor } of this.orders.watchOrder(request, wire)) yield { order: order && plain(order), cursor };
   }
 
   /** Asks for the price of a paid call and signs nothing. */
@@ -201,7 +207,8 @@ export class Connection {
       if (!attempt) return next(request);
       if (request.contextValues.get(quoting)) throw new Quoted(await this.payer.quote(attempt));
       const { timeoutMs } = request.contextValues.get(perCall);
-      return this.payer.pay({ ...attempt, timeoutMs, signal: request.contextValues.get(givingUp) ?? request.signal }, this.signer);
+      const signal = request.contextValues.get(givingUp) ?? request.signal;
+      return this.payer.pay({ ...attempt, timeoutMs, signal }, this.signer);
     };
   }
 

@@ -18,17 +18,19 @@ export class Discovery {
 
   /** Reads the contract for agents, GET /api/agent, which is plain JSON. */
   agent(options: CallOptions = {}): Call<JsonObject> {
-    const { baseUrl, fetch } = this.#connection;
-    return this.#connection.call(options, ({ headers, signal, onHeader }, seen) => this.#connection.retrying(options, async () => {
+    const connection = this.#connection;
+    return connection.call(options, ({ headers, signal, onHeader }, seen) => connection.retrying(options, async () => {
       if (userAgent !== undefined) headers.set(userAgentHeader, userAgent);
-      const response = await fetch(`${baseUrl}/api/agent`, { headers, signal: this.#connection.limited(options, signal) });
+      const { baseUrl, fetch } = connection;
+      const response = await fetch(`${baseUrl}/api/agent`, { headers, signal: connection.limited(options, signal) });
       onHeader(response.headers);
-      seen.status = response.status;
+      const { status } = response;
+      seen.status = status;
       const body = objectOf(await response.text());
-      const problem = (body ?? {}) as Partial<ProblemFields>;
-      const { status, headers: answered } = response;
       if (response.ok && body) return body as JsonObject;
-      throw apiError({ ...problem, status, code: problem.code ?? `http_${status}`, retryAfterMs: retryAfterMs(answered.get("retry-after")) });
+      const problem = (body ?? {}) as Partial<ProblemFields>;
+      const wait = retryAfterMs(response.headers.get("retry-after"));
+      throw apiError({ ...problem, status, code: problem.code ?? `http_${status}`, retryAfterMs: wait });
     }, signal));
   }
 

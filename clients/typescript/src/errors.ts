@@ -60,7 +60,10 @@ export class ApiError extends RoamcardError {
   readonly fields: WrongField[];
   /** How long the service asks to wait, if it says so. */
   readonly retryAfterMs: number | undefined;
-  /** When another payment may be signed for the key, as the chain can no longer take the one before, in ISO 8601; undefined is now. */
+  /**
+   * When another payment may be signed for the key, in ISO 8601: the chain can then no longer take this one. Undefined
+   * is now.
+   */
   retryAt?: string;
 
   constructor(problem: ProblemFields, options?: ErrorOptions) {
@@ -132,8 +135,8 @@ export class KeyConflictError extends PaymentError {
 }
 
 /**
- * Whether the payment was taken is not known yet. Call again with the same idempotencyKey, in this process or another one
- * with the same store: the same signed bytes go out, and nothing can be paid twice.
+ * Whether the payment was taken is not known yet. Call again with the same idempotencyKey, in this process or another
+ * one with the same store: the same signed bytes go out, and nothing can be paid twice.
  */
 export class AmbiguousPaymentError extends PaymentError {
   readonly retryable = true;

@@ -6,6 +6,13 @@ import type { EsimPresenter, Presented } from "./presenter.js";
 import { type EsimCredentials, type EsimPlan, type Order, plain } from "./results.js";
 import { Secret } from "./secret.js";
 
+/** Which plans are listed. */
+export interface PlanFilter {
+  /** An ISO 3166-1 code of two letters, in either case. */
+  countryCode?: string;
+  type?: EsimPlan["type"];
+}
+
 /** The catalogue of eSIM plans. */
 export class Plans {
   readonly #connection: Connection;
@@ -14,8 +21,8 @@ export class Plans {
     this.#connection = connection;
   }
 
-  /** Lists the plans that are sold, the cheapest first: one by one, or by page(). The service has all of them on one page. */
-  list({ countryCode, type, ...options }: CallOptions & { countryCode?: string; type?: "country" | "region" } = {}): Listing<EsimPlan> {
+  /** Lists the plans that are sold, the cheapest first: one by one, or by page(). The service has all on one page. */
+  list({ countryCode, type, ...options }: PlanFilter & CallOptions = {}): Listing<EsimPlan> {
     const request = { ...(countryCode !== undefined && { countryCode }), ...(type !== undefined && { type }) };
     return listing({}, () => this.#connection.call(options, async (wire) =>
       ({ items: plain((await this.#connection.esims.listEsimPlans(request, wire)).plans) })));
@@ -66,7 +73,10 @@ export class Esims {
   }
 
   #credentials(orderId: string, { deliveryToken, ...options }: DeliveryOptions): Promise<Secret<EsimCredentials>> {
-    return this.#connection.call(options, async (wire) => new Secret(plain(present((await this.#connection.esims.getEsimCredentials({ orderId }, wire)).credentials))), opening(deliveryToken));
+    return this.#connection.call(options, async (wire) => {
+      const { credentials } = await this.#connection.esims.getEsimCredentials({ orderId }, wire);
+      return new Secret(plain(present(credentials)));
+    }, opening(deliveryToken));
   }
 }
 
@@ -78,8 +88,9 @@ export class EsimOrder extends PaidOrder {
   readonly credentials: Secret<EsimCredentials> | undefined;
 
   constructor(orders: Orders, answer: Paid) {
-    const { credentials, delivery: { token, ...delivery } = {}, ...order } = answer.order;
-    super(orders, { ...answer, order: { ...order, ...(answer.order.delivery && { delivery: delivery as Order["delivery"] }) } });
+    const { credentials, delivery, ...order } = answer.order;
+    const { token, ...shown } = delivery ?? {};
+    super(orders, { ...answer, order: { ...order, ...(delivery && { delivery: shown as NonNullable<Order["delivery"]> }) } });
     this.deliveryToken = token ? new Secret(token) : undefined;
     this.credentials = credentials && new Secret(credentials);
   }

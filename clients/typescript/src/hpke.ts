@@ -9,7 +9,11 @@ export class Recipient {
   readonly #suite: CipherSuite;
   readonly #keys: CryptoKeyPair;
 
-  private constructor(suite: CipherSuite, keys: CryptoKeyPair, readonly publicKey: Uint8Array) {
+  private constructor(
+    suite: CipherSuite,
+    keys: CryptoKeyPair,
+    readonly publicKey: Uint8Array,
+  ) {
     this.#suite = suite;
     this.#keys = keys;
   }
@@ -22,8 +26,7 @@ export class Recipient {
   }
 
   /** Opens what was sealed to this key; rejects unless key, info and associated data are right. */
-  async open(enc: Uint8Array<ArrayBuffer>, ciphertext: Uint8Array<ArrayBuffer>, info: Uint8Array<ArrayBuffer>, aad: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
-    const sealed = { recipientKey: this.#keys, enc: enc.buffer, info: info.buffer };
-    return new Uint8Array(await this.#suite.open(sealed, ciphertext.buffer, aad.buffer));
+  async open(enc: Uint8Array, ciphertext: Uint8Array, info: Uint8Array, aad: Uint8Array): Promise<Uint8Array> {
+    return new Uint8Array(await this.#suite.open({ recipientKey: this.#keys, enc, info }, ciphertext, aad));
   }
 }

@@ -20,8 +20,8 @@ export interface WaitOptions extends CallOptions {
 /** What a paid call is given. */
 export interface PurchaseOptions extends CallOptions {
   /**
-   * Names the purchase: the same key is the same order. One is made when absent, and comes back with the order. Calls with one
-   * key at the same time are one, with the signal of the first.
+   * Names the purchase: the same key is the same order. One is made when absent, and comes back with the order. Calls
+   * with one key at the same time are one, with the signal of the first.
    */
   idempotencyKey?: string | undefined;
 }
@@ -46,16 +46,18 @@ export class Orders {
   /** Reads the wallet's orders, newest first: one by one, which asks for pages as they are needed, or by page(). */
   list({ active, pageSize, pageToken, ...options }: CallOptions & PageOptions & { active?: boolean } = {}): Listing<Order> {
     return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
-      const { orders, nextPageToken } = await this.#connection.orders.listOrders({ ...page, ...(active && { status: "active" }) }, wire);
+      const request = { ...page, ...(active && { status: "active" }) };
+      const { orders, nextPageToken } = await this.#connection.orders.listOrders(request, wire);
       return { items: plain(orders), nextPageToken };
     }));
   }
 
   /**
-   * Yields an order now and whenever its status changes, until it moves no more by itself. It follows the service's stream, and
-   * asks again every `intervalMs` where streams do not get through; what may pass by itself is waited out.
+   * Yields an order now and whenever its status changes, until it moves no more by itself. It follows the service's
+   * stream, and asks again every `intervalMs` where streams do not get through; what may pass by itself is waited out.
    */
-  watch(orderId: string, { signal, headers, intervalMs = standardInterval }: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {}): AsyncGenerator<Order, void> {
+  watch(orderId: string, options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {}): AsyncGenerator<Order, void> {
+    const { signal, headers, intervalMs = standardInterval } = options;
     const source: Source = {
       stream: (after, until) => this.#connection.following(orderId, after, { headers, signal: until }),
       // What fails in passing is waited out by who watches.
@@ -71,7 +73,8 @@ export class Orders {
   }
 
   /** Follows an order for so long as somebody waits. */
-  async *waiting(order: Order | string, { signal, headers, timeoutMs = standardPatience, onUpdate, intervalMs }: WaitOptions): AsyncGenerator<Order, void> {
+  async *waiting(order: Order | string, options: WaitOptions): AsyncGenerator<Order, void> {
+    const { signal, headers, timeoutMs = standardPatience, onUpdate, intervalMs } = options;
     const limit = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]);
     for await (const now of this.watch(idOf(order), { signal: limit, headers, intervalMs })) {
       onUpdate?.(now);
@@ -79,7 +82,10 @@ export class Orders {
     }
   }
 
-  /** Opens an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order comes back. */
+  /**
+   * Opens an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order comes
+   * back.
+   */
   openCard({ idempotencyKey, ...options }: PurchaseOptions = {}): Call<Order> {
     return this.#connection.call(options, async (wire) => present((await this.#connection.cards.createCardOrder({}, wire)).order), keyed(idempotencyKey));
   }
@@ -114,13 +120,17 @@ export interface Paid {
 }
 
 /** Reads the answer of a paid call. */
-export async function paid(answer: Promise<{ order?: OrderMessage | undefined }>, idempotencyKey: string, seen: Headers): Promise<Paid> {
+export async function paid(
+  answer: Promise<{ order?: OrderMessage | undefined }>, idempotencyKey: string, seen: Headers,
+): Promise<Paid> {
   // Calls of one purchase share their answer: each has its own order.
   const order = plain(present((await answer).order));
   return { order, idempotencyKey, replayed: order.replayed ?? false, receipt: decodeReceipt(seen.get(responseHeader)), requestId: requestIdOf(seen) };
 }
 
-/** A paid order. Keep the key: the same call with it gives the same order. JSON.stringify writes all of it but secrets. */
+/**
+ * A paid order. Keep the key: the same call with it gives the same order. JSON.stringify writes all of it but secrets.
+ */
 export class PaidOrder implements Paid {
   readonly orderId: string;
   readonly operationId: string;

@@ -183,8 +183,10 @@ export class Payer {
   async quote(attempt: Attempt<unknown>): Promise<Quotation> {
     const terms = await this.#ask(attempt);
     const { quote } = await this.#check(attempt, terms);
-    const reason = this.#rules.reason(quote) ?? (await this.journal.overBudget(BigInt(quote.amount), this.#rules.perDay));
-    return { quote, terms, allowed: reason === undefined, ...(reason !== undefined && { reason }), asks: this.#rules.asks(BigInt(quote.amount)) };
+    const amount = BigInt(quote.amount);
+    const reason = this.#rules.reason(quote) ?? (await this.journal.overBudget(amount, this.#rules.perDay));
+    const verdict = { allowed: reason === undefined, ...(reason !== undefined && { reason }), asks: this.#rules.asks(amount) };
+    return { quote, terms, ...verdict };
   }
 
   /**
@@ -268,8 +270,8 @@ export class Payer {
     });
     if (!pinned) await this.journal.pinPayee(this.origin, offer.payTo);
     const quote: Quote = {
-      operation: attempt.operation, idempotencyKey: attempt.key, amount: offer.amount, amountUsd: dollarsOf(BigInt(offer.amount)),
-      payTo: offer.payTo, asset: offer.asset, network: offer.network, resource: terms.resource.url,
+      operation: attempt.operation, idempotencyKey: attempt.key, resource: terms.resource.url,
+      amount: offer.amount, amountUsd: dollarsOf(BigInt(offer.amount)), payTo: offer.payTo, asset: offer.asset, network: offer.network,
     };
     this.#tell("onQuote", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
     return { quote, offer };

@@ -13,7 +13,10 @@ export function printableLines(text: string): string {
   return text.replace(unprintable, (c) => `\\u{${c.codePointAt(0)!.toString(16)}}`);
 }
 
-/** An error of somebody else's making, and what caused it, made printable in its place: whoever prints an error prints its causes. */
+/**
+ * An error of somebody else's making, and what caused it, made printable in its place: whoever prints an error prints
+ * its causes.
+ */
 export function printableCause<E>(error: E): E {
   const seen = new Set<unknown>();
   for (let cause: unknown = error; cause instanceof Error && !seen.has(cause); cause = cause.cause) {

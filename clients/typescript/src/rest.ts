@@ -143,7 +143,8 @@ async function publishedBy(send: Fetch, base: string): Promise<Published> {
   const config = objectOf(await response.text()) as PublicConfig | undefined;
   if (!response.ok || !config?.network || !config.card) {
     const { status, headers } = response;
-    throw apiError({ status, code: `http_${status}`, detail: "the service's terms cannot be read", retryAfterMs: retryAfterMs(headers.get("retry-after")) });
+    const wait = retryAfterMs(headers.get("retry-after"));
+    throw apiError({ status, code: `http_${status}`, detail: "the service's terms cannot be read", retryAfterMs: wait });
   }
   return publishedOf(config, async () => {
     const catalogue = objectOf(await (await send(`${base}/api/esim/plans`)).text());

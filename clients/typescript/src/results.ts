@@ -1,5 +1,5 @@
-// What calls give: plain data that JSON.stringify writes and JSON.parse reads back the same. Money is whole cents or decimal
-// strings, times are ISO 8601, and what can take few values says which.
+// What calls give: plain data that JSON.stringify writes and JSON.parse reads back the same. Money is whole cents or
+// decimal strings, times are ISO 8601, and what can take few values says which.
 import { type Message, toJson } from "@bufbuild/protobuf";
 import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import type * as activity from "./gen/roamcard/v1/activity_pb.js";
@@ -10,9 +10,17 @@ import type * as operator from "./gen/roamcard/v1/operator_pb.js";
 import type * as order from "./gen/roamcard/v1/order_pb.js";
 import type * as service from "./gen/roamcard/v1/service_pb.js";
 
-/** How far an order is. The last four need nobody, and change no more by themselves. */
+/** How far an order is. The last four are left by no order by itself; operator_review waits for an operator. */
 export type OrderStatus =
-  | "payment_required" | "settling" | "settled" | "provisioning" | "refund_pending" | "operator_review" | "fulfilled" | "expired" | "refunded";
+  | "payment_required"
+  | "settling"
+  | "settled"
+  | "provisioning"
+  | "refund_pending"
+  | "operator_review"
+  | "fulfilled"
+  | "expired"
+  | "refunded";
 /** What is sold. */
 export type Product = "card_issue" | "card_topup" | "esim";
 /** What an order buys. */
@@ -71,7 +79,9 @@ function plainOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plainOf);
   if (!isMessage(value)) return value;
   if (value.$typeName === TimestampSchema.typeName) return isoOf(value as Timestamp);
-  const members = Object.entries(value).filter(([name]) => !name.startsWith("$")).map(([name, member]) => [name, plainOf(member)] as const);
+  const members = Object.entries(value)
+    .filter(([name]) => !name.startsWith("$"))
+    .map(([name, member]) => [name, plainOf(member)] as const);
   return Object.fromEntries(members.filter(([, member]) => member !== undefined));
 }
 

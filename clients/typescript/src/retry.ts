@@ -13,8 +13,9 @@ const longestPause = 30_000;
 const passing = new Set([429, 502, 503, 504]);
 
 /**
- * Makes a read, and again up to `most` times when nothing came of it but a failure that may pass: no answer, or one of 429, 502,
- * 503 and 504. Between them it waits for what Retry-After asks, or a random time that doubles. Only for what changes nothing.
+ * Makes a read, and again up to `most` times when nothing came of it but a failure that may pass: no answer, or one of
+ * 429, 502, 503 and 504. Between them it waits for what Retry-After asks, or a random time that doubles. Only for what
+ * changes nothing.
  */
 export async function retrying<T>(read: () => Promise<T>, most: number, signal?: AbortSignal): Promise<T> {
   for (let retry = 0; ; retry++) {

@@ -46,7 +46,8 @@ export class Roamcard {
 
   /** Purchases of this wallet in the store whose outcome is not known, oldest first: see resume. */
   async pending(): Promise<Pending[]> {
-    return (await this.#pending()).map(({ operation, key, amount, at }) => ({ operation, key, amount, at: new Date(at * 1000).toISOString() }));
+    const entries = await this.#pending();
+    return entries.map(({ operation, key, amount, at }) => ({ operation, key, amount, at: new Date(at * 1000).toISOString() }));
   }
 
   /** Takes up a purchase whose outcome is not known, with the request that the store has and the same signed bytes. */

@@ -40,8 +40,8 @@ async function opened(recipient: Recipient, cardId: string, sealed: SealedCreden
   const text = new TextEncoder();
   let card: Partial<Credentials>;
   try {
-    const { enc, ciphertext } = sealed;
-    const bytes = await recipient.open(bytesOf(enc), bytesOf(ciphertext), text.encode("roamcard card reveal v1"), text.encode(cardId));
+    const [enc, ciphertext] = [bytesOf(sealed.enc), bytesOf(sealed.ciphertext)];
+    const bytes = await recipient.open(enc, ciphertext, text.encode("roamcard card reveal v1"), text.encode(cardId));
     card = JSON.parse(new TextDecoder().decode(bytes)) as Partial<Credentials>;
   } catch {
     // The reason could quote the number.
@@ -49,11 +49,12 @@ async function opened(recipient: Recipient, cardId: string, sealed: SealedCreden
   }
   const { number, securityCode, expiryMonth, expiryYear } = card;
   const fits =
-    /^\d{12,19}$/.test(String(number)) && /^\d{3,4}$/.test(String(securityCode)) && Number.isSafeInteger(expiryMonth) && Number.isSafeInteger(expiryYear);
+    /^\d{12,19}$/.test(String(number)) && /^\d{3,4}$/.test(String(securityCode)) &&
+    Number.isSafeInteger(expiryMonth) && Number.isSafeInteger(expiryYear);
   if (!fits) throw new RevealError("what was sealed is not a card");
   return card as Credentials;
 }
 
-function bytesOf(base64: string): Uint8Array<ArrayBuffer> {
+function bytesOf(base64: string): Uint8Array {
   return Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
 }

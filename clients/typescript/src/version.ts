@@ -7,7 +7,8 @@ export const version = "0.4.0";
 export const userAgentHeader = "user-agent";
 
 /**
- * What stands in User-Agent; undefined in browsers. There the browser names itself, and a page that set the header would
- * need the permission of a preflight.
+ * What stands in User-Agent; undefined in browsers. There the browser names itself, and a page that set the header
+ * would need the permission of a preflight.
  */
-export const userAgent: string | undefined = "document" in globalThis || "WorkerGlobalScope" in globalThis ? undefined : `roamcard-typescript/${version}`;
+export const userAgent: string | undefined =
+  "document" in globalThis || "WorkerGlobalScope" in globalThis ? undefined : `roamcard-typescript/${version}`;

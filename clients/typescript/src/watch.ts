@@ -3,10 +3,16 @@ import { wait } from "./abort.js";
 import { mayPass } from "./errors.js";
 import type { Order } from "./results.js";
 
+/** What a stream tells of an order, and where it goes on. */
+export interface Change {
+  order?: Order | undefined;
+  cursor: number;
+}
+
 /** How an order is read. */
 export interface Source {
   /** The order now and whenever it changed since `after`, until the service ends it. */
-  stream(after: number | undefined, signal: AbortSignal): AsyncIterable<{ order?: Order | undefined; cursor: number }>;
+  stream(after: number | undefined, signal: AbortSignal): AsyncIterable<Change>;
   /** The order as it is; it rejects when there is nothing to follow. */
   read(signal: AbortSignal | undefined): Promise<Order>;
 }
@@ -64,7 +70,7 @@ export async function* watch(source: Source, intervalMs: number, signal?: AbortS
 }
 
 // bounded ends a stream that is silent for too long.
-async function* bounded(source: Source, after: number | undefined, signal: AbortSignal | undefined): AsyncGenerator<{ order?: Order | undefined; cursor: number }, void> {
+async function* bounded(source: Source, after: number | undefined, signal: AbortSignal | undefined): AsyncGenerator<Change, void> {
   const silent = new AbortController();
   const stop = () => silent.abort();
   let timer = setTimeout(stop, after === undefined ? firstAnswerMs : silenceMs);

@@ -8,7 +8,10 @@ import { autonomous } from "./support/behind.mjs";
 import { paying } from "./support/chain.mjs";
 import { bystander, chain, dev, newWallet, scenario } from "./support/shared.mjs";
 
-/** Runs an action in an environment that has these variables of ours, and no other. The scenarios run one after the other. */
+/**
+ * Runs an action in an environment that has these variables of ours, and no other. The scenarios run one after the
+ * other.
+ */
 async function within(variables, action) {
   const ours = Object.entries(process.env).filter(([name]) => /^(ROAMCARD|XDG_STATE)_/.test(name));
   for (const [name] of ours) delete process.env[name];
@@ -21,10 +24,11 @@ async function within(variables, action) {
   }
 }
 
-const mistakes = (variables, options) => within(variables, () => fromEnv(options)).then(assert.fail, (error) => {
-  assert.ok(error instanceof ConfigError, String(error));
-  return error;
-});
+const mistakes = (variables, options) =>
+  within(variables, () => fromEnv(options)).then(assert.fail, (error) => {
+    assert.ok(error instanceof ConfigError, String(error));
+    return error;
+  });
 
 async function folder(t) {
   const made = await mkdtemp(join(tmpdir(), "roamcard-env-"));
@@ -36,8 +40,14 @@ scenario("the environment makes a client that buys within its policy, and keeps 
   const { key, account } = await newWallet();
   const journal = await folder(t);
   const variables = {
-    ROAMCARD_URL: dev.baseUrl, ROAMCARD_WALLET_KEY: key, ROAMCARD_MODE: "autonomous", ROAMCARD_MAX_PER_PAYMENT_USD: "25",
-    ROAMCARD_MAX_PER_DAY_USD: "25.00", ROAMCARD_JOURNAL: journal, ROAMCARD_RPC_URL: dev.rpcUrl, ROAMCARD_SIGNER: "",
+    ROAMCARD_URL: dev.baseUrl,
+    ROAMCARD_WALLET_KEY: key,
+    ROAMCARD_MODE: "autonomous",
+    ROAMCARD_MAX_PER_PAYMENT_USD: "25",
+    ROAMCARD_MAX_PER_DAY_USD: "25.00",
+    ROAMCARD_JOURNAL: journal,
+    ROAMCARD_RPC_URL: dev.rpcUrl,
+    ROAMCARD_SIGNER: "",
   };
   await within(variables, async () => {
     const client = await fromEnv();
@@ -54,12 +64,20 @@ scenario("a key from a file, a command, or nobody at all", async (t) => {
   const { key, account } = await newWallet();
   const file = join(await folder(t), "key");
   await writeFile(file, `${key.slice(2)}\n`, { mode: 0o600 });
-  assert.equal((await within({ ROAMCARD_URL: dev.baseUrl, ROAMCARD_WALLET_KEY_FILE: file }, () => fromEnv())).address, account.address);
+  assert.equal(
+    (await within({ ROAMCARD_URL: dev.baseUrl, ROAMCARD_WALLET_KEY_FILE: file }, () => fromEnv())).address,
+    account.address,
+  );
 
   process.env.TEST_WALLET_KEY = key;
   t.after(() => delete process.env.TEST_WALLET_KEY);
   const program = `${process.execPath} ${join(import.meta.dirname, "support/signer.mjs")}`;
-  const behind = { ROAMCARD_URL: dev.baseUrl, ROAMCARD_SIGNER: program, ROAMCARD_SIGNER_ADDRESS: account.address, ROAMCARD_JOURNAL: await folder(t) };
+  const behind = {
+    ROAMCARD_URL: dev.baseUrl,
+    ROAMCARD_SIGNER: program,
+    ROAMCARD_SIGNER_ADDRESS: account.address,
+    ROAMCARD_JOURNAL: await folder(t),
+  };
   await within(behind, async () => {
     const client = await fromEnv({ policy: autonomous });
     await paying(chain, account, 1, () => client.cards.purchase());
@@ -71,7 +89,11 @@ scenario("a key from a file, a command, or nobody at all", async (t) => {
 });
 
 scenario("without a mode a person is asked, and what the code says goes first", async (t) => {
-  const variables = { ROAMCARD_URL: "http://127.0.0.1:1", ROAMCARD_MAX_PER_PAYMENT_USD: "25", ROAMCARD_JOURNAL: await folder(t) };
+  const variables = {
+    ROAMCARD_URL: "http://127.0.0.1:1",
+    ROAMCARD_MAX_PER_PAYMENT_USD: "25",
+    ROAMCARD_JOURNAL: await folder(t),
+  };
   const { quote: denied } = await within(variables, () => fromEnv({ baseUrl: dev.baseUrl, signer: bystander }));
   const { allowed, reason } = await denied.card();
   assert.deepEqual([allowed, /needs an approve function/.test(reason)], [false, true]);
@@ -85,19 +107,33 @@ scenario("without a mode a person is asked, and what the code says goes first", 
 scenario("all mistakes are told at once, by name, and without a secret", async (t) => {
   const secret = "0xf00dfeed";
   const error = await mistakes({
-    ROAMCARD_WALLET_KEY: secret, ROAMCARD_MODE: "automatic", ROAMCARD_MAX_PER_PAYMENT_USD: "25,00", ROAMCARD_MAX_PER_DAY_USD: "1e3",
-    ROAMCARD_APPROVE_ABOVE_USD: "much", ROAMCARD_RPC_URL: "ftp://node", ROAMCARD_OPERATOR_TOKEN_FILE: join(await folder(t), "none"),
+    ROAMCARD_WALLET_KEY: secret,
+    ROAMCARD_MODE: "automatic",
+    ROAMCARD_MAX_PER_PAYMENT_USD: "25,00",
+    ROAMCARD_MAX_PER_DAY_USD: "1e3",
+    ROAMCARD_APPROVE_ABOVE_USD: "much",
+    ROAMCARD_RPC_URL: "ftp://node",
+    ROAMCARD_OPERATOR_TOKEN_FILE: join(await folder(t), "none"),
   });
   assert.deepEqual(error.mistakes.map((m) => m.split(" ")[0]).sort(), [
-    "ROAMCARD_APPROVE_ABOVE_USD", "ROAMCARD_MAX_PER_DAY_USD", "ROAMCARD_MAX_PER_PAYMENT_USD", "ROAMCARD_MODE", "ROAMCARD_OPERATOR_TOKEN_FILE",
-    "ROAMCARD_RPC_URL", "ROAMCARD_URL", "ROAMCARD_WALLET_KEY",
+    "ROAMCARD_APPROVE_ABOVE_USD",
+    "ROAMCARD_MAX_PER_DAY_USD",
+    "ROAMCARD_MAX_PER_PAYMENT_USD",
+    "ROAMCARD_MODE",
+    "ROAMCARD_OPERATOR_TOKEN_FILE",
+    "ROAMCARD_RPC_URL",
+    "ROAMCARD_URL",
+    "ROAMCARD_WALLET_KEY",
   ]);
   assert.ok(!error.message.includes(secret.slice(2)), error.message);
   const url = { ROAMCARD_URL: dev.baseUrl };
   for (const [variables, name] of [
     [{ ROAMCARD_SIGNER: "sign" }, /ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS need each other/],
     [{ ROAMCARD_SIGNER: "sign", ROAMCARD_SIGNER_ADDRESS: "0x1" }, /ROAMCARD_SIGNER_ADDRESS is no address/],
-    [{ ROAMCARD_WALLET_KEY: secret, ROAMCARD_WALLET_KEY_FILE: "/key" }, /ROAMCARD_WALLET_KEY and ROAMCARD_WALLET_KEY_FILE are both set/],
+    [
+      { ROAMCARD_WALLET_KEY: secret, ROAMCARD_WALLET_KEY_FILE: "/key" },
+      /ROAMCARD_WALLET_KEY and ROAMCARD_WALLET_KEY_FILE are both set/,
+    ],
     [{ ROAMCARD_WALLET_KEY: "0".repeat(64) }, /ROAMCARD_WALLET_KEY is no private key/],
     [{ ROAMCARD_URL: "roamcard.example" }, /ROAMCARD_URL is no http or https URL/],
   ]) {

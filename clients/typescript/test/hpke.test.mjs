@@ -14,7 +14,10 @@ const text = (value) => new TextEncoder().encode(value);
 /** The receiver of the vector. */
 async function receiver() {
   const kem = new DhkemX25519HkdfSha256();
-  const [privateKey, publicKey] = await Promise.all([kem.deserializePrivateKey(bytes(vector.privateKey).buffer), kem.deserializePublicKey(bytes(vector.publicKey).buffer)]);
+  const [privateKey, publicKey] = await Promise.all([
+    kem.deserializePrivateKey(bytes(vector.privateKey).buffer),
+    kem.deserializePublicKey(bytes(vector.publicKey).buffer),
+  ]);
   return Recipient.create({ privateKey, publicKey });
 }
 
@@ -38,8 +41,15 @@ test("a presenter has a key for each card, and says of what it cannot open no mo
   const [first, second] = await Promise.all([presenter.prepare(), presenter.prepare()]);
   assert.notEqual(first.recipientKey, second.recipientKey);
   assert.equal(Buffer.from(first.recipientKey, "base64").length, 32);
-  const sealed = { suite: vector.suite, enc: Buffer.from(vector.enc, "hex").toString("base64"), ciphertext: Buffer.from(vector.ciphertext, "hex").toString("base64") };
-  await assert.rejects(first.show(vector.aad, sealed), { name: "RevealError", message: "what was sealed cannot be opened" });
+  const sealed = {
+    suite: vector.suite,
+    enc: Buffer.from(vector.enc, "hex").toString("base64"),
+    ciphertext: Buffer.from(vector.ciphertext, "hex").toString("base64"),
+  };
+  await assert.rejects(first.show(vector.aad, sealed), {
+    name: "RevealError",
+    message: "what was sealed cannot be opened",
+  });
   await assert.rejects(first.show(vector.aad, { ...sealed, suite: "none" }), { name: "RevealError" });
   assert.deepEqual(shown, []);
 });

@@ -42,8 +42,11 @@ scenario("the strict compiler has nothing against the snippets of any README", a
   assert.deepEqual([own.length, service.length], [9, 2]);
   // The service's own are one module, the second a part of the first.
   assert.deepEqual(await complaints([...own, service.join("\n")]), []);
-  const [wrong] = await complaints(['import { fromEnv } from "roamcard/node";\nconst client = await fromEnv();\nclient.cards.buy();\n']);
-  assert.match(wrong, /line 3: Property 'buy' does not exist/);
+  const code = ['import { fromEnv } from "roamcard/node";', "const client = await fromEnv();", "client.cards.buy();"];
+  code.push('const done = (await client.orders.get("ord_1")).status === "fulfiled";');
+  const wrong = await complaints([code.join("\n")]);
+  assert.match(wrong[0], /line 3: Property 'buy' does not exist/);
+  assert.match(wrong[1], /line 4: .* '"fulfiled"' have no overlap/);
 });
 
 scenario("the README's snippets run, one after the other, for one card", async (t) => {

@@ -21,12 +21,27 @@ scenario("results are the same after JSON.stringify and JSON.parse", async (t) =
   const { client, make, proxy } = await behindProxy(t, buyer(), { store });
   const quotation = same(await client.quote.card());
   assert.deepEqual([quotation.quote.amount, quotation.quote.amountUsd], ["25000000", "25.00"]);
-  for (const read of [() => client.discovery.config(), () => client.discovery.card(), () => client.discovery.esim(), () => client.discovery.agent()]) same(await read());
+  for (const read of [
+    () => client.discovery.config(),
+    () => client.discovery.card(),
+    () => client.discovery.esim(),
+    () => client.discovery.agent(),
+  ])
+    same(await read());
   assert.match(same(await client.auth.signIn()).expiresAt, iso);
 
   const bought = await client.cards.purchase();
   const { orderId, operationId, status, order, idempotencyKey, replayed, receipt, requestId } = bought;
-  assert.deepEqual(JSON.parse(JSON.stringify(bought)), { orderId, operationId, status, order: same(order), idempotencyKey, replayed, receipt, requestId });
+  assert.deepEqual(JSON.parse(JSON.stringify(bought)), {
+    orderId,
+    operationId,
+    status,
+    order: same(order),
+    idempotencyKey,
+    replayed,
+    receipt,
+    requestId,
+  });
   assert.match(order.createdAt, iso);
   assert.match(order.payment.settledAt, iso);
   assert.ok(Math.abs(Date.parse(order.createdAt) - Date.now()) < 120_000, order.createdAt);
@@ -38,7 +53,8 @@ scenario("results are the same after JSON.stringify and JSON.parse", async (t) =
   const esim = await client.esim.purchase();
   const text = JSON.stringify(esim);
   assert.deepEqual([JSON.parse(text).deliveryToken, JSON.parse(text).credentials], ["[redacted]", "[redacted]"]);
-  for (const secret of [esim.deliveryToken.reveal(), esim.credentials.reveal().matchingId]) assert.ok(!text.includes(secret), "a secret is written");
+  for (const secret of [esim.deliveryToken.reveal(), esim.credentials.reveal().matchingId])
+    assert.ok(!text.includes(secret), "a secret is written");
   assert.deepEqual([esim.order.credentials, esim.order.delivery.token], [undefined, undefined]);
   same(esim.credentials.reveal());
 
@@ -47,28 +63,48 @@ scenario("results are the same after JSON.stringify and JSON.parse", async (t) =
   const [pending] = same(await client.pending());
   assert.match(pending.at, iso);
   const asked = [];
-  const asking = make({ policy: { mode: "human_approval", maxPerDayUsd: "50", approve: (quote) => (asked.push(same(quote)), true) } });
+  const asking = make({
+    policy: { mode: "human_approval", maxPerDayUsd: "50", approve: (quote) => (asked.push(same(quote)), true) },
+  });
   await assert.rejects(asking.cards.topUp({ amountUsdCents: 2500 }), PolicyDeniedError);
   same(await client.resumeAll().then(([{ order: resumed }]) => resumed.order));
 });
 
 scenario("what operators read is the same after JSON, too", async () => {
-  const { admin } = new Roamcard({ baseUrl: dev.baseUrl, operatorToken: dev.operatorToken, signer: privateKeyToAccount(dev.operatorWallet.privateKey) });
+  const { admin } = new Roamcard({
+    baseUrl: dev.baseUrl,
+    operatorToken: dev.operatorToken,
+    signer: privateKeyToAccount(dev.operatorWallet.privateKey),
+  });
   const report = same(await admin.reconcile());
   assert.match(report.at, iso);
-  for (const read of [() => admin.switches(), () => admin.challengeRetention(), () => admin.activity(), () => admin.reconciliation()]) same(await read());
-  for (const list of [admin.orders({ status: "fulfilled" }), admin.feeJobs(), admin.findings(), admin.transfers()]) same((await list.page()).items);
+  for (const read of [
+    () => admin.switches(),
+    () => admin.challengeRetention(),
+    () => admin.activity(),
+    () => admin.reconciliation(),
+  ])
+    same(await read());
+  for (const list of [admin.orders({ status: "fulfilled" }), admin.feeJobs(), admin.findings(), admin.transfers()])
+    same((await list.page()).items);
 });
 
 scenario("a time that no calendar has is left out, and the rest of the answer is there", async () => {
-  const order = plain(create(OrderSchema, { orderId: "ord_1", createdAt: { seconds: 1n << 60n, nanos: 0 }, expiresAt: { seconds: 1n, nanos: 5_000_000 } }));
+  const order = plain(
+    create(OrderSchema, {
+      orderId: "ord_1",
+      createdAt: { seconds: 1n << 60n, nanos: 0 },
+      expiresAt: { seconds: 1n, nanos: 5_000_000 },
+    }),
+  );
   assert.deepEqual([order.orderId, order.createdAt, order.expiresAt], ["ord_1", undefined, "1970-01-01T00:00:01.005Z"]);
 });
 
 scenario("a list comes item by item, or page by page, also from where another process left off", async (t) => {
   const { client, make, proxy } = await behindProxy(t, buyer());
   await (await client.cards.purchase()).waitUntilActive({ intervalMs: 200 });
-  for (const amountUsdCents of [2500, 2600, 2700]) await client.orders.openTopUp({ amountUsdCents, idempotencyKey: crypto.randomUUID() });
+  for (const amountUsdCents of [2500, 2600, 2700])
+    await client.orders.openTopUp({ amountUsdCents, idempotencyKey: crypto.randomUUID() });
   const expected = (await all(client.orders.list())).map((o) => o.orderId);
   assert.ok(expected.length >= 2, `${expected.length} orders`);
 
@@ -76,14 +112,21 @@ scenario("a list comes item by item, or page by page, also from where another pr
   assert.deepEqual([first.items.map((o) => o.orderId), first.hasNext, response.status], [[expected[0]], true, 200]);
   const { nextPageToken } = JSON.parse(JSON.stringify(first));
   const there = [];
-  for (let page = await make().orders.list({ pageSize: 1, pageToken: nextPageToken }).page(); ; page = await page.next()) {
+  for (
+    let page = await make().orders.list({ pageSize: 1, pageToken: nextPageToken }).page();
+    ;
+    page = await page.next()
+  ) {
     there.push(...page.items.map((o) => o.orderId));
     if (page.hasNext) continue;
     await assert.rejects(page.next(), RoamcardError);
     break;
   }
   assert.deepEqual(there, expected.slice(1));
-  assert.deepEqual((await all(client.orders.list({ pageSize: 1 }))).map((o) => o.orderId), expected);
+  assert.deepEqual(
+    (await all(client.orders.list({ pageSize: 1 }))).map((o) => o.orderId),
+    expected,
+  );
   const plans = await client.plans.list().page();
   assert.deepEqual([plans.items, plans.hasNext], [await all(client.plans.list()), false]);
 
@@ -93,7 +136,9 @@ scenario("a list comes item by item, or page by page, also from where another pr
   assert.equal(proxy.requests.length, before);
   const circling = async (input, init) => {
     const answered = await fetch(input, init);
-    return String(input).endsWith("/ListOrders") ? Response.json({ ...(await answered.json()), nextPageToken: "again" }) : answered;
+    return String(input).endsWith("/ListOrders")
+      ? Response.json({ ...(await answered.json()), nextPageToken: "again" })
+      : answered;
   };
   await assert.rejects(all(make({ fetch: circling }).orders.list()), /the same page again/);
 });

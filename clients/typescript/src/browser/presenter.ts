@@ -9,12 +9,15 @@ const attachShadow = Element.prototype.attachShadow;
 const append = Element.prototype.append;
 
 /**
- * Shows the card, or the eSIM with its QR code, inside an element of the page, until the person closes it, the page is left or
- * a minute is over; then it is removed. It stands in a closed shadow root: neither the document's text nor a query finds it.
- * That keeps it from scripts that read pages, not from an extension or a screenshot. An element that is not in the document, or
- * in a page that nobody looks at, shows nothing to anybody: `presented` is false.
+ * Shows the card, or the eSIM with its QR code, inside an element of the page, until the person closes it, the page is
+ * left or a minute is over; then it is removed. It stands in a closed shadow root: neither the document's text nor a
+ * query finds it. That keeps it from scripts that read pages, not from an extension or a screenshot. An element that is
+ * not in the document, or in a page that nobody looks at, shows nothing to anybody: `presented` is false.
  */
-export function elementPresenter(element: Element, { timeoutMs = 60_000 }: { timeoutMs?: number } = {}): Presenter & EsimPresenter {
+export function elementPresenter(
+  element: Element,
+  { timeoutMs = 60_000 }: { timeoutMs?: number } = {},
+): Presenter & EsimPresenter {
   return {
     ...sealedPresenter(async (card, signal) => shown(element, cardParts(card), timeoutMs, signal)),
     presentEsim: async (secret, signal) => {
@@ -24,7 +27,12 @@ export function elementPresenter(element: Element, { timeoutMs = 60_000 }: { tim
   };
 }
 
-function shown(element: Element, parts: Node[], timeoutMs: number, signal: AbortSignal | undefined): Promise<Presented> {
+function shown(
+  element: Element,
+  parts: Node[],
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Presented> {
   const { promise, resolve } = ending<Presented>();
   if (!element.isConnected || signal?.aborted) return Promise.resolve({ presented: false, reason: "closed" });
   let seen = false;
@@ -66,8 +74,10 @@ function ending<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
 function sheet(): CSSStyleSheet {
   const made = new CSSStyleSheet();
   made.replaceSync(
-    ":host{display:block}section{border:1px solid;border-radius:1rem;padding:1.5rem;max-width:26rem;font:1.1rem system-ui}" +
-      "dd{font:1.5rem ui-monospace,monospace;margin:0 0 1rem;overflow-wrap:anywhere}canvas{width:100%;max-width:18rem}button{font:inherit;padding:.5rem 1rem}",
+    ":host{display:block}" +
+      "section{border:1px solid;border-radius:1rem;padding:1.5rem;max-width:26rem;font:1.1rem system-ui}" +
+      "dd{font:1.5rem ui-monospace,monospace;margin:0 0 1rem;overflow-wrap:anywhere}" +
+      "canvas{width:100%;max-width:18rem}button{font:inherit;padding:.5rem 1rem}",
   );
   return made;
 }
@@ -81,11 +91,23 @@ function frame(parts: Node[], close: () => void): HTMLElement {
 }
 
 function cardParts(card: Credentials): Node[] {
-  return [list([["Number", grouped(card.number)], ["Valid to", expiry(card)], ["Code", card.securityCode]])];
+  return [
+    list([
+      ["Number", grouped(card.number)],
+      ["Valid to", expiry(card)],
+      ["Code", card.securityCode],
+    ]),
+  ];
 }
 
 function esimParts({ iccid, smdpAddress, matchingId }: EsimCredentials): Node[] {
-  return [list([["SM-DP+ address", smdpAddress], ["Activation code", matchingId], ["ICCID", iccid]])];
+  return [
+    list([
+      ["SM-DP+ address", smdpAddress],
+      ["Activation code", matchingId],
+      ["ICCID", iccid],
+    ]),
+  ];
 }
 
 // qrCode draws the code. An image by its data URL would be what many pages' policies forbid.

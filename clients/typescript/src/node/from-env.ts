@@ -19,13 +19,17 @@ export class ConfigError extends RoamcardError {
 const modes = ["autonomous", "policy_gated", "human_approval"] as const;
 
 /**
- * Makes a client of the environment: ROAMCARD_URL; ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY or
- * ROAMCARD_WALLET_KEY_FILE, without which it only reads; ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD, ROAMCARD_MAX_PER_DAY_USD
- * and ROAMCARD_APPROVE_ABOVE_USD; ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, and ROAMCARD_OPERATOR_TOKEN or
- * ROAMCARD_OPERATOR_TOKEN_FILE. The journal is a file, the one that all clients share unless it is named. What is given here
- * goes before the environment, and `approve` with the policy that it has. It throws a ConfigError that names all mistakes.
+ * Makes a client of the environment: ROAMCARD_URL; ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY
+ * or ROAMCARD_WALLET_KEY_FILE, without which it only reads; ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD,
+ * ROAMCARD_MAX_PER_DAY_USD and ROAMCARD_APPROVE_ABOVE_USD; ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, and
+ * ROAMCARD_OPERATOR_TOKEN or ROAMCARD_OPERATOR_TOKEN_FILE. The journal is a file, the one that all clients share unless
+ * it is named. What is given here goes before the environment, and `approve` with the policy that it has. It throws a
+ * ConfigError that names all mistakes.
  */
-export async function fromEnv({ approve, ...options }: Partial<RoamcardOptions> & { approve?: Policy["approve"] } = {}): Promise<Roamcard> {
+export async function fromEnv({
+  approve,
+  ...options
+}: Partial<RoamcardOptions> & { approve?: Policy["approve"] } = {}): Promise<Roamcard> {
   const env = new Environment();
   const baseUrl = options.baseUrl ?? env.url("ROAMCARD_URL") ?? env.missing("ROAMCARD_URL");
   const rpcUrl = options.rpcUrl ?? env.url("ROAMCARD_RPC_URL");
@@ -33,7 +37,15 @@ export async function fromEnv({ approve, ...options }: Partial<RoamcardOptions> 
   const policy = { ...(options.policy ?? policyOf(env)), ...(approve && { approve }) };
   const operatorToken = options.operatorToken ?? env.secret("ROAMCARD_OPERATOR_TOKEN");
   if (env.mistakes.length > 0) throw new ConfigError(env.mistakes);
-  return new Roamcard({ ...options, baseUrl, rpcUrl, signer, policy, operatorToken, store: options.store ?? new FileStore() });
+  return new Roamcard({
+    ...options,
+    baseUrl,
+    rpcUrl,
+    signer,
+    policy,
+    operatorToken,
+    store: options.store ?? new FileStore(),
+  });
 }
 
 // Environment reads variables and gathers what is wrong with them. An empty one is as good as none.
@@ -84,8 +96,10 @@ class Environment {
 
 async function signerOf(env: Environment): Promise<Signer | undefined> {
   const [program, address] = [env.text("ROAMCARD_SIGNER"), env.text("ROAMCARD_SIGNER_ADDRESS")];
-  if (address !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(address)) return env.wrong("ROAMCARD_SIGNER_ADDRESS", "is no address");
-  if ((program === undefined) !== (address === undefined)) return env.wrong("ROAMCARD_SIGNER", "and ROAMCARD_SIGNER_ADDRESS need each other");
+  if (address !== undefined && !/^0x[0-9a-fA-F]{40}$/.test(address))
+    return env.wrong("ROAMCARD_SIGNER_ADDRESS", "is no address");
+  if ((program === undefined) !== (address === undefined))
+    return env.wrong("ROAMCARD_SIGNER", "and ROAMCARD_SIGNER_ADDRESS need each other");
   if (program !== undefined && address !== undefined) {
     const [command, ...args] = program.split(/\s+/);
     return commandSigner({ address, command: command!, args });
@@ -97,7 +111,9 @@ async function signerOf(env: Environment): Promise<Signer | undefined> {
 }
 
 async function keySigner(env: Environment, key: string): Promise<Signer | undefined> {
-  const viem = await import("viem/accounts").catch(() => env.wrong("ROAMCARD_WALLET_KEY", "needs the package viem: npm install viem"));
+  const viem = await import("viem/accounts").catch(() =>
+    env.wrong("ROAMCARD_WALLET_KEY", "needs the package viem: npm install viem"),
+  );
   try {
     return viem && (viem.privateKeyToAccount(`0x${key}`) as unknown as Signer);
   } catch {
@@ -107,11 +123,17 @@ async function keySigner(env: Environment, key: string): Promise<Signer | undefi
 
 function policyOf(env: Environment): Policy {
   const named = env.text("ROAMCARD_MODE") ?? "human_approval";
-  const mode = modes.find((m) => m === named) ?? env.wrong("ROAMCARD_MODE", `is none of ${modes.join(", ")}`) ?? "human_approval";
-  const [maxPerPaymentUsd, maxPerDayUsd] = [env.dollars("ROAMCARD_MAX_PER_PAYMENT_USD"), env.dollars("ROAMCARD_MAX_PER_DAY_USD")];
+  const mode =
+    modes.find((m) => m === named) ?? env.wrong("ROAMCARD_MODE", `is none of ${modes.join(", ")}`) ?? "human_approval";
+  const [maxPerPaymentUsd, maxPerDayUsd] = [
+    env.dollars("ROAMCARD_MAX_PER_PAYMENT_USD"),
+    env.dollars("ROAMCARD_MAX_PER_DAY_USD"),
+  ];
   const approveAboveUsd = env.dollars("ROAMCARD_APPROVE_ABOVE_USD");
   return {
-    mode, ...(maxPerPaymentUsd !== undefined && { maxPerPaymentUsd }), ...(maxPerDayUsd !== undefined && { maxPerDayUsd }),
+    mode,
+    ...(maxPerPaymentUsd !== undefined && { maxPerPaymentUsd }),
+    ...(maxPerDayUsd !== undefined && { maxPerDayUsd }),
     ...(approveAboveUsd !== undefined && { approveAboveUsd }),
   };
 }

@@ -5,12 +5,24 @@ import { ProblemSchema } from "roamcard/proto";
 import { once } from "node:events";
 
 /** An answer in JSON. */
-export const answer = (body, status = 200, headers = {}) => ({ status, headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) });
+export const answer = (body, status = 200, headers = {}) => ({
+  status,
+  headers: { "content-type": "application/json", ...headers },
+  body: JSON.stringify(body),
+});
 
 /** A failure as the service tells it over the Connect protocol. */
 export function problem(fields, headers) {
   const debug = { title: "Not now", detail: "not now", ...fields };
-  return answer({ code: "unavailable", message: debug.detail, details: [{ type: "roamcard.v1.Problem", value: problemBytes(debug), debug }] }, fields.status, headers);
+  return answer(
+    {
+      code: "unavailable",
+      message: debug.detail,
+      details: [{ type: "roamcard.v1.Problem", value: problemBytes(debug), debug }],
+    },
+    fields.status,
+    headers,
+  );
 }
 
 /** Starts it. An answer of "reset" resets the connection, one with `cut` does so in the middle of the answer. */
@@ -32,5 +44,7 @@ export async function scripted(t, ...answers) {
 }
 
 function problemBytes(fields) {
-  return Buffer.from(toBinary(ProblemSchema, create(ProblemSchema, fields))).toString("base64").replace(/=+$/, "");
+  return Buffer.from(toBinary(ProblemSchema, create(ProblemSchema, fields)))
+    .toString("base64")
+    .replace(/=+$/, "");
 }
