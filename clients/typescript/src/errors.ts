@@ -28,6 +28,10 @@ export class RoamcardError extends Error {
 /** One wrong member of a request. */
 export type WrongField = Pick<FieldProblem, "path" | "rule" | "message">;
 
+/** What the service advises after a failure. */
+export type NextAction =
+  | "retry_same_request" | "wait_and_retry" | "poll_order" | "sign_new_payment" | "fix_request" | "sign_in" | "contact_support";
+
 /** A failure as the service told it (RFC 9457). Codes are stable; texts are for people. */
 export interface ProblemFields {
   status: number;
@@ -55,7 +59,7 @@ export class ApiError extends RoamcardError {
   readonly retryable: boolean;
   /** Whether a new payment is safe: no authorization of this key can still land. */
   readonly safeToPayAgain: boolean;
-  readonly nextAction: string | undefined;
+  readonly nextAction: NextAction | undefined;
   readonly orderId: string | undefined;
   readonly fields: WrongField[];
   /** How long the service asks to wait, if it says so. */
@@ -73,7 +77,7 @@ export class ApiError extends RoamcardError {
     this.#requestId = problem.requestId;
     this.retryable = problem.retryable ?? false;
     this.safeToPayAgain = problem.safeToPayAgain ?? false;
-    this.nextAction = problem.nextAction;
+    this.nextAction = problem.nextAction as NextAction | undefined;
     this.orderId = problem.orderId;
     this.fields = problem.fields ?? [];
     this.retryAfterMs = problem.retryAfterMs;
