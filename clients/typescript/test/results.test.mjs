@@ -1,9 +1,10 @@
 // What calls give survives JSON, and lists come in pages.
 import assert from "node:assert/strict";
 import { create } from "@bufbuild/protobuf";
+import { createGrpcTransport } from "@connectrpc/connect-node";
 import { privateKeyToAccount } from "viem/accounts";
 import { OrderSchema } from "roamcard/proto";
-import { MemoryStore, PolicyDeniedError, Roamcard, RoamcardError } from "roamcard";
+import { MemoryStore, PolicyDeniedError, Roamcard, RoamcardError, version } from "roamcard";
 import { plain } from "../dist/results.js";
 import { all, behindProxy } from "./support/behind.mjs";
 import { buyer, dev, scenario } from "./support/shared.mjs";
@@ -68,6 +69,24 @@ scenario("results are the same after JSON.stringify and JSON.parse", async (t) =
   });
   await assert.rejects(asking.cards.topUp({ amountUsdCents: 2500 }), PolicyDeniedError);
   same(await client.resumeAll().then(([{ order: resumed }]) => resumed.order));
+});
+
+scenario("over another transport results are the same, and reads are made again", async (t) => {
+  const over = (requests) => ({ baseUrl, interceptors }) => {
+    const counted = (next) => (request) => (requests.push(request.header.get("user-agent")), next(request));
+    return createGrpcTransport({ baseUrl, interceptors: [...interceptors, counted] });
+  };
+  const { make } = await behindProxy(t, buyer());
+  const client = make({ baseUrl: dev.baseUrl, transport: over([]) });
+  const { data, response } = await client.esim.purchase().withRawResponse();
+  assert.deepEqual([response.status, response.requestId], [200, data.requestId]);
+  const { createdAt, payment, status } = same(await client.orders.get(data.orderId));
+  assert.deepEqual([data.order.createdAt, same(data.order).payment, data.status], [createdAt, payment, status]);
+  assert.match(createdAt, iso);
+  const requests = [];
+  const nobody = make({ baseUrl: "http://127.0.0.1:1", transport: over(requests) });
+  await assert.rejects(nobody.discovery.config(), { name: "UnavailableError", status: 0 });
+  assert.deepEqual(requests, Array(3).fill(`roamcard-typescript/${version}`));
 });
 
 scenario("what operators read is the same after JSON, too", async () => {
