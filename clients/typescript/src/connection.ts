@@ -256,6 +256,7 @@ export class Connection {
       if (request.stream) return next(request);
       const { contextValues, header } = request;
       const seen = contextValues.get(answer);
+      this.#statuses.delete(header); // a read that is made again has the same headers
       try {
         const response = await next({ ...request, signal: this.limited(contextValues.get(perCall), request.signal) });
         if (seen) seen.status = this.#statuses.get(header) ?? seen.status;

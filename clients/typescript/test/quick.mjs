@@ -11,6 +11,7 @@ import "./journal.test.mjs";
 import "./scenarios.test.mjs";
 import "./surface.test.mjs";
 import "./results.test.mjs";
+import "./words.test.mjs";
 import "./reads.test.mjs";
 import "./hpke.test.mjs";
 import "./from-env.test.mjs";

@@ -147,7 +147,9 @@ test("a call has the caller's headers, the package's name, and the client's own"
   assert.equal(requests.length, 3);
 });
 
-test("an error of a gateway has its HTTP status", async (t) => {
+test("an error of a gateway has its HTTP status, and no answer has none", async (t) => {
+  const gone = await client(t, [{ status: 502, headers: {}, body: "" }, "reset"]);
+  await assert.rejects(gone.client.discovery.config(), { name: "UnavailableError", status: 0 });
   const { client: roamcard } = await client(t, [
     { status: 403, headers: { "content-type": "text/html" }, body: "<h1>Forbidden</h1>" },
   ]);

@@ -72,10 +72,12 @@ scenario("results are the same after JSON.stringify and JSON.parse", async (t) =
 });
 
 scenario("over another transport results are the same, and reads are made again", async (t) => {
-  const over = (requests) => ({ baseUrl, interceptors }) => {
-    const counted = (next) => (request) => (requests.push(request.header.get("user-agent")), next(request));
-    return createGrpcTransport({ baseUrl, interceptors: [...interceptors, counted] });
-  };
+  const over =
+    (requests) =>
+    ({ baseUrl, interceptors }) => {
+      const counted = (next) => (request) => (requests.push(request.header.get("user-agent")), next(request));
+      return createGrpcTransport({ baseUrl, interceptors: [...interceptors, counted] });
+    };
   const { make } = await behindProxy(t, buyer());
   const client = make({ baseUrl: dev.baseUrl, transport: over([]) });
   const { data, response } = await client.esim.purchase().withRawResponse();
