@@ -92,6 +92,8 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		ExposedHeaders: append(connectcors.ExposedHeaders(),
 			"Payment-Required", "Payment-Response", "Retry-After", "Location", "Www-Authenticate", headerRequestID,
 			"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
+			// A payer compares clocks before it signs.
+			"Date",
 		),
 		MaxAge: 7200,
 	})

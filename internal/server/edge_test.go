@@ -128,7 +128,7 @@ func TestBrowsersReadRefusalsAndTerms(t *testing.T) {
 		if h.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("%s: %v", target, h)
 		}
-		for _, name := range []string{"payment-required", "payment-response", "retry-after", "location", "grpc-status", "x-request-id"} {
+		for _, name := range []string{"payment-required", "payment-response", "retry-after", "location", "grpc-status", "x-request-id", "date"} {
 			if !strings.Contains(exposed, name) {
 				t.Errorf("%s: %s is not exposed in %q", target, name, exposed)
 			}

@@ -1,16 +1,20 @@
 // The routes of operators. All but the activity's need an operatorToken; those need a wallet that may see it.
-import { type Call, type CallOptions, paged } from "./call.js";
+import { type Call, type CallOptions, type Listing, listing, type PageOptions } from "./call.js";
 import { type Connection, keyHeader, present } from "./connection.js";
-import type { GetActivityResponse, PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
-import type {
-  FeeJob, Finding, GetChallengeRetentionResponse, InspectOrderResponse, PruneChallengesResponse, QueuedOrder, Reconciliation, StrayTransfer, Switch,
-} from "./gen/roamcard/v1/operator_pb.js";
+import type { PruneActivityResponse } from "./gen/roamcard/v1/activity_pb.js";
+import type { GetChallengeRetentionResponse, PruneChallengesResponse } from "./gen/roamcard/v1/operator_pb.js";
+import {
+  type Activity, type FeeJob, type Finding, type JobStatus, type OrderInspection, type OrderStatus, type Plain, plain,
+  type Product, type QueuedOrder, type Reconciliation, type StrayTransfer, type Switch, type TransferResolution,
+} from "./results.js";
 
 /** An act that is kept with its reason. The same key is the same act. */
 export interface ActOptions extends CallOptions {
   reason: string;
   idempotencyKey: string;
 }
+
+type ListOptions = CallOptions & PageOptions;
 
 /** What an operator does. */
 export class Admin {
@@ -21,22 +25,22 @@ export class Admin {
   }
 
   /** Reads what happened in the last days, 7 when absent, without raw identifiers. */
-  activity({ days, ...options }: CallOptions & { days?: number } = {}): Call<GetActivityResponse> {
+  activity({ days, ...options }: CallOptions & { days?: number } = {}): Call<Activity> {
     return this.#connection.call(options, (wire) => this.#connection.activity.getActivity(days === undefined ? {} : { days }, wire));
   }
 
   /** Deletes expired product events now. */
-  pruneActivity(options: CallOptions = {}): Call<PruneActivityResponse> {
+  pruneActivity(options: CallOptions = {}): Call<Plain<PruneActivityResponse>> {
     return this.#connection.call(options, (wire) => this.#connection.activity.pruneActivity({}, wire));
   }
 
-  /** Reads the jobs that withdraw issue fees, page by page as they are taken. */
-  feeJobs({ status, ...options }: CallOptions & { status?: string } = {}): AsyncGenerator<FeeJob, void> {
-    return paged(async (page) => {
+  /** Reads the jobs that withdraw issue fees: one by one, or by page(). */
+  feeJobs({ status, pageSize, pageToken, ...options }: ListOptions & { status?: JobStatus } = {}): Listing<FeeJob> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { jobs, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listFeeJobs(request, wire));
-      return { items: jobs, nextPageToken };
-    });
+      const { jobs, nextPageToken } = await this.#connection.operator.listFeeJobs(request, wire);
+      return { items: plain(jobs), nextPageToken };
+    }));
   }
 
   /** Reads a withdrawal from the issuer, without doing it again. */
@@ -50,26 +54,26 @@ export class Admin {
   }
 
   /** Reads how many sign-in challenges are kept, and how many of them too long. */
-  challengeRetention(options: CallOptions = {}): Call<GetChallengeRetentionResponse> {
+  challengeRetention(options: CallOptions = {}): Call<Plain<GetChallengeRetentionResponse>> {
     return this.#connection.call(options, (wire) => this.#connection.operator.getChallengeRetention({}, wire));
   }
 
   /** Deletes expired sign-in challenges. */
-  pruneChallenges(options: CallOptions = {}): Call<PruneChallengesResponse> {
+  pruneChallenges(options: CallOptions = {}): Call<Plain<PruneChallengesResponse>> {
     return this.#connection.call(options, (wire) => this.#connection.operator.pruneChallenges({}, wire));
   }
 
-  /** Reads the orders that somebody has to look at, or those of a status, page by page as they are taken. */
-  orders({ status, ...options }: CallOptions & { status?: string } = {}): AsyncGenerator<QueuedOrder, void> {
-    return paged(async (page) => {
+  /** Reads the orders that somebody has to look at, or those of a status: one by one, or by page(). */
+  orders({ status, pageSize, pageToken, ...options }: ListOptions & { status?: OrderStatus } = {}): Listing<QueuedOrder> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { orders, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listOrderQueue(request, wire));
-      return { items: orders, nextPageToken };
-    });
+      const { orders, nextPageToken } = await this.#connection.operator.listOrderQueue(request, wire);
+      return { items: plain(orders), nextPageToken };
+    }));
   }
 
   /** Reads all there is about an order. */
-  inspectOrder(orderId: string, options: CallOptions = {}): Call<InspectOrderResponse> {
+  inspectOrder(orderId: string, options: CallOptions = {}): Call<OrderInspection> {
     return this.#connection.call(options, (wire) => this.#connection.operator.inspectOrder({ orderId }, wire));
   }
 
@@ -85,7 +89,7 @@ export class Admin {
   }
 
   /** Pauses the sale of a product, or resumes it. */
-  setSwitch(product: "card_issue" | "card_topup" | "esim", { paused, reason, idempotencyKey, ...options }: ActOptions & { paused: boolean }): Call<Switch> {
+  setSwitch(product: Product, { paused, reason, idempotencyKey, ...options }: ActOptions & { paused: boolean }): Call<Switch> {
     const request = { product, paused, reason };
     return this.#connection.call(options, async (wire) => present((await this.#connection.operator.setSwitch(request, wire)).switch), { [keyHeader]: idempotencyKey });
   }
@@ -101,12 +105,14 @@ export class Admin {
   }
 
   /** Reads what differs between the books, of any code or of one: what is open, or what is resolved. */
-  findings({ status, code, ...options }: CallOptions & { status?: "open" | "resolved"; code?: string } = {}): AsyncGenerator<Finding, void> {
-    return paged(async (page) => {
+  findings({ status, code, pageSize, pageToken, ...options }: ListOptions & {
+    status?: "open" | "resolved"; code?: string;
+  } = {}): Listing<Finding> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }), ...(code !== undefined && { code }) };
-      const { findings, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listFindings(request, wire));
-      return { items: findings, nextPageToken };
-    });
+      const { findings, nextPageToken } = await this.#connection.operator.listFindings(request, wire);
+      return { items: plain(findings), nextPageToken };
+    }));
   }
 
   /** Says that a finding is understood. It blocks nothing until there is more of it. */
@@ -115,17 +121,19 @@ export class Admin {
   }
 
   /** Reads the transfers to the payee that belong to no order: the open ones, or those that are resolved. */
-  transfers({ status, ...options }: CallOptions & { status?: "open" | "resolved" } = {}): AsyncGenerator<StrayTransfer, void> {
-    return paged(async (page) => {
+  transfers({ status, pageSize, pageToken, ...options }: ListOptions & {
+    status?: "open" | "resolved";
+  } = {}): Listing<StrayTransfer> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(status !== undefined && { status }) };
-      const { transfers, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.operator.listTransfers(request, wire));
-      return { items: transfers, nextPageToken };
-    });
+      const { transfers, nextPageToken } = await this.#connection.operator.listTransfers(request, wire);
+      return { items: plain(transfers), nextPageToken };
+    }));
   }
 
   /** Says what has become of such a transfer, for good. No money moves. */
   resolveTransfer({ transaction, logIndex, resolution, reason, idempotencyKey, ...options }: ActOptions & {
-    transaction: string; logIndex: number; resolution: "refunded_by_hand" | "donation" | "known";
+    transaction: string; logIndex: number; resolution: TransferResolution;
   }): Call<StrayTransfer> {
     const request = { transaction, logIndex, resolution, reason };
     return this.#connection.call(options, async (wire) => present((await this.#connection.operator.resolveTransfer(request, wire)).transfer), { [keyHeader]: idempotencyKey });

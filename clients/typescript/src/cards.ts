@@ -2,10 +2,9 @@
 import type { Call, CallOptions } from "./call.js";
 import { type Connection, newKey } from "./connection.js";
 import { RevealError, RoamcardError } from "./errors.js";
-import type { Card, GetCardBalanceResponse, SealedCredentials } from "./gen/roamcard/v1/card_pb.js";
-import type { Order } from "./gen/roamcard/v1/order_pb.js";
 import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions, type WaitOptions } from "./orders.js";
 import type { Presented, Presenter } from "./presenter.js";
+import type { Card, CardBalance, Order, SealedCredentials } from "./results.js";
 import { schemeOf, signChallenge } from "./session.js";
 
 /** The wallet's cards. */
@@ -36,9 +35,10 @@ export class Cards {
 
   /** Waits until the card of an order is ACTIVE, and returns it. It rejects when no card comes of the order by itself. */
   async waitUntilActive(order: Order | string, options: WaitOptions = {}): Promise<Card> {
+    const { timeoutMs: _, onUpdate: __, intervalMs: ___, ...reading } = options;
     for await (const { issuance, orderId } of this.#orders.waiting(order, options)) {
       if (issuance?.status !== "active" || !issuance.cardId) continue;
-      const card = (await this.list({ signal: options.signal })).find((c) => c.id === issuance.cardId);
+      const card = (await this.list(reading)).find((c) => c.id === issuance.cardId);
       if (card?.status === "ACTIVE") return card;
       throw new RoamcardError(`the card of order ${orderId} is ${card?.status ?? "gone"}`);
     }
@@ -51,7 +51,7 @@ export class Cards {
   }
 
   /** Reads what is on a card, from its issuer. */
-  balance(cardId: string, options: CallOptions = {}): Call<GetCardBalanceResponse> {
+  balance(cardId: string, options: CallOptions = {}): Call<CardBalance> {
     return this.#connection.call(options, (wire) => this.#connection.cards.getCardBalance({ id: cardId }, wire));
   }
 
@@ -59,10 +59,10 @@ export class Cards {
    * Shows a card's number and code to a person. The service seals them to a key that the presenter makes for this once; the
    * caller learns whether they were seen, and nothing else.
    */
-  async reveal(cardId: string, { present: presenter, signal }: CallOptions & { present: Presenter }): Promise<Presented> {
+  async reveal(cardId: string, { present: presenter, ...options }: CallOptions & { present: Presenter }): Promise<Presented> {
     const showing = await presenter.prepare();
-    const sealed = await this.#sealed(cardId, showing.recipientKey, { signal });
-    return showing.show(cardId, sealed, signal);
+    const sealed = await this.#sealed(cardId, showing.recipientKey, options);
+    return showing.show(cardId, sealed, options.signal);
   }
 
   #sealed(id: string, recipientKey: string, options: CallOptions): Promise<SealedCredentials> {

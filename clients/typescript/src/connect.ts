@@ -2,13 +2,14 @@
 import { clone, toJson } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type UnaryRequest, type UnaryResponse } from "@connectrpc/connect";
 import type { AnsweredOrder } from "./answer.js";
-import { type ApiError, apiError, RoamcardError } from "./errors.js";
+import { type ApiError, apiError, type ProblemFields, RoamcardError } from "./errors.js";
 import { CardService } from "./gen/roamcard/v1/card_pb.js";
 import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { ProblemSchema } from "./gen/roamcard/v1/problem_pb.js";
 import { requestIdHeader } from "./logger.js";
 import { type Attempt, isUnclear, type Payer, type Reply, retryAfterMs } from "./payer.js";
+import { printableCause } from "./printable.js";
 import type { Signer } from "./signers.js";
 import * as sold from "./sold.js";
 import type { Sold } from "./sold.js";
@@ -32,7 +33,10 @@ export function payingInterceptor(payer: Payer, signer: Signer): Interceptor {
   };
 }
 
-/** The purchase that a request of a wallet makes; undefined for methods that cost nothing. One of any eSIM becomes one of a plan. */
+/**
+ * The purchase that a request of a wallet makes; undefined for methods that cost nothing. One of any eSIM becomes one
+ * of a plan.
+ */
 export async function attemptOf(
   payer: Payer, request: UnaryRequest, next: (request: UnaryRequest) => Promise<UnaryResponse>, wallet: string | undefined,
 ): Promise<Attempt<UnaryResponse> | undefined> {
@@ -87,10 +91,30 @@ export function failure(reason: unknown): Error {
   const cause = ConnectError.from(reason);
   // An interceptor's own error comes wrapped.
   if (cause.cause instanceof RoamcardError) return cause.cause;
-  return problemOf(cause) ?? apiError({ status: 0, code: `connect_${Code[cause.code].toLowerCase()}`, detail: cause.rawMessage, retryable: true, requestId: cause.metadata.get(requestIdHeader) ?? undefined }, { cause });
+  const code = `connect_${Code[cause.code].toLowerCase()}`;
+  return problemOf(cause) ?? unanswered(cause, { status: 0, code, retryable: true });
+}
+
+/**
+ * What a call rejects with that got an answer of this HTTP status. One without a problem is a gateway's, not the
+ * service's.
+ */
+export function failureOf(reason: unknown, status: number | undefined): unknown {
+  const cause = ConnectError.from(reason);
+  if (status === undefined || status < 300 || cause.cause instanceof RoamcardError || problemOf(cause)) return reason;
+  return unanswered(cause, { status, code: `http_${status}`, retryable: status >= 500 });
+}
+
+function unanswered(cause: ConnectError, problem: ProblemFields): ApiError {
+  const { metadata, rawMessage } = cause;
+  const [requestId, wait] = [metadata.get(requestIdHeader) ?? undefined, retryAfterMs(metadata.get("retry-after"))];
+  return apiError({ ...problem, detail: rawMessage, requestId, retryAfterMs: wait }, { cause: printableCause(cause) });
 }
 
 function problemOf(cause: ConnectError): ApiError | undefined {
   const [problem] = cause.findDetails(ProblemSchema);
-  return problem && apiError({ ...problem, fields: problem.fields, retryAfterMs: retryAfterMs(cause.metadata.get("retry-after")) }, { cause });
+  if (!problem) return undefined;
+  const fields = problem.fields.map(({ path, rule, message }) => ({ path, rule, message }));
+  const wait = retryAfterMs(cause.metadata.get("retry-after"));
+  return apiError({ ...problem, fields, retryAfterMs: wait }, { cause: printableCause(cause) });
 }

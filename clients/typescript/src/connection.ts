@@ -1,12 +1,14 @@
 // What the parts of a client share: the calls, the wallet's session, and the payments.
+import { MethodOptions_IdempotencyLevel as Idempotency } from "@bufbuild/protobuf/wkt";
 import {
-  type CallOptions as WireOptions, type Client, createClient, createContextKey, createContextValues, type Interceptor, type Transport, type UnaryResponse,
+  type Client, type ContextValues, createClient, createContextKey, createContextValues, type Interceptor, type Transport,
+  type UnaryResponse,
 } from "@connectrpc/connect";
 import { createConnectTransport } from "@connectrpc/connect-web";
 import { until } from "./abort.js";
 import { bounded } from "./bounded.js";
-import { type Call, callOf, type CallOptions } from "./call.js";
-import { attemptOf, failure, nameOf } from "./connect.js";
+import { type Call, callOf, type CallOptions, type Seen } from "./call.js";
+import { attemptOf, failure, failureOf, nameOf } from "./connect.js";
 import { ApiError, RoamcardError, UnauthorizedError } from "./errors.js";
 import { ActivityService } from "./gen/roamcard/v1/activity_pb.js";
 import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
@@ -21,9 +23,14 @@ import { unitsOfCents } from "./money.js";
 import { Payer, type PaymentEvents, type Quotation } from "./payer.js";
 import type { Policy } from "./policy.js";
 import { type Fetch, publishedOf, trimmed } from "./rest.js";
+import { type Plain, plain } from "./results.js";
+import { retrying, standardRetries } from "./retry.js";
 import { Secret } from "./secret.js";
 import { Session } from "./session.js";
+import type { Change } from "./watch.js";
 import type { Signer } from "./signers.js";
+import { userAgent, userAgentHeader } from "./version.js";
+import { signatureHeader } from "./x402.js";
 
 /** How a client is made. */
 export interface RoamcardOptions {
@@ -50,11 +57,25 @@ export interface RoamcardOptions {
   timeoutMs?: number | undefined;
   /** How often the same signed bytes go out again after an unclear answer; 4 when absent. */
   maxReplays?: number | undefined;
+  /** How often a read is made again after no answer, 429, 502, 503 or 504; 2 when absent. */
+  maxRetries?: number | undefined;
   events?: PaymentEvents | undefined;
   logger?: Logger | undefined;
   /** For `admin`: the token of an operator. */
   operatorToken?: Secret<string> | string | undefined;
 }
+
+/** What the generated clients are given for one call. */
+export interface WireOptions {
+  headers: Headers;
+  signal?: AbortSignal | undefined;
+  contextValues: ContextValues;
+  onHeader(headers: Headers): void;
+  onTrailer(headers: Headers): void;
+}
+
+/** Makes the requests of one call. */
+type Run<T> = (options: WireOptions, seen: Seen) => Promise<T>;
 
 /** The calls of one client. */
 export class Connection {
@@ -72,6 +93,9 @@ export class Connection {
   readonly #signer: Signer | undefined;
   readonly #operatorToken: Secret<string> | undefined;
   readonly #timeoutMs: number;
+  readonly #maxRetries: number;
+  /** The HTTP statuses of answers, by the headers of their requests. */
+  readonly #statuses = new WeakMap<object, number>();
   #session: Session | undefined;
 
   constructor(options: RoamcardOptions) {
@@ -82,9 +106,16 @@ export class Connection {
     this.#signer = signer;
     this.#operatorToken = typeof operatorToken === "string" ? new Secret(operatorToken) : operatorToken;
     this.#timeoutMs = options.timeoutMs ?? 30_000;
-    const interceptors = [this.#paying(), this.#authorized(), this.#timely(), ...(logger ? [logging(logger)] : [])];
-    const connect = (where: { baseUrl: string; interceptors: Interceptor[] }) => createConnectTransport({ ...where, fetch: this.fetch });
-    const transport = (options.transport ?? connect)({ baseUrl: this.baseUrl, interceptors });
+    this.#maxRetries = options.maxRetries ?? standardRetries;
+    const logged = logger ? [logging(logger)] : [];
+    const interceptors = [this.#paying(), this.#authorized(), this.#repeating(), this.#sending(), ...logged];
+    const noting: Fetch = async (input, init) => {
+      const response = await this.fetch(input, init);
+      if (init?.headers instanceof Headers) this.#statuses.set(init.headers, response.status);
+      return response;
+    };
+    const where = { baseUrl: this.baseUrl, interceptors };
+    const transport = options.transport?.(where) ?? createConnectTransport({ ...where, fetch: noting });
     this.cards = createClient(CardService, transport);
     this.orders = createClient(OrderService, transport);
     this.esims = createClient(EsimService, transport);
@@ -110,23 +141,28 @@ export class Connection {
    * Makes a paid call. Its signal goes past the generated client, which would put the signal's reason in the place of an
    * AmbiguousPaymentError.
    */
-  pay<T>({ signal }: CallOptions, run: (options: WireOptions, seen: Headers) => Promise<T>): Call<T> {
-    const contextValues = createContextValues().set(givingUp, signal);
-    return this.#made(signal, (wire, seen) => run({ ...wire, contextValues }, seen));
+  pay<T>(options: CallOptions, run: (options: WireOptions, seen: Headers) => Promise<T>): Call<T> {
+    return this.#made(options, {}, (wire, { headers }) => {
+      wire.contextValues.set(givingUp, options.signal);
+      return run(wire, headers);
+    });
   }
 
-  /** Makes a call. `seen` has the headers of the answer once `run` has its result. */
-  call<T>({ signal }: CallOptions, run: (options: WireOptions, seen: Headers) => Promise<T>, headers: HeadersInit = {}): Call<T> {
-    return this.#made(signal, (wire, seen) => run({ ...wire, headers, signal }, seen));
+  /** Makes a call and gives its result as plain data. */
+  call<T>(options: CallOptions, run: Run<T>, headers: Record<string, string> = {}): Call<Plain<T>> {
+    const { signal } = options;
+    return this.#made(options, headers, (wire, seen) => run({ ...wire, signal }, seen).then((result) => plain<T>(result)));
   }
 
-  #made<T>(signal: AbortSignal | undefined, run: (options: WireOptions, seen: Headers) => Promise<T>): Call<T> {
-    const seen = new Headers();
-    const keep = (answered: Headers) => answered.forEach((value, name) => seen.set(name, value));
+  #made<T>(options: CallOptions, own: Record<string, string>, run: Run<T>): Call<T> {
+    const { signal } = options;
+    const seen: Seen = { status: 200, headers: new Headers() };
+    const keep = (answered: Headers) => answered.forEach((value, name) => seen.headers.set(name, value));
     const made = async () => {
       try {
         signal?.throwIfAborted();
-        return await run({ onHeader: keep, onTrailer: keep }, seen);
+        const contextValues = createContextValues().set(perCall, options).set(answer, seen);
+        return await run({ headers: headersOf(options, own), contextValues, onHeader: keep, onTrailer: keep }, seen);
       } catch (error) {
         const cause = failure(error);
         throw signal?.aborted && cause instanceof ApiError && cause.status === 0 ? signal.reason : cause;
@@ -135,11 +171,19 @@ export class Connection {
     return callOf(made(), seen);
   }
 
+  /** Follows an order over the service's stream. */
+  async *following(orderId: string, after: number | undefined, options: CallOptions): AsyncGenerator<Change, void> {
+    const wire = { headers: headersOf(options, {}), signal: options.signal };
+    const request = { orderId, ...(after !== undefined && { after }) };
+    for await (const { order, cursor } of this.orders.watchOrder(request, wire)) yield { order: order && plain(order), cursor };
+  }
+
   /** Asks for the price of a paid call and signs nothing. */
   quote(options: CallOptions, run: (options: WireOptions) => Promise<unknown>): Promise<Quotation> {
     return this.call(options, async (wire) => {
       try {
-        await run({ ...wire, contextValues: createContextValues().set(quoting, true) });
+        wire.contextValues.set(quoting, true);
+        await run(wire);
       } catch (error) {
         const cause = failure(error);
         if (cause instanceof Quoted) return cause.quotation;
@@ -162,7 +206,9 @@ export class Connection {
       const attempt = request.stream ? undefined : await attemptOf(this.payer, request, async (r) => (await next(r)) as UnaryResponse, this.#signer?.address);
       if (!attempt) return next(request);
       if (request.contextValues.get(quoting)) throw new Quoted(await this.payer.quote(attempt));
-      return this.payer.pay({ ...attempt, signal: request.contextValues.get(givingUp) ?? request.signal }, this.signer);
+      const { timeoutMs } = request.contextValues.get(perCall);
+      const signal = request.contextValues.get(givingUp) ?? request.signal;
+      return this.payer.pay({ ...attempt, timeoutMs, signal }, this.signer);
     };
   }
 
@@ -190,16 +236,51 @@ export class Connection {
     };
   }
 
-  // timely limits each request, those of a payment one by one. A stream has limits of its own.
-  #timely(): Interceptor {
-    return (next) => (request) =>
-      next(request.stream ? request : { ...request, signal: this.limited(request.signal) });
+  // repeating makes reads again that fail in passing. Whoever follows a stream goes on by other means.
+  #repeating(): Interceptor {
+    return (next) => (request) => {
+      if (request.stream || request.method.idempotency !== Idempotency.NO_SIDE_EFFECTS) return next(request);
+      return this.retrying(request.contextValues.get(perCall), () => next(request), request.signal);
+    };
   }
 
-  /** A signal for one request: the caller's, if there is one, and the limit of every request. */
-  limited(signal: AbortSignal | undefined): AbortSignal {
-    return AbortSignal.any([AbortSignal.timeout(this.#timeoutMs), ...(signal ? [signal] : [])]);
+  /** Makes a read of a call, and again when it fails in passing. */
+  retrying<T>({ maxRetries }: CallOptions, read: () => Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+    return retrying(read, maxRetries ?? this.#maxRetries, signal);
   }
+
+  // sending names this package, and limits each request, those of a payment one by one. A stream has limits of its own.
+  #sending(): Interceptor {
+    return (next) => async (request) => {
+      if (userAgent !== undefined) request.header.set(userAgentHeader, userAgent);
+      if (request.stream) return next(request);
+      const { contextValues, header } = request;
+      const seen = contextValues.get(answer);
+      this.#statuses.delete(header); // a read that is made again has the same headers
+      try {
+        const response = await next({ ...request, signal: this.limited(contextValues.get(perCall), request.signal) });
+        if (seen) seen.status = this.#statuses.get(header) ?? seen.status;
+        return response;
+      } catch (error) {
+        throw failureOf(error, this.#statuses.get(header));
+      }
+    };
+  }
+
+  /** A signal for one request: the caller's, if there is one, and the limit of the call's requests. */
+  limited({ timeoutMs }: CallOptions, signal: AbortSignal | undefined): AbortSignal {
+    return AbortSignal.any([AbortSignal.timeout(timeoutMs ?? this.#timeoutMs), ...(signal ? [signal] : [])]);
+  }
+}
+
+// headersOf are the caller's headers and our own. What was signed is sent by its payer and by nobody else.
+function headersOf({ headers }: CallOptions, own: Record<string, string>): Headers {
+  const all = new Headers(headers);
+  for (const name of [signatureHeader, "authorization", keyHeader, deliveryHeader]) {
+    if (all.has(name)) throw new RoamcardError(`the header ${name} is set by the client itself`);
+  }
+  for (const [name, value] of Object.entries(own)) all.set(name, value);
+  return all;
 }
 
 const { listCards, ensureCard, getCardBalance, createRevealChallenge, revealCard, createCardOrder } = CardService.method;
@@ -235,6 +316,10 @@ export function present<T>(value: T | undefined): T {
 const quoting = createContextKey(false);
 /** The signal of a paid call. */
 const givingUp = createContextKey<AbortSignal | undefined>(undefined);
+/** What the caller wants of this call. */
+const perCall = createContextKey<CallOptions>({});
+/** Where a call's answer is noted. */
+const answer = createContextKey<Seen | undefined>(undefined);
 
 // Quoted carries a price past the generated client, which knows no such answer.
 class Quoted extends RoamcardError {

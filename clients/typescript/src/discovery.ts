@@ -3,11 +3,10 @@ import type { JsonObject } from "@bufbuild/protobuf";
 import type { Call, CallOptions } from "./call.js";
 import { type Connection, newKey } from "./connection.js";
 import { apiError, type ProblemFields } from "./errors.js";
-import type { GetCardDiscoveryResponse, GetTopupDiscoveryResponse } from "./gen/roamcard/v1/card_pb.js";
-import type { GetEsimDiscoveryResponse } from "./gen/roamcard/v1/esim_pb.js";
-import type { GetConfigResponse } from "./gen/roamcard/v1/service_pb.js";
-import type { Quotation } from "./payer.js";
+import { type Quotation, retryAfterMs } from "./payer.js";
 import { objectOf } from "./rest.js";
+import type { CardDiscovery, Config, EsimDiscovery, TopupDiscovery } from "./results.js";
+import { userAgent, userAgentHeader } from "./version.js";
 
 /** The service's public documents. */
 export class Discovery {
@@ -19,34 +18,39 @@ export class Discovery {
 
   /** Reads the contract for agents, GET /api/agent, which is plain JSON. */
   agent(options: CallOptions = {}): Call<JsonObject> {
-    const { baseUrl, fetch } = this.#connection;
-    return this.#connection.call(options, async ({ signal, onHeader }) => {
-      const response = await fetch(`${baseUrl}/api/agent`, { signal: this.#connection.limited(signal) });
-      onHeader?.(response.headers);
+    const connection = this.#connection;
+    return connection.call(options, ({ headers, signal, onHeader }, seen) => connection.retrying(options, async () => {
+      if (userAgent !== undefined) headers.set(userAgentHeader, userAgent);
+      const { baseUrl, fetch } = connection;
+      const response = await fetch(`${baseUrl}/api/agent`, { headers, signal: connection.limited(options, signal) });
+      onHeader(response.headers);
+      const { status } = response;
+      seen.status = status;
       const body = objectOf(await response.text());
+      if (response.ok && body) return body as JsonObject;
       const problem = (body ?? {}) as Partial<ProblemFields>;
-      if (!response.ok || !body) throw apiError({ ...problem, status: response.status, code: problem.code ?? `http_${response.status}` });
-      return body as JsonObject;
-    });
+      const wait = retryAfterMs(response.headers.get("retry-after"));
+      throw apiError({ ...problem, status, code: problem.code ?? `http_${status}`, retryAfterMs: wait });
+    }, signal));
   }
 
   /** Reads the network, the payee, the fees and the limits. */
-  config(options: CallOptions = {}): Call<GetConfigResponse> {
+  config(options: CallOptions = {}): Call<Config> {
     return this.#connection.call(options, (wire) => this.#connection.runtime.getConfig({}, wire));
   }
 
   /** Reads the contract of a card's purchase. */
-  card(options: CallOptions = {}): Call<GetCardDiscoveryResponse> {
+  card(options: CallOptions = {}): Call<CardDiscovery> {
     return this.#connection.call(options, (wire) => this.#connection.cards.getCardDiscovery({}, wire));
   }
 
   /** Reads the contract of a top-up. */
-  topup(options: CallOptions = {}): Call<GetTopupDiscoveryResponse> {
+  topup(options: CallOptions = {}): Call<TopupDiscovery> {
     return this.#connection.call(options, (wire) => this.#connection.cards.getTopupDiscovery({}, wire));
   }
 
   /** Reads the contract of an eSIM's purchase. */
-  esim(options: CallOptions = {}): Call<GetEsimDiscoveryResponse> {
+  esim(options: CallOptions = {}): Call<EsimDiscovery> {
     return this.#connection.call(options, (wire) => this.#connection.esims.getEsimDiscovery({}, wire));
   }
 }

@@ -1,5 +1,6 @@
 // What can go wrong, as types that a caller can act on.
 import type { FieldProblem } from "./gen/roamcard/v1/problem_pb.js";
+import { printable } from "./printable.js";
 
 /** The base of everything this package throws on purpose. */
 export class RoamcardError extends Error {
@@ -7,14 +8,29 @@ export class RoamcardError extends Error {
   /** Set once a payment was signed: only a call with this key is safe from paying twice. */
   idempotencyKey?: string;
 
+  /** Messages quote what the service says: nothing in them steers a terminal. */
+  constructor(message?: string, options?: ErrorOptions) {
+    super(message && printable(message), options);
+  }
+
   /** What the service's operators ask for: the id of the request that failed, when the service answered it. */
   get requestId(): string | undefined {
     return this.cause instanceof RoamcardError ? this.cause.requestId : undefined;
+  }
+
+  /** What JSON.stringify writes: name and message, and what there is to act on. */
+  toJSON(): Record<string, unknown> {
+    const members: object = this;
+    return { ...members, name: this.name, message: this.message, requestId: this.requestId };
   }
 }
 
 /** One wrong member of a request. */
 export type WrongField = Pick<FieldProblem, "path" | "rule" | "message">;
+
+/** What the service advises after a failure. */
+export type NextAction =
+  | "retry_same_request" | "wait_and_retry" | "poll_order" | "sign_new_payment" | "fix_request" | "sign_in" | "contact_support";
 
 /** A failure as the service told it (RFC 9457). Codes are stable; texts are for people. */
 export interface ProblemFields {
@@ -43,13 +59,16 @@ export class ApiError extends RoamcardError {
   readonly retryable: boolean;
   /** Whether a new payment is safe: no authorization of this key can still land. */
   readonly safeToPayAgain: boolean;
-  readonly nextAction: string | undefined;
+  readonly nextAction: NextAction | undefined;
   readonly orderId: string | undefined;
   readonly fields: WrongField[];
   /** How long the service asks to wait, if it says so. */
   readonly retryAfterMs: number | undefined;
-  /** When another payment may be signed for the key, because the chain can no longer take the one before; undefined is now. */
-  retryAt?: Date;
+  /**
+   * When another payment may be signed for the key, in ISO 8601: the chain can then no longer take this one. Undefined
+   * is now.
+   */
+  retryAt?: string;
 
   constructor(problem: ProblemFields, options?: ErrorOptions) {
     super(`${problem.status} ${problem.code}: ${problem.detail ?? problem.title ?? "no detail"}`, options);
@@ -58,7 +77,7 @@ export class ApiError extends RoamcardError {
     this.#requestId = problem.requestId;
     this.retryable = problem.retryable ?? false;
     this.safeToPayAgain = problem.safeToPayAgain ?? false;
-    this.nextAction = problem.nextAction;
+    this.nextAction = problem.nextAction as NextAction | undefined;
     this.orderId = problem.orderId;
     this.fields = problem.fields ?? [];
     this.retryAfterMs = problem.retryAfterMs;
@@ -120,8 +139,8 @@ export class KeyConflictError extends PaymentError {
 }
 
 /**
- * Whether the payment was taken is not known yet. Call again with the same idempotencyKey, in this process or another one
- * with the same store: the same signed bytes go out, and nothing can be paid twice.
+ * Whether the payment was taken is not known yet. Call again with the same idempotencyKey, in this process or another
+ * one with the same store: the same signed bytes go out, and nothing can be paid twice.
  */
 export class AmbiguousPaymentError extends PaymentError {
   readonly retryable = true;

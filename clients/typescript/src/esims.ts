@@ -1,12 +1,17 @@
 // Travel eSIMs: the catalogue, and what the wallet bought of it.
-import { clone } from "@bufbuild/protobuf";
-import type { Call, CallOptions } from "./call.js";
+import { type Call, type CallOptions, type Listing, listing } from "./call.js";
 import { type Connection, deliveryHeader, newKey, present } from "./connection.js";
-import type { EsimPlan } from "./gen/roamcard/v1/esim_pb.js";
-import { type EsimCredentials, type Order, OrderSchema } from "./gen/roamcard/v1/order_pb.js";
 import { type Orders, type Paid, paid, PaidOrder, type PurchaseOptions } from "./orders.js";
 import type { EsimPresenter, Presented } from "./presenter.js";
+import { type EsimCredentials, type EsimPlan, type Order, plain } from "./results.js";
 import { Secret } from "./secret.js";
+
+/** Which plans are listed. */
+export interface PlanFilter {
+  /** An ISO 3166-1 code of two letters, in either case. */
+  countryCode?: string;
+  type?: EsimPlan["type"];
+}
 
 /** The catalogue of eSIM plans. */
 export class Plans {
@@ -16,10 +21,11 @@ export class Plans {
     this.#connection = connection;
   }
 
-  /** Lists the plans that are sold, the cheapest first. */
-  async *list({ countryCode, type, ...options }: CallOptions & { countryCode?: string; type?: "country" | "region" } = {}): AsyncGenerator<EsimPlan, void> {
+  /** Lists the plans that are sold, the cheapest first: one by one, or by page(). The service has all on one page. */
+  list({ countryCode, type, ...options }: PlanFilter & CallOptions = {}): Listing<EsimPlan> {
     const request = { ...(countryCode !== undefined && { countryCode }), ...(type !== undefined && { type }) };
-    yield* (await this.#connection.call(options, (wire) => this.#connection.esims.listEsimPlans(request, wire))).plans;
+    return listing({}, () => this.#connection.call(options, async (wire) =>
+      ({ items: plain((await this.#connection.esims.listEsimPlans(request, wire)).plans) })));
   }
 }
 
@@ -67,7 +73,10 @@ export class Esims {
   }
 
   #credentials(orderId: string, { deliveryToken, ...options }: DeliveryOptions): Promise<Secret<EsimCredentials>> {
-    return this.#connection.call(options, async (wire) => new Secret(present((await this.#connection.esims.getEsimCredentials({ orderId }, wire)).credentials)), opening(deliveryToken));
+    return this.#connection.call(options, async (wire) => {
+      const { credentials } = await this.#connection.esims.getEsimCredentials({ orderId }, wire);
+      return new Secret(plain(present(credentials)));
+    }, opening(deliveryToken));
   }
 }
 
@@ -79,17 +88,14 @@ export class EsimOrder extends PaidOrder {
   readonly credentials: Secret<EsimCredentials> | undefined;
 
   constructor(orders: Orders, answer: Paid) {
-    const { delivery, credentials } = answer.order;
-    // Calls of one purchase share their answer: each takes the secrets out of a copy.
-    const order = clone(OrderSchema, answer.order);
-    order.credentials = undefined;
-    if (order.delivery) order.delivery.token = undefined;
-    super(orders, { ...answer, order });
-    this.deliveryToken = delivery?.token ? new Secret(delivery.token) : undefined;
+    const { credentials, delivery, ...order } = answer.order;
+    const { token, ...shown } = delivery ?? {};
+    super(orders, { ...answer, order: { ...order, ...(delivery && { delivery: shown as NonNullable<Order["delivery"]> }) } });
+    this.deliveryToken = token ? new Secret(token) : undefined;
     this.credentials = credentials && new Secret(credentials);
   }
 }
 
-function opening(deliveryToken: Secret<string> | undefined): HeadersInit {
+function opening(deliveryToken: Secret<string> | undefined): Record<string, string> {
   return deliveryToken ? { [deliveryHeader]: deliveryToken.reveal() } : {};
 }

@@ -1,8 +1,9 @@
 // The wallet's orders: read, followed, opened first and paid later.
-import { type Call, type CallOptions, paged, requestIdOf } from "./call.js";
+import { type Call, type CallOptions, type Listing, listing, type PageOptions, requestIdOf } from "./call.js";
 import { type Connection, keyHeader, newKey, present } from "./connection.js";
 import { RoamcardError, TermsMismatchError } from "./errors.js";
-import type { Order } from "./gen/roamcard/v1/order_pb.js";
+import type { Order as OrderMessage } from "./gen/roamcard/v1/order_pb.js";
+import { type Order, type OrderStatus, plain } from "./results.js";
 import { type Source, watch } from "./watch.js";
 import { decodeReceipt, type Receipt, responseHeader } from "./x402.js";
 
@@ -19,8 +20,8 @@ export interface WaitOptions extends CallOptions {
 /** What a paid call is given. */
 export interface PurchaseOptions extends CallOptions {
   /**
-   * Names the purchase: the same key is the same order. One is made when absent, and comes back with the order. Calls with one
-   * key at the same time are one, with the signal of the first.
+   * Names the purchase: the same key is the same order. One is made when absent, and comes back with the order. Calls
+   * with one key at the same time are one, with the signal of the first.
    */
   idempotencyKey?: string | undefined;
 }
@@ -42,23 +43,25 @@ export class Orders {
     return this.#connection.call(options, async (wire) => present((await this.#connection.orders.getOrder({ orderId }, wire)).order));
   }
 
-  /** Reads the wallet's orders, newest first, page by page as they are taken. */
-  list({ active, ...options }: CallOptions & { active?: boolean } = {}): AsyncGenerator<Order, void> {
-    return paged(async (page) => {
+  /** Reads the wallet's orders, newest first: one by one, which asks for pages as they are needed, or by page(). */
+  list({ active, pageSize, pageToken, ...options }: CallOptions & PageOptions & { active?: boolean } = {}): Listing<Order> {
+    return listing({ pageSize, pageToken }, (page) => this.#connection.call(options, async (wire) => {
       const request = { ...page, ...(active && { status: "active" }) };
-      const { orders, nextPageToken } = await this.#connection.call(options, (wire) => this.#connection.orders.listOrders(request, wire));
-      return { items: orders, nextPageToken };
-    });
+      const { orders, nextPageToken } = await this.#connection.orders.listOrders(request, wire);
+      return { items: plain(orders), nextPageToken };
+    }));
   }
 
   /**
-   * Yields an order now and whenever its status changes, until it moves no more by itself. It follows the service's stream, and
-   * asks again every `intervalMs` where streams do not get through; what may pass by itself is waited out.
+   * Yields an order now and whenever its status changes, until it moves no more by itself. It follows the service's
+   * stream, and asks again every `intervalMs` where streams do not get through; what may pass by itself is waited out.
    */
-  watch(orderId: string, { signal, intervalMs = standardInterval }: Pick<WaitOptions, "signal" | "intervalMs"> = {}): AsyncGenerator<Order, void> {
+  watch(orderId: string, options: Pick<WaitOptions, "signal" | "headers" | "intervalMs"> = {}): AsyncGenerator<Order, void> {
+    const { signal, headers, intervalMs = standardInterval } = options;
     const source: Source = {
-      stream: (after, until) => this.#connection.orders.watchOrder({ orderId, after }, { signal: until }),
-      read: (until) => this.get(orderId, { signal: until }),
+      stream: (after, until) => this.#connection.following(orderId, after, { headers, signal: until }),
+      // What fails in passing is waited out by who watches.
+      read: (until) => this.get(orderId, { headers, signal: until, maxRetries: 0 }),
     };
     return watch(source, intervalMs, signal);
   }
@@ -70,15 +73,19 @@ export class Orders {
   }
 
   /** Follows an order for so long as somebody waits. */
-  async *waiting(order: Order | string, { signal, timeoutMs = standardPatience, onUpdate, intervalMs }: WaitOptions): AsyncGenerator<Order, void> {
+  async *waiting(order: Order | string, options: WaitOptions): AsyncGenerator<Order, void> {
+    const { signal, headers, timeoutMs = standardPatience, onUpdate, intervalMs } = options;
     const limit = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(signal ? [signal] : [])]);
-    for await (const now of this.watch(idOf(order), { signal: limit, intervalMs })) {
+    for await (const now of this.watch(idOf(order), { signal: limit, headers, intervalMs })) {
       onUpdate?.(now);
       yield now;
     }
   }
 
-  /** Opens an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order comes back. */
+  /**
+   * Opens an order for a card that is paid later, by this wallet: see pay. Without a key the wallet's open order comes
+   * back.
+   */
   openCard({ idempotencyKey, ...options }: PurchaseOptions = {}): Call<Order> {
     return this.#connection.call(options, async (wire) => present((await this.#connection.cards.createCardOrder({}, wire)).order), keyed(idempotencyKey));
   }
@@ -113,13 +120,21 @@ export interface Paid {
 }
 
 /** Reads the answer of a paid call. */
-export async function paid(answer: Promise<{ order?: Order | undefined }>, idempotencyKey: string, seen: Headers): Promise<Paid> {
-  const order = present((await answer).order);
+export async function paid(
+  answer: Promise<{ order?: OrderMessage | undefined }>, idempotencyKey: string, seen: Headers,
+): Promise<Paid> {
+  // Calls of one purchase share their answer: each has its own order.
+  const order = plain(present((await answer).order));
   return { order, idempotencyKey, replayed: order.replayed ?? false, receipt: decodeReceipt(seen.get(responseHeader)), requestId: requestIdOf(seen) };
 }
 
-/** A paid order. Keep the key: the same call with it gives the same order. */
+/**
+ * A paid order. Keep the key: the same call with it gives the same order. JSON.stringify writes all of it but secrets.
+ */
 export class PaidOrder implements Paid {
+  readonly orderId: string;
+  readonly operationId: string;
+  readonly status: OrderStatus;
   /** The order as it was when it was paid. */
   readonly order: Order;
   readonly idempotencyKey: string;
@@ -132,23 +147,14 @@ export class PaidOrder implements Paid {
 
   constructor(orders: Orders, { order, idempotencyKey, replayed, receipt, requestId }: Paid) {
     this.#orders = orders;
+    this.orderId = order.orderId;
+    this.operationId = order.operationId;
+    this.status = order.status;
     this.order = order;
     this.idempotencyKey = idempotencyKey;
     this.replayed = replayed;
     this.receipt = receipt;
     this.requestId = requestId;
-  }
-
-  get orderId(): string {
-    return this.order.orderId;
-  }
-
-  get operationId(): string {
-    return this.order.operationId;
-  }
-
-  get status(): string {
-    return this.order.status;
   }
 
   /** Waits until what was paid for is delivered. */
@@ -161,7 +167,7 @@ function idOf(order: Order | string): string {
   return typeof order === "string" ? order : order.orderId;
 }
 
-function keyed(idempotencyKey: string | undefined): HeadersInit {
+function keyed(idempotencyKey: string | undefined): Record<string, string> {
   return idempotencyKey === undefined ? {} : { [keyHeader]: idempotencyKey };
 }
 

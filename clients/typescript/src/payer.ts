@@ -49,6 +49,8 @@ export interface Attempt<T> {
   /** The order that an answer holds. */
   order(answer: T): AnsweredOrder | undefined;
   signal?: AbortSignal | undefined;
+  /** How long each of its requests may take; the payer's own limit when absent. */
+  timeoutMs?: number | undefined;
 }
 
 /** What the service publishes about payments. */
@@ -163,7 +165,7 @@ export class Payer {
       if (reply?.kind === "done") return reply.value;
       // Until the chain can no longer take a payment, there is no other one of its purchase.
       if (reply && (reply.kind !== "terms" || (await this.#isLive(id)))) throw await this.#failure(attempt.key, id, reply);
-      const terms = reply ? decodeTerms(reply.header) : await this.#ask(attempt);
+      const terms = reply ? termsOf(reply) : await this.#ask(attempt);
       const entry = await this.#sign(attempt, id, terms, signer);
       const answer = await this.#present(attempt, id, entry);
       if (answer.kind === "done") return answer.value;
@@ -181,8 +183,10 @@ export class Payer {
   async quote(attempt: Attempt<unknown>): Promise<Quotation> {
     const terms = await this.#ask(attempt);
     const { quote } = await this.#check(attempt, terms);
-    const reason = this.#rules.reason(quote) ?? (await this.journal.overBudget(quote.amount, this.#rules.perDay));
-    return { quote, terms, allowed: reason === undefined, ...(reason !== undefined && { reason }), asks: this.#rules.asks(quote.amount) };
+    const amount = BigInt(quote.amount);
+    const reason = this.#rules.reason(quote) ?? (await this.journal.overBudget(amount, this.#rules.perDay));
+    const verdict = { allowed: reason === undefined, ...(reason !== undefined && { reason }), asks: this.#rules.asks(amount) };
+    return { quote, terms, ...verdict };
   }
 
   /**
@@ -242,7 +246,7 @@ export class Payer {
     const entry = await this.journal.entry(id).catch(() => undefined);
     const until = entry && this.journal.liveUntil(entry);
     reply.error.idempotencyKey = key;
-    if (until !== undefined) reply.error.retryAt = new Date(until * 1000);
+    if (until !== undefined) reply.error.retryAt = new Date(until * 1000).toISOString();
     return failureOf(reply);
   }
 
@@ -250,10 +254,7 @@ export class Payer {
   async #ask(attempt: Attempt<unknown>): Promise<Terms> {
     for (let replay = 0; ; replay++) {
       const reply = await this.#send(attempt, undefined);
-      if (reply.kind === "terms") {
-        compareClocks(reply.date);
-        return decodeTerms(reply.header);
-      }
+      if (reply.kind === "terms") return termsOf(reply);
       if (reply.kind === "done") throw new TermsMismatchError("the service gave the purchase away unpaid");
       if (reply.kind === "refused" || reply.answered || replay >= this.#maxReplays || attempt.signal?.aborted) throw reply.error;
       await pause(firstPause * 2 ** replay, attempt.signal);
@@ -268,10 +269,9 @@ export class Payer {
       domain: { name: published.assetName, version: published.assetVersion }, amount: await attempt.price(published),
     });
     if (!pinned) await this.journal.pinPayee(this.origin, offer.payTo);
-    const amount = BigInt(offer.amount);
     const quote: Quote = {
-      operation: attempt.operation, idempotencyKey: attempt.key, amount, amountUsd: dollarsOf(amount),
-      payTo: offer.payTo, asset: offer.asset, network: offer.network, resource: terms.resource.url,
+      operation: attempt.operation, idempotencyKey: attempt.key, resource: terms.resource.url,
+      amount: offer.amount, amountUsd: dollarsOf(BigInt(offer.amount)), payTo: offer.payTo, asset: offer.asset, network: offer.network,
     };
     this.#tell("onQuote", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
     return { quote, offer };
@@ -332,13 +332,14 @@ export class Payer {
   async #inTurn(
     { signal, path, request }: Attempt<unknown>, id: string, quote: Quote, payer: string, make: (holder: string, attempts: number) => Promise<Entry>,
   ): Promise<Entry> {
-    this.#rules.cap(quote.operation, quote.amount);
+    const amount = BigInt(quote.amount);
+    this.#rules.cap(quote.operation, amount);
     const holder = crypto.randomUUID();
     const wanted = {
       key: quote.idempotencyKey, operation: quote.operation, origin: this.origin, path, payer: payer.toLowerCase(), request,
-      amount: String(quote.amount), holder,
+      amount: quote.amount, holder,
     };
-    if ((await this.journal.overBudget(quote.amount, this.#rules.perDay)) !== undefined) await this.#prove();
+    if ((await this.journal.overBudget(amount, this.#rules.perDay)) !== undefined) await this.#prove();
     for (;;) {
       const turn = await this.journal.reserve(id, wanted, this.#rules.perDay);
       if (turn.kind === "signed") return turn.entry;
@@ -401,7 +402,7 @@ export class Payer {
   }
 
   async #send<T>(attempt: Attempt<T>, payment: string | undefined): Promise<Reply<T>> {
-    const timeout = AbortSignal.timeout(this.#options.timeoutMs ?? 30_000);
+    const timeout = AbortSignal.timeout(attempt.timeoutMs ?? this.#options.timeoutMs ?? 30_000);
     const signal = attempt.signal ? AbortSignal.any([attempt.signal, timeout]) : timeout;
     try {
       return await attempt.send(payment, signal);
@@ -431,6 +432,12 @@ async function signatureOf(signer: Signer, offer: Offer, authorization: Authoriz
   });
   if (!/^0x[0-9a-fA-F]{130}$/.test(signature)) throw new PaymentError("the wallet returned no signature of 65 bytes; nothing was sent");
   return signature;
+}
+
+// termsOf reads a challenge that may be signed for.
+function termsOf({ header, date }: { header: string; date?: string | null }): Terms {
+  compareClocks(date);
+  return decodeTerms(header);
 }
 
 // compareClocks refuses to sign by a clock that differs from the service's: the payment would be refused, or be good for
@@ -477,7 +484,10 @@ export function isUnclear(status: number, retryable: boolean): boolean {
   return retryable || status >= 500 || status === 408 || status === 425 || status === 429;
 }
 
-/** The wait that a Retry-After header asks for, in seconds; undefined when it asks for none. */
+/** The wait that a Retry-After header asks for, in seconds or until a date; undefined when it asks for none. */
 export function retryAfterMs(header: string | null | undefined): number | undefined {
-  return header && /^\d{1,5}$/.test(header) ? Number(header) * 1000 : undefined;
+  if (!header) return undefined;
+  if (/^\d{1,5}$/.test(header)) return Number(header) * 1000;
+  const until = /^[A-Z][a-z]{2}, /.test(header) ? Date.parse(header) : NaN;
+  return Number.isNaN(until) ? undefined : Math.max(0, until - Date.now());
 }

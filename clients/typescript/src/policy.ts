@@ -8,8 +8,8 @@ export interface Quote {
   /** The documented route of what is bought, such as /api/card/purchase; /pay for an order that was made first. */
   operation: string;
   idempotencyKey: string;
-  /** In USDC's smallest unit. */
-  amount: bigint;
+  /** In USDC's smallest unit, a decimal string. */
+  amount: string;
   /** The same in US dollars. */
   amountUsd: string;
   payTo: string;
@@ -117,8 +117,8 @@ export class Rules {
   /** Why this payment would be denied, whoever is asked; undefined when it would not. The cap of the day is held by the journal. */
   reason({ operation, amount }: Quote): string | undefined {
     try {
-      this.cap(operation, amount);
-      this.#approver(amount);
+      this.cap(operation, BigInt(amount));
+      this.#approver(BigInt(amount));
       return undefined;
     } catch (error) {
       if (error instanceof PolicyDeniedError) return error.message;
@@ -134,7 +134,7 @@ export class Rules {
 
   /** Asks, when the mode wants it, and says whether it did. */
   async approve(quote: Quote): Promise<boolean> {
-    const approve = this.#approver(quote.amount);
+    const approve = this.#approver(BigInt(quote.amount));
     if (!approve) return false;
     const answer = await asked(approve, quote);
     if (answer !== true) throw new ApprovalDeniedError(`the payment of ${quote.amountUsd} US dollars was not approved`);

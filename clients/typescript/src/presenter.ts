@@ -1,6 +1,5 @@
 // How cards and eSIMs reach a person, and nobody else.
-import type { SealedCredentials } from "./gen/roamcard/v1/card_pb.js";
-import type { EsimCredentials } from "./gen/roamcard/v1/order_pb.js";
+import type { EsimCredentials, SealedCredentials } from "./results.js";
 import type { Secret } from "./secret.js";
 
 /** Shows a card to a person, and keeps it from everybody else, this package included. */

@@ -3,9 +3,11 @@ import { bounded } from "./bounded.js";
 import { apiError, type ProblemFields, RoamcardError, TermsMismatchError } from "./errors.js";
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
+import { retrying, standardRetries } from "./retry.js";
 import type { Signer } from "./signers.js";
 import * as sold from "./sold.js";
 import type { Sold } from "./sold.js";
+import { userAgent, userAgentHeader } from "./version.js";
 import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
 /** What fetch does here. */
@@ -21,6 +23,8 @@ export interface FetchOptions extends Omit<PayerOptions, "published" | "origin">
   signer?: Signer;
   /** The address of the wallet with which the client on top of this fetch signs. */
   payer?: string;
+  /** How often what the service publishes is read again when that fails in passing; 2 when absent. */
+  maxRetries?: number;
   fetch?: Fetch;
 }
 
@@ -38,9 +42,10 @@ const paidRoutes: Record<string, (key: string, body: Body) => Sold> = {
  * that one goes out at once and the client on top sees 200 instead of 402.
  */
 export function payingFetch(options: FetchOptions): Fetch {
-  const send = bounded(options.fetch ?? ((input, init) => fetch(input, init)));
+  const send = bounded(named(options.fetch ?? ((input, init) => fetch(input, init))));
   const base = trimmed(options.baseUrl);
-  const payer = new Payer({ ...options, origin: trimmed(options.origin ?? base), published: () => publishedBy(send, base) });
+  const read = () => retrying(() => publishedBy(send, base), options.maxRetries ?? standardRetries);
+  const payer = new Payer({ ...options, origin: trimmed(options.origin ?? base), published: read });
   const wallet = options.payer ?? options.signer?.address;
   if (!wallet) throw new TypeError("payingFetch needs a signer, or the address of the payer that signs");
   return async (input, init) => {
@@ -59,6 +64,17 @@ export function payingFetch(options: FetchOptions): Fetch {
 /** An origin without the slash that people put at its end. */
 export function trimmed(url: string): string {
   return url.replace(/\/+$/, "");
+}
+
+// named tells the service which package asks, unless the caller has a name already.
+function named(send: Fetch): Fetch {
+  const name = userAgent;
+  if (name === undefined) return send;
+  return (input, init) => {
+    const headers = new Headers(init?.headers ?? (input instanceof Request ? input.headers : undefined));
+    if (!headers.has(userAgentHeader)) headers.set(userAgentHeader, name);
+    return send(input, { ...init, headers });
+  };
 }
 
 interface Answer {
@@ -125,7 +141,11 @@ function responseOf({ status, headers, body }: Answer): Response {
 async function publishedBy(send: Fetch, base: string): Promise<Published> {
   const response = await send(`${base}/api/config`);
   const config = objectOf(await response.text()) as PublicConfig | undefined;
-  if (!response.ok || !config?.network || !config.card) throw apiError({ status: response.status, code: `http_${response.status}`, detail: "the service's terms cannot be read" });
+  if (!response.ok || !config?.network || !config.card) {
+    const { status, headers } = response;
+    const wait = retryAfterMs(headers.get("retry-after"));
+    throw apiError({ status, code: `http_${status}`, detail: "the service's terms cannot be read", retryAfterMs: wait });
+  }
   return publishedOf(config, async () => {
     const catalogue = objectOf(await (await send(`${base}/api/esim/plans`)).text());
     return Array.isArray(catalogue?.plans) ? (catalogue.plans as Plan[]) : [];

@@ -5,10 +5,10 @@ import { Cards } from "./cards.js";
 import { Connection, type RoamcardOptions } from "./connection.js";
 import { Discovery, Quotes } from "./discovery.js";
 import { Esims, Plans } from "./esims.js";
-import type { GetSessionResponse } from "./gen/roamcard/v1/auth_pb.js";
 import type { Entry } from "./journal.js";
 import { RoamcardError } from "./errors.js";
 import { Orders, type PaidOrder } from "./orders.js";
+import type { SessionInfo } from "./results.js";
 import { sameAddress } from "./x402.js";
 
 /** A client of one service for one wallet. */
@@ -45,8 +45,9 @@ export class Roamcard {
   }
 
   /** Purchases of this wallet in the store whose outcome is not known, oldest first: see resume. */
-  async pending(): Promise<Pick<Entry, "operation" | "key" | "amount" | "at">[]> {
-    return (await this.#pending()).map(({ operation, key, amount, at }) => ({ operation, key, amount, at }));
+  async pending(): Promise<Pending[]> {
+    const entries = await this.#pending();
+    return entries.map(({ operation, key, amount, at }) => ({ operation, key, amount, at: new Date(at * 1000).toISOString() }));
   }
 
   /** Takes up a purchase whose outcome is not known, with the request that the store has and the same signed bytes. */
@@ -80,6 +81,18 @@ export class Roamcard {
   }
 }
 
+/** A purchase whose outcome is not known. */
+export interface Pending {
+  /** The documented route of what is bought; /pay for an order that was made first. */
+  operation: string;
+  /** Its idempotency key: see resume. */
+  key: string;
+  /** In USDC's smallest unit, a decimal string. */
+  amount: string;
+  /** When it was signed, in ISO 8601. */
+  at: string;
+}
+
 /** A purchase that was taken up again: its order, or why its outcome is still not known or that no money moved. */
 export interface Resumed {
   operation: string;
@@ -97,7 +110,7 @@ export class Auth {
   }
 
   /** Signs in, unless there is a session, and says whose it is, what it may do and until when. */
-  signIn(options: CallOptions = {}): Call<GetSessionResponse> {
+  signIn(options: CallOptions = {}): Call<SessionInfo> {
     return this.#connection.call(options, (wire) => this.#connection.auth.getSession({}, wire));
   }
 

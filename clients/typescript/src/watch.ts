@@ -1,11 +1,18 @@
 // Following an order: over the service's stream, and by asking again and again where streams do not get through.
+import { wait } from "./abort.js";
 import { mayPass } from "./errors.js";
-import type { Order } from "./gen/roamcard/v1/order_pb.js";
+import type { Order } from "./results.js";
+
+/** What a stream tells of an order, and where it goes on. */
+export interface Change {
+  order?: Order | undefined;
+  cursor: number;
+}
 
 /** How an order is read. */
 export interface Source {
   /** The order now and whenever it changed since `after`, until the service ends it. */
-  stream(after: number | undefined, signal: AbortSignal): AsyncIterable<{ order?: Order | undefined; cursor: number }>;
+  stream(after: number | undefined, signal: AbortSignal): AsyncIterable<Change>;
   /** The order as it is; it rejects when there is nothing to follow. */
   read(signal: AbortSignal | undefined): Promise<Order>;
 }
@@ -63,7 +70,7 @@ export async function* watch(source: Source, intervalMs: number, signal?: AbortS
 }
 
 // bounded ends a stream that is silent for too long.
-async function* bounded(source: Source, after: number | undefined, signal: AbortSignal | undefined): AsyncGenerator<{ order?: Order | undefined; cursor: number }, void> {
+async function* bounded(source: Source, after: number | undefined, signal: AbortSignal | undefined): AsyncGenerator<Change, void> {
   const silent = new AbortController();
   const stop = () => silent.abort();
   let timer = setTimeout(stop, after === undefined ? firstAnswerMs : silenceMs);
@@ -86,19 +93,4 @@ function stateOf({ status, issuance, topup, delivery }: Order): string {
 
 function isFinal(order: Order): boolean {
   return !movingStatuses.has(order.status);
-}
-
-function wait(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((done, fail) => {
-    const stop = () => {
-      clearTimeout(timer);
-      fail(signal!.reason as Error);
-    };
-    const timer = setTimeout(() => {
-      signal?.removeEventListener("abort", stop);
-      done();
-    }, ms);
-    if (signal?.aborted) stop();
-    else signal?.addEventListener("abort", stop, { once: true });
-  });
 }

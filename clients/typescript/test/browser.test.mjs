@@ -12,6 +12,9 @@ import { newKey } from "./support/api.mjs";
 import { assertSameBytes, behindProxy } from "./support/behind.mjs";
 import { buyer, chain, dev, explained } from "./support/shared.mjs";
 
+/** A card number in fours, as presenters show it. */
+const cardNumber = /\d{4} \d{4} \d{4} \d{4}/;
+
 const root = join(import.meta.dirname, "..");
 const conformance = join(root, "../../tools/conformance/package.json");
 const missing = !existsSync(join(conformance, "../node_modules/puppeteer-core")) || `${process.platform} ${process.arch}` !== "linux x64";
@@ -19,7 +22,7 @@ const missing = !existsSync(join(conformance, "../node_modules/puppeteer-core"))
 /** The import map of the packages that the client needs in a browser, as their exports say. */
 async function importMap() {
   const imports = { roamcard: "/dist/index.js", "roamcard/browser": "/dist/browser/index.js" };
-  for (const name of ["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-web"]) {
+  for (const name of ["@bufbuild/protobuf", "@connectrpc/connect", "@connectrpc/connect-web", "@hpke/core", "@hpke/common"]) {
     const { exports } = JSON.parse(await readFile(join(root, "node_modules", name, "package.json"), "utf8"));
     for (const [path, { import: file }] of Object.entries(exports)) {
       if (file) imports[join(name, path)] = `/${join("node_modules", name, file.default ?? file)}`;
@@ -28,13 +31,16 @@ async function importMap() {
   return { imports };
 }
 
-const page = (map) => `<!doctype html><script type="importmap">${JSON.stringify(map)}</script><script type="module">
+const page = (map) => `<!doctype html><div id="place"></div><script type="importmap">${JSON.stringify(map)}</script><script type="module">
 import { AmbiguousPaymentError, eip1193Signer, Roamcard } from "roamcard";
-import { IndexedDbStore } from "roamcard/browser";
-window.buy = async (options, what, idempotencyKey) => {
+import { elementPresenter, IndexedDbStore } from "roamcard/browser";
+const clientOf = async (options) => {
   const signer = await eip1193Signer({ request: ({ method, params }) => window.wallet(method, params ?? []) });
   const policy = { mode: "autonomous", maxPerPaymentUsd: "25", maxPerDayUsd: "100" };
-  const client = new Roamcard({ ...options, signer, policy, store: new IndexedDbStore() });
+  return new Roamcard({ ...options, signer, policy, store: new IndexedDbStore() });
+};
+window.buy = async (options, what, idempotencyKey) => {
+  const client = await clientOf(options);
   try {
     const { orderId, replayed } = await client[what].purchase({ idempotencyKey });
     return { orderId, replayed, pending: await client.pending() };
@@ -43,14 +49,26 @@ window.buy = async (options, what, idempotencyKey) => {
     return { ambiguous: error.idempotencyKey, pending: (await client.pending()).map((p) => p.key) };
   }
 };
+/** Buys and shows; what the page's code learns of it. */
+window.show = async (options, what, more) => {
+  const client = await clientOf(options);
+  const order = await client[what].purchase({ idempotencyKey: "shown-" + what });
+  const present = elementPresenter(document.querySelector("#place"), more);
+  if (what === "esim") return client.esim.install(order, { present });
+  const card = await order.waitUntilActive();
+  return client.cards.reveal(card.id, { present });
+};
 window.ready = true;
 </script>`;
+
+// A page as strict as wallets have them: no inline style, no image of its own. Its scripts are inline, which is the test's.
+const policy = "default-src 'none'; script-src 'self' 'unsafe-inline'; connect-src *";
 
 /** Serves the page and the modules, as a site would. */
 async function site(t) {
   const html = page(await importMap());
   const server = createServer(async (request, response) => {
-    if (request.url === "/") return response.writeHead(200, { "content-type": "text/html" }).end(html);
+    if (request.url === "/") return response.writeHead(200, { "content-type": "text/html", "content-security-policy": policy }).end(html);
     const text = /^\/(dist|node_modules)\/[^?]*\.js$/.test(request.url) && extname(request.url) === ".js" && (await readFile(join(root, request.url)).catch(() => undefined));
     return text ? response.writeHead(200, { "content-type": "text/javascript" }).end(text) : response.writeHead(404).end();
   });
@@ -105,3 +123,78 @@ test("a browser keeps its payments in IndexedDB, over a reload and for all its t
     assert.equal(signatures.length, 2);
     assert.equal((await chain.transfers(account.address)).length, 2);
   }));
+
+/** All text of a page, with what stands in closed shadow roots: what a person sees, and the page's own code does not. */
+async function visibleText(tab) {
+  const session = await tab.createCDPSession();
+  const { root: document } = await session.send("DOM.getDocument", { depth: -1, pierce: true });
+  await session.detach();
+  const texts = [];
+  const walk = (node) => {
+    if (node.nodeName === "#text") texts.push(node.nodeValue);
+    for (const child of [...(node.children ?? []), ...(node.shadowRoots ?? [])]) walk(child);
+  };
+  walk(document);
+  return texts.join("\n");
+}
+
+/** What code of the page gets by the document. */
+const readable = () => {
+  const place = document.querySelector("#place");
+  const hosts = [...place.querySelectorAll("*")];
+  const shadows = hosts.map((host) => host.shadowRoot?.firstElementChild?.innerText);
+  return [place.innerHTML, place.innerText, document.body.textContent, ...shadows].join("\n");
+};
+
+test("a card and an eSIM are shown in a page, to the person and not to the page, and are gone afterwards", { timeout: 120_000, skip: missing && "tools/conformance is not installed" }, (t) =>
+  explained(t.name, async () => {
+    const account = buyer();
+    const [url, browser] = [await site(t), await launch(t)];
+    const tab = await browser.newPage();
+    const wallet = (method, params) => {
+      if (method === "eth_requestAccounts") return [account.address];
+      if (method === "personal_sign") return account.signMessage({ message: { raw: params[0] } });
+      return account.signTypedData(JSON.parse(params[1]));
+    };
+    await tab.exposeFunction("wallet", wallet);
+    await tab.goto(url);
+    await tab.waitForFunction("window.ready");
+    const options = { baseUrl: dev.baseUrl };
+    const show = (what, more) => tab.evaluate((...args) => void (window.shown = window.show(...args)), options, what, more);
+    const placed = () => tab.waitForFunction(() => document.querySelector("#place").childElementCount === 1);
+    const over = () => tab.evaluate(async () => [await window.shown, document.querySelector("#place").childElementCount]);
+
+    for (const [what, secret] of [["cards", cardNumber], ["esim", /SM-DP\+ address\n\S+\.\S+/]]) {
+      await show(what);
+      await placed();
+      assert.match(await visibleText(tab), secret);
+      assert.doesNotMatch(await tab.evaluate(readable), secret);
+      // The person hides it; the button is at the end of what is shown.
+      await tab.evaluate(() => document.querySelector("#place").firstElementChild.scrollIntoView(false));
+      const hide = await buttonOf(tab);
+      await tab.mouse.click(hide.x, hide.y);
+      assert.deepEqual(await over(), [{ presented: true }, 0]);
+      assert.doesNotMatch(await visibleText(tab), secret);
+    }
+    await show("cards", { timeoutMs: 1_000 });
+    assert.deepEqual(await over(), [{ presented: true }, 0], "it goes by itself");
+    await tab.evaluate(() => document.querySelector("#place").replaceWith(document.createElement("p")));
+    const nowhere = await tab.evaluate(async (given) => {
+      const place = document.createElement("div");
+      place.id = "place";
+      document.querySelector = () => place;
+      return [await window.show(given, "cards"), place.childElementCount];
+    }, options);
+    assert.deepEqual(nowhere, [{ presented: false, reason: "closed" }, 0]);
+  }));
+
+/** Where the button stands that hides what is shown. */
+async function buttonOf(tab) {
+  const session = await tab.createCDPSession();
+  const { root: document } = await session.send("DOM.getDocument", { depth: -1, pierce: true });
+  const find = (node) => (node.nodeName === "BUTTON" ? node : [...(node.children ?? []), ...(node.shadowRoots ?? [])].map(find).find(Boolean));
+  const { model } = await session.send("DOM.getBoxModel", { nodeId: find(document).nodeId });
+  await session.detach();
+  const [left, top, , , right, bottom] = model.content;
+  return { x: (left + right) / 2, y: (top + bottom) / 2 };
+}

@@ -4,10 +4,11 @@ import { mkdtemp, rm, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import {
-  AmbiguousPaymentError, ConflictError, InsufficientFundsError, KeyConflictError, MemoryStore, PolicyDeniedError, TermsMismatchError,
+  AmbiguousPaymentError, ClockError, ConflictError, InsufficientFundsError, KeyConflictError, MemoryStore, payingFetch,
+  PolicyDeniedError, TermsMismatchError,
 } from "roamcard";
 import { commandSigner, FileStore, pagePresenter } from "roamcard/node";
-import { newKey, poll } from "./support/api.mjs";
+import { newKey, poll, post, purchasePath } from "./support/api.mjs";
 import { aged, assertSameBytes, autonomous, behindProxy, payments } from "./support/behind.mjs";
 import { paying } from "./support/chain.mjs";
 import { buyer, bystander, chain, dev, newWallet, scenario } from "./support/shared.mjs";
@@ -102,6 +103,31 @@ scenario("what the service refuses for good is told by type, and the same paymen
   assert.ok(error instanceof ConflictError, String(error));
   assert.equal(error.code, "card_already_exists");
   assert.notEqual(error.requestId, undefined);
+});
+
+scenario("a clock that is off is told before anything is signed, with both times", async (t) => {
+  const differing = (seconds) => async (input, init) => {
+    const response = await fetch(input, init);
+    const { status } = response;
+    if (status !== 402) return response;
+    const headers = [...response.headers].filter(([name]) => !/^(date|content-(encoding|length))$/.test(name));
+    const date = new Date(Date.now() + seconds * 1000).toUTCString();
+    return new Response(await response.arrayBuffer(), { status, headers: [...headers, ["date", date]] });
+  };
+  const { make, proxy, signatures } = await behindProxy(t, bystander);
+  for (const seconds of [3_600, -90]) {
+    const there = new Date(Date.now() + seconds * 1000).toISOString().slice(0, 15);
+    const named = (error) => {
+      assert.ok(error instanceof ClockError, String(error));
+      assert.ok(error.message.includes(new Date().toISOString().slice(0, 14)) && error.message.includes(there), error.message);
+      return true;
+    };
+    await assert.rejects(make({ fetch: differing(seconds) }).cards.purchase(), named);
+    const options = { baseUrl: proxy.baseUrl, origin: dev.baseUrl, signer: bystander, policy: autonomous, fetch: differing(seconds) };
+    await assert.rejects(post(proxy.baseUrl, purchasePath, { idempotencyKey: newKey() }, {}, payingFetch(options)), named);
+  }
+  assert.deepEqual([signatures, payments(proxy)], [[], []]);
+  assert.equal((await make({ fetch: differing(30) }).quote.card()).allowed, true);
 });
 
 scenario("a key belongs to one request", async (t) => {

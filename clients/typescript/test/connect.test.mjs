@@ -4,7 +4,7 @@ import { Code, ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport as nodeConnect, createGrpcTransport } from "@connectrpc/connect-node";
 import { createConnectTransport as webConnect, createGrpcWebTransport } from "@connectrpc/connect-web";
 import { wrapFetchWithPayment, x402HTTPClient } from "@x402/fetch";
-import { CardService, ProblemSchema } from "roamcard";
+import { CardService, ProblemSchema } from "roamcard/proto";
 import { newKey } from "./support/api.mjs";
 import { cardPrice, paying } from "./support/chain.mjs";
 import { payerClient } from "./support/payer.mjs";

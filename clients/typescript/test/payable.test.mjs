@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { ConnectError, createClient } from "@connectrpc/connect";
 import { createConnectTransport, createGrpcTransport } from "@connectrpc/connect-node";
 import { wrapFetchWithPayment, x402Client, x402HTTPClient } from "@x402/fetch";
-import { CardService, OrderService } from "roamcard";
+import { CardService, OrderService } from "roamcard/proto";
 import { get, json, newKey, poll, post, problem, purchase, signIn } from "./support/api.mjs";
 import { headerOf, payerClient, receiptOf, signPayment, termsOf } from "./support/payer.mjs";
 import { buyer, chain, dev, scenario } from "./support/shared.mjs";

@@ -1,11 +1,12 @@
 // What the README shows works, as it stands; so do the examples.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { chain, dev, newWallet, scenario } from "./support/shared.mjs";
+import { complaints, runnable, snippetsOf } from "./support/snippets.mjs";
 
 const run = promisify(execFile);
 const root = join(import.meta.dirname, "..");
@@ -13,7 +14,10 @@ const root = join(import.meta.dirname, "..");
 /** Runs a module of this package in a folder of its own, as a person would. */
 async function runModule(file, cwd, walletKey) {
   // A browser that looks at the page, in place of a person's.
-  const env = { ...process.env, WALLET_KEY: walletKey, ROAMCARD_URL: dev.baseUrl, PATH: `${join(cwd, "bin")}:${process.env.PATH}` };
+  const env = {
+    ...process.env, WALLET_KEY: walletKey, PATH: `${join(cwd, "bin")}:${process.env.PATH}`, ROAMCARD_URL: dev.baseUrl, ROAMCARD_WALLET_KEY: walletKey,
+    ROAMCARD_JOURNAL: ".roamcard", ROAMCARD_MODE: "autonomous", ROAMCARD_MAX_PER_PAYMENT_USD: "25", ROAMCARD_MAX_PER_DAY_USD: "100",
+  };
   const { stdout } = await run(process.execPath, [file], { cwd, env, timeout: 60_000 });
   return stdout;
 }
@@ -32,16 +36,29 @@ async function assertPayments(account, count) {
   assert.equal((await chain.transfers(account.address)).length, count);
 }
 
+scenario("the strict compiler has nothing against the snippets of any README", async () => {
+  const own = await snippetsOf(join(root, "README.md"), "ts");
+  const service = await snippetsOf(join(root, "../../README.md"), "ts");
+  assert.deepEqual([own.length, service.length], [9, 2]);
+  // The service's own are one module, the second a part of the first.
+  assert.deepEqual(await complaints([...own, service.join("\n")]), []);
+  const code = ['import { fromEnv } from "roamcard/node";', "const client = await fromEnv();", "client.cards.buy();"];
+  code.push('const done = (await client.orders.get("ord_1")).status === "fulfiled";');
+  const wrong = await complaints([code.join("\n")]);
+  assert.match(wrong[0], /line 3: Property 'buy' does not exist/);
+  assert.match(wrong[1], /line 4: .* '"fulfiled"' have no overlap/);
+});
+
 scenario("the README's snippets run, one after the other, for one card", async (t) => {
-  const readme = await readFile(join(root, "README.md"), "utf8");
-  const snippets = [...readme.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code.replaceAll("http://127.0.0.1:8402", dev.baseUrl));
-  assert.equal(snippets.length, 7);
+  const all = (await snippetsOf(join(root, "README.md"), "ts")).map((code) => code.replaceAll("http://127.0.0.1:8402", dev.baseUrl));
+  const snippets = all.filter((code) => !code.includes("roamcard/browser"));
+  assert.equal(snippets.length, 8);
   const folder = await workFolder(t);
   const { key, account } = await newWallet();
   let output = "";
   for (const [i, code] of snippets.entries()) {
     const file = join(root, "dist", `snippet-${process.pid}-${i}.mjs`);
-    await writeFile(file, code);
+    await writeFile(file, runnable(code));
     t.after(() => rm(file, { force: true }));
     output += await runModule(file, folder, key);
   }

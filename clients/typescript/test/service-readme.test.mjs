@@ -1,12 +1,13 @@
 // What the service's own README shows works as it stands: with the official client, with curl, and in a terminal.
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
 import jsQR from "jsqr";
 import { chain, dev, newWallet, scenario } from "./support/shared.mjs";
+import { runnable, snippetsOf } from "./support/snippets.mjs";
 import { inTerminal, otherScreen, pixelsOf } from "./support/terminal.mjs";
 
 const run = promisify(execFile);
@@ -15,10 +16,7 @@ const binary = resolve(process.env.ROAMCARD_BIN ?? join(root, "bin/roamcard"));
 
 /** The README's snippets in a language, with the address of this run's service. */
 async function snippets(language) {
-  const readme = await readFile(join(root, "README.md"), "utf8");
-  return [...readme.matchAll(/```(\w+)\n([\s\S]*?)```/g)]
-    .filter(([, of]) => of === language)
-    .map(([, , code]) => code.replaceAll("http://127.0.0.1:8402", dev.baseUrl));
+  return (await snippetsOf(join(root, "README.md"), language)).map((code) => code.replaceAll("http://127.0.0.1:8402", dev.baseUrl));
 }
 
 async function workFolder(t) {
@@ -32,7 +30,7 @@ scenario("the official client buys a card and an eSIM as the README shows", asyn
   assert.equal(code.length, 2);
   const { key, account } = await newWallet();
   const file = join(import.meta.dirname, "..", "dist", `service-snippet-${process.pid}.mjs`);
-  await writeFile(file, `${code.join("\n")}\nconsole.log(orderId, credentials.lpa, delivery.token);\n`);
+  await writeFile(file, `${runnable(code.join("\n"))}\nconsole.log(orderId, credentials.lpa, delivery.token);\n`);
   t.after(() => rm(file, { force: true }));
   const { stdout } = await run(process.execPath, [file], { env: { ...process.env, WALLET_KEY: key }, timeout: 60_000 });
   assert.match(stdout, /^200 /);

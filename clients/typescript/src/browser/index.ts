@@ -1,1 +1,2 @@
 export { IndexedDbStore } from "./indexed-db-store.js";
+export { elementPresenter } from "./presenter.js";

@@ -3,10 +3,10 @@ import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { EsimCredentials } from "../gen/roamcard/v1/order_pb.js";
+import { openEsim } from "../esim-parts.js";
 import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
-import { openEsim } from "./esim.js";
-import { type Credentials, expiry, grouped, sealedPresenter } from "./sealed.js";
+import type { EsimCredentials } from "../results.js";
+import { type Credentials, expiry, grouped, sealedPresenter } from "../sealed.js";
 
 /** How long the page stays after it was seen, for the browser to finish. */
 const afterglow = 1_500;

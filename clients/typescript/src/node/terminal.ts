@@ -1,8 +1,8 @@
 // Shows a card or an eSIM in the terminal, on a screen of its own that leaves nothing behind.
 import type { ReadStream, WriteStream } from "node:tty";
+import { openEsim } from "../esim-parts.js";
 import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
-import { openEsim } from "./esim.js";
-import { expiry, grouped, sealedPresenter } from "./sealed.js";
+import { expiry, grouped, sealedPresenter } from "../sealed.js";
 
 const enter = "\x1b[?1049h\x1b[2J\x1b[H";
 const leave = "\x1b[2J\x1b[?1049l";

@@ -1,7 +1,7 @@
 // An eSIM about to be shown.
-import { RevealError } from "../errors.js";
-import type { EsimCredentials } from "../gen/roamcard/v1/order_pb.js";
-import type { Secret } from "../secret.js";
+import { RevealError } from "./errors.js";
+import type { EsimCredentials } from "./results.js";
+import type { Secret } from "./secret.js";
 
 /** The eSIM, when its parts are what a page and a terminal can show as they are. */
 export function openEsim(secret: Secret<EsimCredentials>): EsimCredentials {

@@ -1,0 +1,133 @@
+// Shows a card or an eSIM in a page, where the page's own code and whoever reads its document do not see it.
+import { openEsim } from "../esim-parts.js";
+import type { EsimPresenter, Presented, Presenter } from "../presenter.js";
+import type { EsimCredentials } from "../results.js";
+import { type Credentials, expiry, grouped, sealedPresenter } from "../sealed.js";
+
+// Taken before other code of the page can put something else in their place.
+const attachShadow = Element.prototype.attachShadow;
+const append = Element.prototype.append;
+
+/**
+ * Shows the card, or the eSIM with its QR code, inside an element of the page, until the person closes it, the page is
+ * left or a minute is over; then it is removed. It stands in a closed shadow root: neither the document's text nor a
+ * query finds it. That keeps it from scripts that read pages, not from an extension or a screenshot. An element that is
+ * not in the document, or in a page that nobody looks at, shows nothing to anybody: `presented` is false.
+ */
+export function elementPresenter(
+  element: Element,
+  { timeoutMs = 60_000 }: { timeoutMs?: number } = {},
+): Presenter & EsimPresenter {
+  return {
+    ...sealedPresenter(async (card, signal) => shown(element, cardParts(card), timeoutMs, signal)),
+    presentEsim: async (secret, signal) => {
+      const esim = openEsim(secret);
+      return shown(element, [await qrCode(esim), ...esimParts(esim)], timeoutMs, signal);
+    },
+  };
+}
+
+function shown(
+  element: Element,
+  parts: Node[],
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<Presented> {
+  const { promise, resolve } = ending<Presented>();
+  if (!element.isConnected || signal?.aborted) return Promise.resolve({ presented: false, reason: "closed" });
+  let seen = false;
+  const look = () => void (seen ||= document.visibilityState === "visible" && host.isConnected);
+  const end = (reason: "timeout" | "closed") => {
+    look();
+    host.remove();
+    content.replaceChildren();
+    resolve(seen ? { presented: true } : { presented: false, reason });
+  };
+  const close = () => end("closed");
+  const host = document.createElement("div");
+  const root = attachShadow.call(host, { mode: "closed" });
+  const content = frame(parts, close);
+  root.adoptedStyleSheets = [sheet()];
+  root.append(content);
+  append.call(element, host);
+  look();
+  const timer = setTimeout(() => end("timeout"), timeoutMs);
+  document.addEventListener("visibilitychange", look);
+  window.addEventListener("pagehide", close);
+  signal?.addEventListener("abort", close);
+  void promise.finally(() => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", look);
+    window.removeEventListener("pagehide", close);
+    signal?.removeEventListener("abort", close);
+  });
+  return promise;
+}
+
+function ending<T>(): { promise: Promise<T>; resolve: (value: T) => void } {
+  let resolve!: (value: T) => void;
+  const promise = new Promise<T>((done) => (resolve = done));
+  return { promise, resolve };
+}
+
+// A sheet made by script is no inline style, which a page may forbid.
+function sheet(): CSSStyleSheet {
+  const made = new CSSStyleSheet();
+  made.replaceSync(
+    ":host{display:block}" +
+      "section{border:1px solid;border-radius:1rem;padding:1.5rem;max-width:26rem;font:1.1rem system-ui}" +
+      "dd{font:1.5rem ui-monospace,monospace;margin:0 0 1rem;overflow-wrap:anywhere}" +
+      "canvas{width:100%;max-width:18rem}button{font:inherit;padding:.5rem 1rem}",
+  );
+  return made;
+}
+
+function frame(parts: Node[], close: () => void): HTMLElement {
+  const button = made("button", "Hide");
+  button.addEventListener("click", close);
+  const content = made("section");
+  content.append(...parts, button);
+  return content;
+}
+
+function cardParts(card: Credentials): Node[] {
+  return [
+    list([
+      ["Number", grouped(card.number)],
+      ["Valid to", expiry(card)],
+      ["Code", card.securityCode],
+    ]),
+  ];
+}
+
+function esimParts({ iccid, smdpAddress, matchingId }: EsimCredentials): Node[] {
+  return [
+    list([
+      ["SM-DP+ address", smdpAddress],
+      ["Activation code", matchingId],
+      ["ICCID", iccid],
+    ]),
+  ];
+}
+
+// qrCode draws the code. An image by its data URL would be what many pages' policies forbid.
+async function qrCode({ qrPng }: EsimCredentials): Promise<HTMLCanvasElement> {
+  const bytes = Uint8Array.from(atob(qrPng.slice(qrPng.indexOf(",") + 1)), (c) => c.charCodeAt(0));
+  const image = await createImageBitmap(new Blob([bytes], { type: "image/png" }));
+  const canvas = document.createElement("canvas");
+  Object.assign(canvas, { width: image.width, height: image.height });
+  canvas.getContext("2d")?.drawImage(image, 0, 0);
+  return canvas;
+}
+
+function list(entries: [string, string][]): HTMLElement {
+  const all = made("dl");
+  for (const [name, value] of entries) all.append(made("dt", name), made("dd", value));
+  return all;
+}
+
+function made(name: string, text = ""): HTMLElement {
+  const element = document.createElement(name);
+  element.textContent = text;
+  return element;
+}

@@ -1,0 +1,130 @@
+// What calls give: plain data that JSON.stringify writes and JSON.parse reads back the same. Money is whole cents or
+// decimal strings, times are ISO 8601, and what can take few values says which.
+import { type Message, toJson } from "@bufbuild/protobuf";
+import { type Timestamp, TimestampSchema } from "@bufbuild/protobuf/wkt";
+import type * as activity from "./gen/roamcard/v1/activity_pb.js";
+import type * as auth from "./gen/roamcard/v1/auth_pb.js";
+import type * as card from "./gen/roamcard/v1/card_pb.js";
+import type * as esim from "./gen/roamcard/v1/esim_pb.js";
+import type * as operator from "./gen/roamcard/v1/operator_pb.js";
+import type * as order from "./gen/roamcard/v1/order_pb.js";
+import type * as service from "./gen/roamcard/v1/service_pb.js";
+
+/** How far an order is. The last four are left by no order by itself; operator_review waits for an operator. */
+export type OrderStatus =
+  | "payment_required"
+  | "settling"
+  | "settled"
+  | "provisioning"
+  | "refund_pending"
+  | "operator_review"
+  | "fulfilled"
+  | "expired"
+  | "refunded";
+/** What is sold. */
+export type Product = "card_issue" | "card_topup" | "esim";
+/** What an order buys. */
+export type OrderKind = Product;
+export type IssuanceStatus = "unpaid" | "queued" | "pending" | "active" | "refused" | "review";
+export type TopupStatus = "unpaid" | "queued" | "pending" | "credited" | "refused" | "review";
+export type DeliveryStatus = "unpaid" | "pending" | "fulfilled" | "review" | "refund_pending" | "refunded";
+export type RefundStatus = "pending" | "refunded";
+/** FROZEN cards may become ACTIVE again; CLOSED and FAILED are final. */
+export type CardStatus = "PENDING" | "ACTIVE" | "FROZEN" | "CLOSED" | "FAILED";
+export type JobStatus = "queued" | "processing" | "succeeded" | "failed" | "operator_review";
+export type TransferResolution = "refunded_by_hand" | "donation" | "known";
+
+// The members of messages that take few values.
+interface Literals {
+  "roamcard.v1.Order.kind": OrderKind;
+  "roamcard.v1.Order.status": OrderStatus;
+  "roamcard.v1.Issuance.status": IssuanceStatus;
+  "roamcard.v1.Topup.status": TopupStatus;
+  "roamcard.v1.EsimDelivery.status": DeliveryStatus;
+  "roamcard.v1.Refund.status": RefundStatus;
+  "roamcard.v1.Card.status": CardStatus;
+  "roamcard.v1.EsimPlan.type": "country" | "region";
+  "roamcard.v1.FeeJob.status": JobStatus;
+  "roamcard.v1.JobRecord.status": JobStatus;
+  "roamcard.v1.PaymentRecord.status": "claimed" | "paid" | "dead";
+  "roamcard.v1.RefundRecord.status": "signed" | "paid" | "dead";
+  "roamcard.v1.QueuedOrder.kind": OrderKind;
+  "roamcard.v1.QueuedOrder.status": OrderStatus;
+  "roamcard.v1.Switch.product": Product;
+  "roamcard.v1.Finding.product": Product;
+  "roamcard.v1.Finding.status": "open" | "resolved";
+  "roamcard.v1.StrayTransfer.status": "open" | "resolved";
+  "roamcard.v1.StrayTransfer.resolution": TransferResolution;
+}
+
+type MemberOf<M extends Message, K extends keyof M> = `${M["$typeName"]}.${K & string}` extends keyof Literals
+  ? Literals[`${M["$typeName"]}.${K & string}`] | Extract<M[K], undefined>
+  : Plain<M[K]>;
+
+/** A message of the service as plain data. */
+export type Plain<M> = M extends Timestamp
+  ? string
+  : M extends Message
+    ? { [K in keyof M as K extends "$typeName" | "$unknown" ? never : K]: MemberOf<M, K> }
+    : M extends readonly (infer I)[]
+      ? Plain<I>[]
+      : M;
+
+/** Makes plain data of messages, and of lists of them; everything else is left as it is. */
+export function plain<M>(value: M): Plain<M> {
+  return plainOf(value) as Plain<M>;
+}
+
+function plainOf(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(plainOf);
+  if (!isMessage(value)) return value;
+  if (value.$typeName === TimestampSchema.typeName) return isoOf(value as Timestamp);
+  const members = Object.entries(value)
+    .filter(([name]) => !name.startsWith("$"))
+    .map(([name, member]) => [name, plainOf(member)] as const);
+  return Object.fromEntries(members.filter(([, member]) => member !== undefined));
+}
+
+function isMessage(value: unknown): value is Message {
+  return typeof value === "object" && value !== null && "$typeName" in value;
+}
+
+// isoOf leaves a time out that no calendar has: an answer to a payment is not lost for it.
+function isoOf(time: Timestamp): string | undefined {
+  try {
+    return toJson(TimestampSchema, time);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Something asked for, its price, and how far it has come. */
+export interface Order extends Plain<order.Order> {}
+/** An eSIM: what a phone needs to install it. Whoever has it has the eSIM. */
+export interface EsimCredentials extends Plain<order.EsimCredentials> {}
+export interface Card extends Plain<card.Card> {}
+export interface CardBalance extends Plain<card.GetCardBalanceResponse> {}
+/** A card, sealed to the key of a presenter. */
+export interface SealedCredentials extends Plain<card.SealedCredentials> {}
+export interface CardDiscovery extends Plain<card.GetCardDiscoveryResponse> {}
+export interface TopupDiscovery extends Plain<card.GetTopupDiscoveryResponse> {}
+/** A plan that can be bought now. */
+export interface EsimPlan extends Plain<esim.EsimPlan> {}
+export interface EsimDiscovery extends Plain<esim.GetEsimDiscoveryResponse> {}
+/** The network, the payee, the fees and the limits. */
+export interface Config extends Plain<service.GetConfigResponse> {}
+/** Whose session it is, what it may do, and until when. */
+export interface SessionInfo extends Plain<auth.GetSessionResponse> {}
+/** What happened in the last days. */
+export interface Activity extends Plain<activity.GetActivityResponse> {}
+export interface FeeJob extends Plain<operator.FeeJob> {}
+export interface Finding extends Plain<operator.Finding> {}
+/** All there is about an order. */
+export interface OrderInspection extends Plain<operator.InspectOrderResponse> {}
+/** An order as it lies before an operator. */
+export interface QueuedOrder extends Plain<operator.QueuedOrder> {}
+export interface Reconciliation extends Plain<operator.Reconciliation> {}
+/** A transfer to the payee that belongs to no order. */
+export interface StrayTransfer extends Plain<operator.StrayTransfer> {}
+/** The kill switch of one product. */
+export interface Switch extends Plain<operator.Switch> {}

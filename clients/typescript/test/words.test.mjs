@@ -1,0 +1,53 @@
+// The unions of words in results are those that the service documents.
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { test } from "node:test";
+
+const root = join(import.meta.dirname, "..");
+const source = await readFile(join(root, "src/results.ts"), "utf8");
+const folder = join(root, "../../proto/roamcard/v1");
+const protos = (await Promise.all((await readdir(folder)).map((name) => readFile(join(folder, name), "utf8")))).join(
+  "\n",
+);
+
+/** The words of a union: by its name, or as it stands. */
+function wordsOf(type) {
+  const [, named] = new RegExp(`export type ${type} =([^;]*);`).exec(source) ?? [];
+  if (/^\s*\w+\s*$/.test(named ?? "")) return wordsOf(named.trim());
+  return [...(named ?? type).matchAll(/"(\w+)"/g)].map(([, word]) => word).sort();
+}
+
+/** What a message says of a member: its comment, and the rule that it has in a request. */
+function documented(message, member) {
+  const [body] = new RegExp(`message ${message} \\{[\\s\\S]*?\\n\\}`).exec(protos);
+  const [, comment, rule] = new RegExp(
+    `((?:  //.*\\n)*)  (?:optional )?string ${member} = \\d+(.*(?:\\n    .*)*)`,
+  ).exec(body);
+  return { comment, rule: [...rule.matchAll(/"(\w+)"/g)].map(([, word]) => word).sort() };
+}
+
+test("every word of a union stands in the documentation of its member", () => {
+  const members = [...source.matchAll(/"roamcard\.v1\.(\w+)\.(\w+)": (.*);/g)];
+  assert.ok(members.length > 15, `${members.length} members`);
+  for (const [, message, member, type] of members) {
+    const { comment } = documented(message, member);
+    // A queued order's status is documented where one is asked for.
+    if (comment === "" || message === "QueuedOrder" || message === "JobRecord") continue;
+    assert.ok(wordsOf(type).length > 1, `the words of ${message}.${member}`);
+    for (const word of wordsOf(type)) assert.match(comment, new RegExp(`\\b${word}\\b`), `${message}.${member}`);
+  }
+});
+
+test("no word is missing of those that can be asked for", () => {
+  for (const [message, member, type] of [
+    ["ListOrderQueueRequest", "status", "OrderStatus"],
+    ["ListFeeJobsRequest", "status", "JobStatus"],
+    ["SetSwitchRequest", "product", "Product"],
+    ["ResolveTransferRequest", "resolution", "TransferResolution"],
+    ["ListFindingsRequest", "status", '"open" | "resolved"'],
+    ["ListEsimPlansRequest", "type", '"country" | "region"'],
+  ]) {
+    assert.deepEqual(wordsOf(type), documented(message, member).rule, message);
+  }
+});
