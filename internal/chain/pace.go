@@ -94,6 +94,15 @@ func (p *pool) slow(e *endpoint) bool {
 	return len(p.endpoints) > 1 && e.pace.now() >= p.patience(e)
 }
 
+func (p *pool) allSlow(nodes map[*endpoint]bool) bool {
+	for e := range nodes {
+		if !p.slow(e) {
+			return false
+		}
+	}
+	return true
+}
+
 // ordered are the nodes as they are asked: by preference, then those that are slow or whose head is old, at last those
 // that fail or are set aside. A doubtful node is better than none.
 func (p *pool) ordered() []*endpoint {
@@ -141,7 +150,7 @@ func (c *Chain) hasty() *Chain {
 	some := *c
 	pool := *c.pool
 	pool.endpoints = c.pool.brisk()
-	pool.partial = len(pool.endpoints) < len(c.pool.endpoints)
+	pool.partial, pool.hasty = len(pool.endpoints) < len(c.pool.endpoints), true
 	some.pool = &pool
 	return &some
 }

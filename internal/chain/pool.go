@@ -50,6 +50,8 @@ type pool struct {
 	later *later
 	// partial says that there are nodes which are not asked: what those asked do not know may yet be.
 	partial bool
+	// hasty says that what is missing at the others is not waited for at those that are slow.
+	hasty bool
 }
 
 type endpoint struct {
@@ -149,28 +151,34 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 	take, taken := once(take)
 	defer taken()
 	order := p.ordered()
-	answers := make(chan error, len(order))
-	next, out, missing := 0, 0, 0
+	answers := make(chan reply, len(order))
+	next, missing := 0, 0
+	out := map[*endpoint]bool{}
 	begin := func() {
 		e := order[next]
-		next, out = next+1, out+1
-		go func() { answers <- p.try(asking, e, take, method, args...) }()
+		next, out[e] = next+1, true
+		go func() { answers <- reply{e, p.try(asking, e, take, method, args...)} }()
 	}
 	var failures error
-	for begin(); out > 0; {
-		err, answered := p.await(answers, order[next-1], next < len(order))
+	for begin(); len(out) > 0; {
+		if missing > 0 && next == len(order) && p.hasty && p.allSlow(out) {
+			return errIncomplete
+		}
+		a, answered := p.await(answers, order[next-1], next < len(order) || missing > 0 && p.hasty)
 		if !answered {
-			begin()
+			if next < len(order) {
+				begin()
+			}
 			continue
 		}
-		out--
+		delete(out, a.from)
 		switch {
-		case err == nil, isAnswerTo(method, err):
-			return err
-		case errors.Is(err, errNotFound):
+		case a.err == nil, isAnswerTo(method, a.err):
+			return a.err
+		case errors.Is(a.err, errNotFound):
 			missing++
 		default:
-			failures = errors.Join(failures, err)
+			failures = errors.Join(failures, a.err)
 		}
 		if ctx.Err() != nil {
 			return fmt.Errorf("%s: %w", method, ctx.Err())
@@ -192,20 +200,26 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 	}
 }
 
-// await waits for an answer; where there is another node to ask, no longer than the one asked last should need.
-func (p *pool) await(answers <-chan error, asked *endpoint, another bool) (err error, answered bool) {
-	if !another {
+// reply is what became of asking one node.
+type reply struct {
+	from *endpoint
+	err  error
+}
+
+// await waits for an answer; where that is bounded, no longer than the node asked last should need.
+func (p *pool) await(answers <-chan reply, asked *endpoint, bounded bool) (a reply, answered bool) {
+	if !bounded {
 		return <-answers, true
 	}
 	patience := p.patience(asked)
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	select {
-	case err := <-answers:
-		return err, true
+	case a := <-answers:
+		return a, true
 	case <-late.C:
 		asked.pace.waited(patience)
-		return nil, false
+		return reply{}, false
 	}
 }
 

@@ -103,6 +103,25 @@ func TestANodeThatHangsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
+// TestNoSlowNodeIsWaitedForWhatOthersMiss: a node of three begins to hang when a transaction is looked for that no block has.
+func TestNoSlowNodeIsWaitedForWhatOthersMiss(t *testing.T) {
+	for name, place := range map[string]int{"preferred": 0, "second": 1, "last": 2} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			h := b.hanging()
+			nodes := []string{b.url, b.url, b.url}
+			nodes[place] = h.url
+			b.chain = b.over(nodes...)
+			b.relayer = b.newRelayer(b.attempts)
+			p := b.claim(buyer(0))
+			b.control("evm_setAutomine", false)
+			b.submit(p)
+			h.hangs.Store(true)
+			b.within("another look", func() { b.submit(p) })
+		})
+	}
+}
+
 // TestASlowNodeComesBack: it is preferred again once it answers as quickly as the others.
 func TestASlowNodeComesBack(t *testing.T) {
 	b := newBench(t)
