@@ -21,6 +21,15 @@ type Credentials struct {
 	SecurityCode string `json:"securityCode"`
 }
 
+// MarshalJSON implements json.Marshaler without the card.
+func (c Credentials) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
+
+// String implements fmt.Stringer without the card.
+func (c Credentials) String() string { return NewSecret("").String() }
+
+// GoString implements fmt.GoStringer without the card.
+func (c Credentials) GoString() string { return c.String() }
+
 // Presenter shows a card to the person in front of the machine, and to nobody else.
 type Presenter interface {
 	// Present returns once the card was seen, or was not and cannot be any more.
