@@ -112,14 +112,15 @@ func (e ESIMs) Install(ctx context.Context, orderID string, to ESIMPresenter) (P
 		return Presented{}, err
 	}
 	got := res.GetCredentials()
-	if got.GetLpa() != "LPA:1$"+got.GetSmdpAddress()+"$"+got.GetMatchingId() || !picture.MatchString(got.GetQrPng()) {
-		// What is wrong with it could quote the code.
+	if got.GetLpa() != "LPA:1$"+got.GetSmdpAddress()+"$"+got.GetMatchingId() || !picture.MatchString(got.GetQrPng()) ||
+		!printable.MatchString(got.GetLpa()+got.GetIccid()) {
+		// What is wrong with it could quote the code, and a terminal would obey what is none.
 		return Presented{}, errors.New("what came is not an eSIM")
 	}
 	return to.PresentESIM(ctx, esimOf(got))
 }
 
-var picture = regexp.MustCompile(`^data:image/png;base64,[A-Za-z0-9+/=]+$`)
+var picture, printable = regexp.MustCompile(`^data:image/png;base64,[A-Za-z0-9+/=]+$`), regexp.MustCompile(`^[!-~]+$`)
 
 func esimOf(e *roamcardv1.EsimCredentials) ESIM {
 	return ESIM{

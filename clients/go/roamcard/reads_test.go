@@ -3,6 +3,7 @@ package roamcard_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -29,6 +30,10 @@ func script(t *testing.T, answers ...http.HandlerFunc) *scripted {
 	s := &scripted{answers: answers}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that its caller has gone
+		if r.Header.Get("X-Hang") != "" {
+			<-r.Context().Done()
+			return
+		}
 		s.mu.Lock()
 		s.seen = append(s.seen, r)
 		answer := says(http.StatusOK, "{}")
@@ -172,10 +177,8 @@ func TestCallHasHeadersOfItsOwn(t *testing.T) {
 
 func TestCallHasATimeoutOfItsOwn(t *testing.T) {
 	t.Parallel()
-	hang := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
-	s := script(t, hang, hang)
-	c := s.client(t, retries(0))
-	ctx := roamcard.WithTimeout(t.Context(), 20*time.Millisecond)
+	c := script(t).client(t, retries(0))
+	ctx := roamcard.WithTimeout(roamcard.WithHeader(t.Context(), "X-Hang", "1"), 20*time.Millisecond)
 	if _, err := c.Discovery.Card(ctx); err == nil {
 		t.Error("a call outlasted its timeout")
 	}
@@ -202,7 +205,7 @@ func TestPaidCallHasATimeoutOfItsOwn(t *testing.T) {
 		}
 		return next.RoundTrip(req)
 	})
-	req, err := http.NewRequestWithContext(roamcard.WithTimeout(t.Context(), 200*time.Millisecond), http.MethodPost,
+	req, err := http.NewRequestWithContext(roamcard.WithTimeout(t.Context(), 500*time.Millisecond), http.MethodPost,
 		s.URL+roamcard.OpCard, strings.NewReader(`{"idempotencyKey":"k"}`))
 	if err != nil {
 		t.Fatal(err)
@@ -238,5 +241,24 @@ func TestListsHavePages(t *testing.T) {
 func TestVersionIsTheServices(t *testing.T) {
 	if roamcard.Version != app.Version {
 		t.Errorf("the package is of version %s, the service of %s", roamcard.Version, app.Version)
+	}
+}
+
+type showsNothing struct{ t *testing.T }
+
+func (s showsNothing) PresentESIM(context.Context, roamcard.ESIM) (roamcard.Presented, error) {
+	s.t.Error("it was shown")
+	return roamcard.Presented{}, nil
+}
+
+func TestWhatATerminalWouldObeyIsNoESIM(t *testing.T) {
+	t.Parallel()
+	const code = `{"credentials": {"lpa": "LPA:1$a.example$%[1]s", "smdpAddress": "a.example", "matchingId": "%[1]s", "iccid": "%[2]s", "qrPng": "data:image/png;base64,AA=="}}`
+	ctx := roamcard.WithDeliveryToken(t.Context(), roamcard.NewSecret("token"))
+	for _, of := range [][2]string{{`X\u001b[2J`, "89"}, {"X", `89\u202e`}, {"X Y", "89"}} {
+		s := script(t, says(http.StatusOK, fmt.Sprintf(code, of[0], of[1])))
+		if _, err := s.client(t).ESIM.Install(ctx, "ord_1", showsNothing{t}); err == nil || err.Error() != "what came is not an eSIM" {
+			t.Errorf("%v: %v", of, err)
+		}
 	}
 }
