@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 buf=tools/node_modules/.bin/buf
 
 tools/sync-protos.sh
-go build -C tools -o ../bin/protoc-gen-openapi ./protoc-gen-openapi
+go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json
 "$buf" lint
 "$buf" format proto --diff --exit-code
 "$buf" generate

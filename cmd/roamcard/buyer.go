@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,6 +33,8 @@ type buyer struct {
 	maxDayUSD   string
 	wait        bool
 	client      *roamcard.Client
+	// signsAlone says that the wallet signs without asking anybody.
+	signsAlone bool
 }
 
 const defaultURL = "http://127.0.0.1:8402"
@@ -42,6 +45,7 @@ func (b *buyer) flags(cmd *cobra.Command) {
 	f.StringVar(&b.url, "url", "", "the service's origin (ROAMCARD_URL; default "+defaultURL+")")
 	f.StringVar(&b.readyFile, "ready-file", "", "ready file of a running `roamcard dev`, which names service, chain and wallets (ROAMCARD_READY_FILE)")
 	f.BoolVar(&b.asJSON, "json", false, "print JSON")
+	complete(cmd, "url", fixed(defaultURL))
 }
 
 // paying adds the flags of commands that a wallet signs for.
@@ -49,8 +53,8 @@ func (b *buyer) paying(cmd *cobra.Command) {
 	f := cmd.PersistentFlags()
 	f.IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets signs, counted from 0")
 	f.BoolVar(&b.yes, "yes", false, "do not ask before paying; needs --max")
-	f.StringVar(&b.maxUSD, "max", "", "the most that one payment may come to in US dollars, as in 25.00")
-	f.StringVar(&b.maxDayUSD, "max-day", "", "the most that may be signed for in 24 hours in US dollars (default: with --max, the same)")
+	f.StringVar(&b.maxUSD, "max", "", "the most that one payment may come to in US dollars, as in 25.00 (ROAMCARD_MAX_PER_PAYMENT_USD)")
+	f.StringVar(&b.maxDayUSD, "max-day", "", "the most that may be signed for in 24 hours in US dollars (ROAMCARD_MAX_PER_DAY_USD; default: with --max, the same)")
 	f.StringVar(&b.rpcURL, "rpc-url", "", "JSON-RPC endpoint of Base that you trust (ROAMCARD_RPC_URL): shows the balance before a payment, and frees what the chain voids")
 }
 
@@ -86,6 +90,7 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 		RPCURL: b.node(r),
 	})
 	b.client = client
+	_, b.signsAlone = signer.(*roamcard.KeySigner)
 	return client, err
 }
 
@@ -94,24 +99,65 @@ func (b *buyer) node(r app.Ready) string {
 	return first(b.rpcURL, os.Getenv("ROAMCARD_RPC_URL"), r.RPCURL)
 }
 
-// waiting adds --wait to a command that buys.
+// keyed adds --key to a command that buys.
+func (b *buyer) keyed(cmd *cobra.Command, key *string) {
+	cmd.Flags().StringVar(key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
+	complete(cmd, "key", b.completePending)
+}
+
+// waiting adds --wait to a command that shows an order.
 func (b *buyer) waiting(cmd *cobra.Command) *cobra.Command {
 	cmd.Flags().BoolVar(&b.wait, "wait", false, "wait until the order is final")
 	return cmd
 }
 
-// bought shows an order that was paid, once it is final when that was asked for.
-func (b *buyer) bought(cmd *cobra.Command, o *roamcardv1.Order) error {
-	if b.wait {
-		err := b.client.Orders.Watch(cmd.Context(), o.GetOrderId(), func(seen *roamcardv1.Order) bool {
-			o = seen
-			return true
+// bought shows a purchase, once its order is final when that was asked for.
+func (b *buyer) bought(cmd *cobra.Command, p roamcard.Purchase) error {
+	o, err := b.final(cmd, p.Order)
+	if err != nil {
+		return fmt.Errorf("wait for the order, which is paid under the key %q: %w", p.IdempotencyKey, err)
+	}
+	if !b.asJSON {
+		return b.show(cmd, o, func(w io.Writer) {
+			orderText(w, o)
+			fmt.Fprintf(w, "key\t%s\n", line(p.IdempotencyKey))
+			if p.RequestID != "" {
+				fmt.Fprintf(w, "request\t%s\n", line(p.RequestID))
+			}
 		})
-		if err != nil {
-			return fmt.Errorf("wait for order %s, which is paid: %w", o.GetOrderId(), err)
-		}
+	}
+	document, err := json.Marshal(o)
+	members := map[string]any{}
+	if err := errors.Join(err, json.Unmarshal(document, &members)); err != nil {
+		return fmt.Errorf("encode the order: %w", err)
+	}
+	members["idempotencyKey"], members["requestId"] = p.IdempotencyKey, p.RequestID
+	return b.showJSON(cmd, members)
+}
+
+// showFinal shows an order, once it is final when that was asked for.
+func (b *buyer) showFinal(cmd *cobra.Command, o *roamcardv1.Order) error {
+	o, err := b.final(cmd, o)
+	if err != nil {
+		return err
 	}
 	return b.showOrder(cmd, o)
+}
+
+// final is an order as it is, or with --wait once it is final.
+func (b *buyer) final(cmd *cobra.Command, o *roamcardv1.Order) (*roamcardv1.Order, error) {
+	if !b.wait || roamcard.StatusOf(o).Final() {
+		return o, nil
+	}
+	id := o.GetOrderId()
+	err := b.client.Orders.Watch(cmd.Context(), id, func(seen *roamcardv1.Order) bool {
+		seen.Replayed, o = o.Replayed, seen // only the answer to a payment says it
+		return true
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for order %s: %w", id, err)
+	}
+	return o, nil
 }
 
 // run gives a command its client.
@@ -176,11 +222,11 @@ func (b *buyer) signer(r app.Ready) (roamcard.Signer, error) {
 
 // policy asks before each payment, unless --yes and a cap say that it need not.
 func (b *buyer) policy(cmd *cobra.Command) (roamcard.Policy, error) {
-	one, err := capOf("--max", b.maxUSD)
+	one, err := capOf("--max", b.maxUSD, "ROAMCARD_MAX_PER_PAYMENT_USD")
 	if err != nil {
 		return roamcard.Policy{}, err
 	}
-	day, err := capOf("--max-day", b.maxDayUSD)
+	day, err := capOf("--max-day", b.maxDayUSD, "ROAMCARD_MAX_PER_DAY_USD")
 	if err != nil {
 		return roamcard.Policy{}, err
 	}
@@ -197,14 +243,17 @@ func (b *buyer) policy(cmd *cobra.Command) (roamcard.Policy, error) {
 	return p, nil
 }
 
-// capOf reads a cap; zero is none.
-func capOf(flag, text string) (roamcard.Cents, error) {
+// capOf reads a cap of the command line, or else of the environment; zero is none.
+func capOf(name, text, variable string) (roamcard.Cents, error) {
+	if text == "" {
+		name, text = variable, strings.TrimSpace(os.Getenv(variable))
+	}
 	if text == "" {
 		return 0, nil
 	}
 	limit, err := parseUSD(text)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s: %w", errUsage, flag, err)
+		return 0, fmt.Errorf("%w: %s: %w", errUsage, name, err)
 	}
 	return limit, nil
 }
@@ -217,7 +266,7 @@ func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote
 	}
 	return func(ctx context.Context, q roamcard.Quote) (bool, error) {
 		w := printable{cmd.ErrOrStderr()}
-		fmt.Fprintf(w, "Pay %s USDC to %s\nfor %s (%s)\n", q.Amount, q.PayTo, first(q.Description, q.Operation), q.Resource)
+		fmt.Fprintf(w, "Pay %s USDC to %s\nfor %s (%s)\n", q.Amount, q.PayTo, first(line(q.Description), q.Operation), line(q.Resource))
 		fmt.Fprint(w, b.means(ctx), "Pay? [y/N] ")
 		answer, err := readLine(ctx, in)
 		if err != nil {
@@ -229,24 +278,36 @@ func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote
 	}
 }
 
-// means says what the wallet holds and what is left of the day, as far as it is known.
+// means says what the wallet holds, and what is left of the day once this payment, whose budget is taken already, is
+// signed.
 func (b *buyer) means(ctx context.Context) string {
-	var text strings.Builder
+	text := "What the wallet holds is not known; name a node of Base with --rpc-url.\n"
 	if r, err := b.ready(); err == nil && b.node(r) != "" {
-		if signer, err := b.signer(r); err == nil {
-			if usdc, err := roamcard.USDCBalance(ctx, b.node(r), signer.Address()); err == nil {
-				fmt.Fprintf(&text, "The wallet holds %s USDC.\n", usdc.Dollars())
-			}
-		}
+		text = b.balance(ctx, r)
 	}
-	if budget, err := b.client.Budget(ctx); err == nil {
-		fmt.Fprintf(&text, "Signed for in the last 24 hours: %s USD", budget.Spent)
-		if budget.Cap > 0 {
-			fmt.Fprintf(&text, " of %s", budget.Cap)
-		}
-		fmt.Fprintln(&text, ".")
+	budget, err := b.client.Budget(ctx)
+	if err != nil {
+		return text
 	}
-	return text.String()
+	if budget.Cap == 0 {
+		return text + fmt.Sprintf("With it, %s USD are signed for in 24 hours; --max-day would cap that.\n", budget.Spent)
+	}
+	return text + fmt.Sprintf("With it, %s of %s USD are signed for in 24 hours; %s are left.\n", budget.Spent, budget.Cap, budget.Left())
+}
+
+func (b *buyer) balance(ctx context.Context, r app.Ready) string {
+	const patience = 5 * time.Second // a person waits for it
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	signer, err := b.signer(r)
+	if err != nil {
+		return "What the wallet holds is not known: " + line(err.Error()) + "\n"
+	}
+	usdc, err := roamcard.USDCBalance(ctx, b.node(r), signer.Address())
+	if err != nil {
+		return "What the wallet holds is not known: " + line(err.Error()) + "\n"
+	}
+	return "The wallet holds " + usdc.Dollars() + " USDC.\n"
 }
 
 // readLine reads a line, unless the context ends before there is one.
@@ -287,7 +348,7 @@ func (b *buyer) events(w io.Writer) *roamcard.Events {
 		Replay: func(_ string, _ int, after time.Duration, _ error) {
 			fmt.Fprintf(w, "No clear answer; the same bytes again in %s.\n", after)
 		},
-		Settled: func(_, transaction string) { fmt.Fprintf(w, "Settled in %s.\n", transaction) },
+		Settled: func(_, transaction string) { fmt.Fprintf(w, "Settled in %s.\n", line(transaction)) },
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -29,10 +30,10 @@ func (b *buyer) cardBuy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.bought(cmd, bought.Order)
+			return b.bought(cmd, *bought)
 		}),
 	}
-	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
+	b.keyed(cmd, &key)
 	return b.waiting(cmd)
 }
 
@@ -53,10 +54,10 @@ func (b *buyer) cardTopup() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.bought(cmd, bought.Order)
+			return b.bought(cmd, *bought)
 		},
 	}
-	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
+	b.keyed(cmd, &key)
 	return b.waiting(cmd)
 }
 
@@ -80,7 +81,7 @@ func (b *buyer) cardList() *cobra.Command {
 
 func (b *buyer) cardBalance() *cobra.Command {
 	return &cobra.Command{
-		Use: "balance [CARD]", Args: optionalArg, Short: "Read what is on a card, from the issuer",
+		Use: "balance [CARD]", Args: optionalArg, Short: "Read what is on a card, from the issuer", ValidArgsFunction: firstArg(b.completeCards),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			id, err := oneCard(cmd.Context(), client, args)
 			if err != nil {
@@ -101,6 +102,7 @@ func (b *buyer) cardReveal() *cobra.Command {
 	var present string
 	cmd := &cobra.Command{
 		Use: "reveal [CARD]", Args: optionalArg, Short: "Show the card to the person at this machine",
+		ValidArgsFunction: firstArg(b.completeCards),
 		Long: "Shows number and code once: on the terminal's other screen, or on a page that this machine serves once.\n" +
 			"They never reach standard output, a file or a pipe.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -138,6 +140,7 @@ func (b *buyer) cardReveal() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&present, "present", "tty", "where to show it: tty or browser")
+	complete(cmd, "present", fixed("tty", "browser"))
 	return cmd
 }
 
@@ -172,18 +175,38 @@ func orderText(w io.Writer, o *roamcardv1.Order) {
 			fmt.Fprintf(w, "%s\t%s\n", name, value)
 		}
 	}
+	at := func(name string, t *timestamppb.Timestamp) {
+		if t != nil {
+			row(name, t.AsTime().Format("2006-01-02 15:04:05 MST"))
+		}
+	}
 	row("order", o.GetOrderId())
 	row("kind", o.GetKind())
 	row("status", o.GetStatus())
 	row("amount", dollars(o.GetAmountUsdCents())+" USD")
+	if o.GetReplayed() {
+		row("replayed", "yes; it was paid by an earlier request")
+	}
+	at("created", o.GetCreatedAt())
 	row("pay at", o.GetPayableUrl())
+	if o.GetPayableUrl() != "" {
+		at("until", o.GetExpiresAt())
+	}
+	row("paid by", o.GetPayment().GetPayer())
+	at("paid", o.GetPayment().GetSettledAt())
 	row("transaction", o.GetPayment().GetTransaction())
 	row("issuance", o.GetIssuance().GetStatus())
 	row("card", o.GetIssuance().GetCardId())
+	if i := o.GetIssuance(); i != nil {
+		row("issue fee", dollars(i.GetCardIssueFeeUsdCents())+" USD")
+		row("on the card", dollars(i.GetExpectedAvailableAfterIssueUsdCents())+" USD after the fee")
+	}
+	row("plan", o.GetDelivery().GetPlanId())
 	row("eSIM", o.GetDelivery().GetStatus())
 	row("refund", first(o.GetRefund().GetTransaction(), o.GetRefund().GetStatus()))
 	row("top-up", o.GetTopup().GetStatus())
 	if t := o.GetTopup(); t != nil {
+		row("load fee", dollars(t.GetLoadFeeUsdCents())+" USD")
 		row("credit", dollars(t.GetCardCreditUsdCents())+" USD")
 	}
 }

@@ -61,6 +61,8 @@ func dev() *cobra.Command {
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
 	f.StringVar(&c.Limits, "limits", app.DevLimits, "rates of requests: standard, off, or changes to the standard (docs/configuration.md)")
 	f.StringVar(&c.Settlement, "settlement", "", "who settles, in order: relayer, facilitator or both (default: the facilitator, if there is one, then the relayer)")
+	complete(cmd, "limits", fixed("standard", "off"))
+	complete(cmd, "settlement", fixed("relayer", "facilitator", "relayer,facilitator", "facilitator,relayer"))
 	return cmd
 }
 

@@ -75,7 +75,7 @@ func home(t *testing.T) {
 	for name, value := range map[string]string{
 		"ROAMCARD_JOURNAL": filepath.Join(dir, "journal.json"), "ROAMCARD_WALLET_FILE": filepath.Join(dir, "wallet"),
 		"ROAMCARD_URL": "", "ROAMCARD_READY_FILE": "", "ROAMCARD_SIGNER": "", "ROAMCARD_WALLET_KEY": "", "ROAMCARD_RPC_URL": "",
-		"ROAMCARD_OPERATOR_TOKEN": "",
+		"ROAMCARD_OPERATOR_TOKEN": "", "ROAMCARD_MAX_PER_PAYMENT_USD": "", "ROAMCARD_MAX_PER_DAY_USD": "",
 	} {
 		t.Setenv(name, value)
 	}
@@ -188,7 +188,9 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"card buy --key one", exitDenied, "", "nobody to ask"},
 		{"card buy --key one --yes --max 24.99", exitDenied, "", "above the cap"},
 		{"card buy --key one --yes --max 60 --wait", exitOK, "active", "Settled in 0x"},
+		{"card buy --key one --yes --max 60", exitOK, "key          one\n", ""},
 		{"card buy --key one --yes --max 60 --json", exitOK, `"replayed": true`, ""},
+		{"card buy --key one --yes --max 60 --json --wait", exitOK, `"idempotencyKey": "one"`, ""},
 		{"wallet balance", exitOK, "9975.000000 USDC", ""},
 		{"card list --json", exitOK, `"ACTIVE"`, ""},
 		{"card topup 25 --key two --yes --max 60", exitOK, "24.50 USD", "Settled in 0x"},
@@ -205,6 +207,13 @@ func TestATerminalBuyersStory(t *testing.T) {
 		{"orders pay ord_none --yes --max 100", exitFailure, "", "order_not_found"},
 		{"orders resume", exitOK, "", ""},
 		{"orders resume one", exitFailure, "", "no such thing"},
+		{"orders show $ORDER --wait", exitOK, "fulfilled", ""},
+		{"__complete orders show ord_", exitOK, "$ORDER\tcard_topup, fulfilled, 30.00 USD", ""},
+		{"__complete esim plans --country j", exitOK, "JP", ""},
+		{"__complete esim plans --type r", exitOK, "region", ""},
+		{"__complete esim buy ''", exitOK, " USD\n", ""},
+		{"__complete card balance ''", exitOK, "\tACTIVE ", ""},
+		{"__complete orders resume ''", exitOK, ":4", ""},
 		{"orders open --esim= --key later-esim", exitOK, "esim", ""},
 		{"orders pay $ORDER --yes --max 130 --wait", exitOK, "fulfilled", "Settled in 0x"},
 		{"orders open", exitFailure, "", "card_already_exists"},
@@ -242,7 +251,12 @@ func TestATerminalBuyersStory(t *testing.T) {
 	}
 	opened := ""
 	for _, s := range steps {
-		stdout, stderr, code := runWith(t, strings.Fields(strings.ReplaceAll(s.args, "$ORDER", opened))...)
+		s.stdout = strings.ReplaceAll(s.stdout, "$ORDER", opened)
+		args := strings.Fields(strings.ReplaceAll(s.args, "$ORDER", opened))
+		if last := len(args) - 1; args[last] == "''" {
+			args[last] = ""
+		}
+		stdout, stderr, code := runWith(t, args...)
 		if id := regexp.MustCompile(`(?m)(?:/pay/|^order +)(ord_\w+)`).FindStringSubmatch(stdout); id != nil {
 			opened = id[1]
 		}

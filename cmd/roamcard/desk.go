@@ -35,6 +35,7 @@ func (b *buyer) ordersQueue() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "operator_review", "the status to list")
+	complete(cmd, "status", fixed("settling", "settled", "provisioning", "fulfilled", "refund_pending", "refunded", "operator_review"))
 	return cmd
 }
 
@@ -121,7 +122,7 @@ func (b *buyer) switches() *cobra.Command {
 func (b *buyer) setSwitch(name, short string, paused bool) *cobra.Command {
 	var reason, key string
 	cmd := &cobra.Command{
-		Use: name + " PRODUCT", Args: oneArg, Short: short,
+		Use: name + " PRODUCT", Args: oneArg, Short: short, ValidArgsFunction: firstArg(fixed("card_issue", "card_topup", "esim")),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			ctx := roamcard.WithIdempotencyKey(cmd.Context(), first(key, roamcard.NewKey()))
 			res, err := client.Admin.SetSwitch(ctx, &roamcardv1.SetSwitchRequest{Product: args[0], Paused: &paused, Reason: reason})

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
@@ -39,6 +41,8 @@ func (b *buyer) esimPlans() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&country, "country", "", "two letters, as in JP; regional plans that cover it are listed too")
 	cmd.Flags().StringVar(&kind, "type", "", "country or region")
+	complete(cmd, "country", b.completeCountries)
+	complete(cmd, "type", fixed("country", "region"))
 	return cmd
 }
 
@@ -46,6 +50,7 @@ func (b *buyer) esimBuy() *cobra.Command {
 	var key string
 	cmd := &cobra.Command{
 		Use: "buy [PLAN]", Args: optionalArg, Short: "Buy a plan, the cheapest one when none is named",
+		ValidArgsFunction: firstArg(b.completePlans),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			plan := ""
 			if len(args) == 1 {
@@ -56,33 +61,34 @@ func (b *buyer) esimBuy() *cobra.Command {
 				return err
 			}
 			// What installs the eSIM is shown by `esim install` alone, and never in passing.
-			if err := b.bought(cmd, bought.Order); err != nil || b.asJSON {
+			if err := b.bought(cmd, bought.Purchase); err != nil || b.asJSON {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n", bought.Order.GetOrderId())
+			_, err = fmt.Fprintf(cmd.ErrOrStderr(), "Install it with: roamcard esim install %s\n", line(bought.Order.GetOrderId()))
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key never pays twice (default: a new one)")
+	b.keyed(cmd, &key)
 	return b.waiting(cmd)
 }
 
 func (b *buyer) esimStatus() *cobra.Command {
-	return &cobra.Command{
-		Use: "status ORDER", Args: oneArg, Short: "Show how far an eSIM has come",
+	return b.waiting(&cobra.Command{
+		Use: "status ORDER", Args: oneArg, Short: "Show how far an eSIM has come", ValidArgsFunction: firstArg(b.completeOrders),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			order, err := client.ESIM.Status(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return b.showOrder(cmd, order)
+			return b.showFinal(cmd, order)
 		}),
-	}
+	})
 }
 
 func (b *buyer) esimInstall() *cobra.Command {
 	return &cobra.Command{
 		Use: "install ORDER", Args: oneArg, Short: "Show the QR code and the codes that install an eSIM",
+		ValidArgsFunction: firstArg(b.completeOrders),
 		Long: "Draws the QR code on the terminal; point a phone at it. Whoever has the code has the eSIM, so it goes to a terminal\n" +
 			"and, when --json asks for it, to standard output.",
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
@@ -98,6 +104,13 @@ func (b *buyer) esimInstall() *cobra.Command {
 			picture, err := roamcard.QR(c.GetLpa())
 			if err != nil {
 				return err
+			}
+			if b.asJSON {
+				secrets, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(c)
+				if err != nil {
+					return fmt.Errorf("encode the answer: %w", err)
+				}
+				return b.showJSON(cmd, json.RawMessage(secrets))
 			}
 			return b.show(cmd, c, func(w io.Writer) {
 				fmt.Fprint(w, picture)

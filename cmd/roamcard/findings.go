@@ -34,6 +34,7 @@ func (b *buyer) findingsList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "open", "open or resolved")
+	complete(cmd, "status", fixed("open", "resolved"))
 	cmd.Flags().StringVar(&code, "code", "", "only findings of this code")
 	return cmd
 }

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,83 +32,82 @@ func run() int {
 	if err == nil {
 		return exitOK
 	}
-	tell(printable{os.Stderr}, err, wantsJSON(called))
+	tell(os.Stderr, err, wantsJSON(called, os.Args[1:]))
 	return exitCode(err)
 }
 
-// wantsJSON says whether a command was asked for JSON.
-func wantsJSON(cmd *cobra.Command) bool {
+// wantsJSON says whether a command was asked for JSON. A mistake on the command line may stand before the flag.
+func wantsJSON(cmd *cobra.Command, args []string) bool {
 	asked := cmd.Flags().Lookup("json")
-	return asked != nil && asked.Value.String() == "true"
+	return asked != nil && (asked.Value.String() == "true" || slices.Contains(args, "--json"))
 }
 
 // tell says what went wrong and what to do next, to a person or as JSON.
 func tell(w io.Writer, err error, asJSON bool) {
 	if asJSON {
-		_ = json.NewEncoder(w).Encode(map[string]any{"error": reportOf(err)})
+		document, _ := json.Marshal(map[string]any{"error": reportOf(err)}) // it has nothing that cannot be encoded
+		_, _ = w.Write(append(escaped(document), '\n'))
 		return
 	}
-	fmt.Fprintln(w, "roamcard:", err)
-	for _, field := range reportOf(err).Fields {
-		fmt.Fprintln(w, "  ", field)
+	w = printable{w}
+	// What an answer says on further lines does not look like a line of this program's.
+	fmt.Fprintln(w, "roamcard:", strings.ReplaceAll(err.Error(), "\n", "\n    "))
+	r := reportOf(err)
+	for _, field := range r.Fields {
+		fmt.Fprintln(w, "  ", line(field))
 	}
-	if next := advice(err); next != "" {
+	if r.IdempotencyKey != "" {
+		fmt.Fprintln(w, "key:", line(r.IdempotencyKey))
+	}
+	if r.RetryAt != nil {
+		fmt.Fprintln(w, "another payment may be signed for it from", r.RetryAt.Format(time.RFC3339))
+	}
+	if next := advice(r); next != "" {
 		fmt.Fprintln(w, "next:", next)
 	}
 }
 
-// report is an error as programs read it.
+// report is an error as programs read it: the client's report, all that was said, and the exit code.
 type report struct {
-	Message        string   `json:"message"`
-	ExitCode       int      `json:"exitCode"`
-	Code           string   `json:"code,omitempty"`
-	Status         int      `json:"status,omitempty"`
-	NextAction     string   `json:"nextAction,omitempty"`
-	SafeToPayAgain *bool    `json:"safeToPayAgain,omitempty"`
-	IdempotencyKey string   `json:"idempotencyKey,omitempty"`
-	OrderID        string   `json:"orderId,omitempty"`
-	RequestID      string   `json:"requestId,omitempty"`
-	RetryAt        string   `json:"retryAt,omitempty"`
-	Fields         []string `json:"fields,omitempty"`
+	roamcard.ErrorReport
+	Message  string `json:"message"`
+	ExitCode int    `json:"exitCode"`
 }
 
 func reportOf(err error) report {
-	r := report{Message: err.Error(), ExitCode: exitCode(err)}
-	if told, ok := errors.AsType[*roamcard.APIError](err); ok {
-		r.Code, r.Status, r.NextAction, r.SafeToPayAgain = told.Code, told.Status, told.NextAction, &told.SafeToPayAgain
-		r.OrderID, r.RequestID, r.Fields, r.IdempotencyKey = told.OrderID, told.RequestID, told.Fields, told.IdempotencyKey
-		if !told.RetryAt.IsZero() {
-			r.RetryAt = told.RetryAt.UTC().Format(time.RFC3339)
-		}
-	}
-	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
-		no := false
-		r.SafeToPayAgain, r.IdempotencyKey, r.OrderID, r.NextAction = &no, unclear.IdempotencyKey, first(unclear.OrderID, r.OrderID), "retry_same_request"
-	}
-	if stopped, ok := errors.AsType[*roamcard.PaymentError](err); ok {
-		r.IdempotencyKey = first(r.IdempotencyKey, stopped.IdempotencyKey)
+	r := report{roamcard.ReportOf(err), err.Error(), exitCode(err)}
+	switch {
+	case errors.Is(err, errUsage):
+		r.Code, r.NextAction = "usage", "read_help"
+	case errors.Is(err, app.ErrNotReady):
+		r.Code = "not_ready"
+	case errors.Is(err, app.ErrDifference):
+		r.Code = "books_differ"
 	}
 	return r
 }
 
-// advice is what the service says to do next, as a sentence.
-func advice(err error) string {
-	told, ok := errors.AsType[*roamcard.APIError](err)
-	if !ok || errors.Is(err, roamcard.ErrAmbiguousPayment) {
-		return "" // an ambiguous payment says so itself
-	}
-	if told.Code == "card_already_exists" {
+// advice is what to do next, as a sentence.
+func advice(r report) string {
+	switch r.Code {
+	case "payment_outcome_unknown":
+		return "" // it says so itself
+	case "card_already_exists":
 		return "use another wallet; one wallet owns one card"
 	}
 	return map[string]string{
 		"retry_same_request": "repeat the same command with the same --key",
 		"wait_and_retry":     "wait and run it again",
-		"poll_order":         "look at the order until it changes: roamcard orders watch " + told.OrderID,
+		"poll_order":         "look at the order until it changes: roamcard orders watch " + line(r.OrderID),
 		"sign_new_payment":   "run it again; no money moved and a new payment is safe",
 		"fix_request":        "correct the request; repeating it unchanged will not help",
 		"sign_in":            "run it again; it signs in anew",
 		"contact_support":    "ask the service's operators, with the request's id",
-	}[told.NextAction]
+		"fund_wallet":        "send USDC on Base to the wallet: roamcard wallet address",
+		"read_help":          "see the same command with --help",
+		"set_clock":          "set this computer's clock",
+		"fix_journal":        "make the journal readable and writable, or take it from a backup; without it nothing is signed",
+	}[r.NextAction]
 }
 
 // The exit codes: a payment refused by the policy and one whose outcome is not known have their own.

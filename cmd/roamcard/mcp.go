@@ -26,7 +26,7 @@ func mcpTools() *cobra.Command {
 				return b.showJSON(cmd, res.Tools)
 			}
 			for _, t := range res.Tools {
-				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n    %s\n", t.Name, t.Description); err != nil {
+				if _, err := fmt.Fprintf(cmd.OutOrStdout(), "%s\n    %s\n", line(t.Name), line(t.Description)); err != nil {
 					return err
 				}
 			}

@@ -42,21 +42,22 @@ func (b *buyer) ordersList() *cobra.Command {
 }
 
 func (b *buyer) ordersShow() *cobra.Command {
-	return &cobra.Command{
-		Use: "show ORDER", Args: oneArg, Short: "Show one order",
+	return b.waiting(&cobra.Command{
+		Use: "show ORDER", Args: oneArg, Short: "Show one order", ValidArgsFunction: firstArg(b.completeOrders),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			o, err := client.Orders.Get(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return b.showOrder(cmd, o)
+			return b.showFinal(cmd, o)
 		}),
-	}
+	})
 }
 
 func (b *buyer) ordersWatch() *cobra.Command {
 	return &cobra.Command{
 		Use: "watch ORDER", Args: oneArg, Short: "Follow an order until it is final, a line for each change",
+		ValidArgsFunction: firstArg(b.completeOrders),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			var told error
 			err := client.Orders.Watch(cmd.Context(), args[0], func(o *roamcardv1.Order) bool {
@@ -102,32 +103,35 @@ func (b *buyer) ordersOpen() *cobra.Command {
 	cmd.Flags().StringVar(&topup, "topup", "", "dollars to fund the wallet's card with, as in 25.00")
 	cmd.Flags().StringVar(&esim, "esim", "", "plan of an eSIM; an empty one is the cheapest")
 	cmd.Flags().StringVar(&key, "key", "", "idempotency key; the same key gives the same order")
+	complete(cmd, "esim", b.completePlans)
 	return cmd
 }
 
 func (b *buyer) ordersPay() *cobra.Command {
 	return b.waiting(&cobra.Command{
 		Use: "pay ORDER", Args: oneArg, Short: "Pay an order that was opened, named by its id or its payable_url",
+		ValidArgsFunction: firstArg(b.completePayable),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			o, err := client.Orders.Pay(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			return b.bought(cmd, o)
+			return b.showFinal(cmd, o)
 		}),
 	})
 }
 
 func (b *buyer) ordersResume() *cobra.Command {
-	return &cobra.Command{
+	return b.waiting(&cobra.Command{
 		Use: "resume [KEY]", Args: optionalArg, Short: "Take up payments whose outcome is not known, with the same bytes",
+		ValidArgsFunction: firstArg(b.completePending),
 		RunE: b.run(func(cmd *cobra.Command, client *roamcard.Client, args []string) error {
 			if len(args) == 1 {
 				r, err := client.Resume(cmd.Context(), args[0])
 				if err != nil {
 					return err
 				}
-				return b.showOrder(cmd, r.Order)
+				return b.resumed(cmd, r)
 			}
 			all, err := client.ResumeAll(cmd.Context())
 			if err != nil {
@@ -136,11 +140,15 @@ func (b *buyer) ordersResume() *cobra.Command {
 			for _, r := range all {
 				if r.Err != nil {
 					err = errors.Join(err, fmt.Errorf("%s under %q: %w", r.Operation, r.Key, r.Err))
-				} else if shown := b.showOrder(cmd, r.Order); shown != nil {
+				} else if shown := b.resumed(cmd, r); shown != nil {
 					return shown
 				}
 			}
 			return err
 		}),
-	}
+	})
+}
+
+func (b *buyer) resumed(cmd *cobra.Command, r roamcard.Resumed) error {
+	return b.bought(cmd, roamcard.Purchase{Order: r.Order, IdempotencyKey: r.Key})
 }

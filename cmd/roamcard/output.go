@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,53 +8,30 @@ import (
 	"os/exec"
 	"runtime"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
-// show prints a message: as the service's JSON, or as text for people.
+// show prints a message: as the service's JSON, without secrets, or as text for people.
 func (b *buyer) show(cmd *cobra.Command, m proto.Message, text func(w io.Writer)) error {
-	if !b.asJSON {
-		w := tabwriter.NewWriter(printable{cmd.OutOrStdout()}, 0, 4, 2, ' ', 0)
-		text(w)
-		return w.Flush()
+	if b.asJSON {
+		return b.showJSON(cmd, m)
 	}
-	data, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	return b.showJSON(cmd, json.RawMessage(data))
-}
-
-// printable drops the control characters of what others wrote: a terminal would obey them.
-type printable struct{ to io.Writer }
-
-// Write implements io.Writer.
-func (p printable) Write(text []byte) (int, error) {
-	clean := bytes.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == utf8.RuneError:
-			return -1
-		}
-		return r
-	}, text)
-	if _, err := p.to.Write(clean); err != nil {
-		return 0, err
-	}
-	return len(text), nil
+	tidy(m)
+	w := tabwriter.NewWriter(printable{cmd.OutOrStdout()}, 0, 4, 2, ' ', 0)
+	text(w)
+	return w.Flush()
 }
 
 // showJSON prints a document, always spelled the same.
 func (b *buyer) showJSON(cmd *cobra.Command, v any) error {
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	document, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	_, err = cmd.OutOrStdout().Write(append(escaped(document), '\n'))
+	return err
 }
 
 // dollars shows cents.

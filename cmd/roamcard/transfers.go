@@ -36,6 +36,7 @@ func (b *buyer) transfersList() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&status, "status", "open", "open or resolved")
+	complete(cmd, "status", fixed("open", "resolved"))
 	return cmd
 }
 
@@ -59,6 +60,7 @@ func (b *buyer) transfersResolve() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVar(&as, "as", "", "refunded-by-hand, donation or known")
+	complete(cmd, "as", fixed("refunded-by-hand", "donation", "known"))
 	deedFlags(cmd, &reason, &key)
 	return cmd
 }

@@ -105,10 +105,18 @@ type spending struct {
 }
 
 type install struct {
+	Clients      []client       `json:"clients"`
 	Command      string         `json:"command"`
 	Skill        string         `json:"skill"`
 	SkillCommand string         `json:"skillCommand"`
 	MCPServers   map[string]any `json:"mcpServers"`
+}
+
+// client is one of the service's own clients.
+type client struct {
+	Language string `json:"language"`
+	Command  string `json:"command"`
+	Example  string `json:"example"`
 }
 
 type listed struct {
@@ -248,7 +256,25 @@ func (s *Site) spending() spending {
 
 func (s *Site) install() install {
 	return install{
+		Clients: s.clients(),
 		Command: installCommand, Skill: s.BaseURL + "/SKILL.md", SkillCommand: "curl -fsS " + s.BaseURL + "/SKILL.md -o SKILL.md",
 		MCPServers: map[string]any{"roamcard": map[string]string{"type": "http", "url": s.BaseURL + "/mcp"}},
+	}
+}
+
+// clients are those that are made with the service. Each keeps what it signed, repeats it byte for byte, and pays within
+// the caps that the owner sets: for them nothing has to be lifted.
+func (s *Site) clients() []client {
+	version := s.api.Info.Version
+	return []client{
+		{"command", "go install github.com/roamcard/roamcard/cmd/roamcard@v" + version,
+			"ROAMCARD_URL=" + s.BaseURL + " roamcard card buy --key my-first-card --yes --max 25.00 --max-day 25.00 --wait --json"},
+		{"typescript", "npm install roamcard@" + version + " viem@2.57.1",
+			"new Roamcard({ baseUrl: '" + s.BaseURL + "', signer, store, policy: { mode: 'autonomous', maxPerPaymentUsd: '25.00', maxPerDayUsd: '25.00' } })"},
+		{"python", "pip install 'roamcard[evm]==" + version + "'",
+			`Roamcard("` + s.BaseURL + `", signer, Policy("autonomous", max_per_payment_usd="25.00", max_per_day_usd="25.00"), store=store)`},
+		{"go", "go get github.com/roamcard/roamcard/clients/go/roamcard@v" + version,
+			`roamcard.New(roamcard.Config{BaseURL: "` + s.BaseURL + `", Signer: signer, Store: store, ` +
+				`Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 2500}})`},
 	}
 }

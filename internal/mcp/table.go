@@ -72,7 +72,7 @@ var table = []entry{
 	},
 	{
 		name: "get_install_command", title: "Install command",
-		text: "How to install a stock x402 client that can pay here, fetch this service's skill, and add this MCP endpoint to a client.",
+		text: "How to install this service's own clients, or else a stock x402 client, that can pay here, fetch this service's skill, and add this MCP endpoint to a client.",
 		path: "/api/agent", member: "install",
 	},
 	{

@@ -16,24 +16,32 @@ type Admin struct {
 
 // FeeJobs lists the withdrawals of the issue fee, newest first, those in a status unless it is empty.
 func (a Admin) FeeJobs(ctx context.Context, status string) iter.Seq2[*roamcardv1.FeeJob, error] {
-	return pages(func(token *string) ([]*roamcardv1.FeeJob, *string, error) {
-		res, err := a.ListFeeJobs(ctx, &roamcardv1.ListFeeJobsRequest{Status: given(status), PageToken: token})
-		if err != nil {
-			return nil, nil, err
-		}
-		return res.GetJobs(), res.NextPageToken, nil
-	})
+	return pages(func(token string) (*Page[*roamcardv1.FeeJob], error) { return a.FeeJobsPage(ctx, status, token) })
+}
+
+// FeeJobsPage reads one page of what FeeJobs lists: the first one, or the one that token names.
+func (a Admin) FeeJobsPage(ctx context.Context, status, token string) (*Page[*roamcardv1.FeeJob], error) {
+	res, err := a.ListFeeJobs(ctx, &roamcardv1.ListFeeJobsRequest{Status: given(status), PageToken: given(token)})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetJobs(), res.NextPageToken), nil
 }
 
 // OrderQueue lists orders in a status, those that wait for an operator when it is empty.
 func (a Admin) OrderQueue(ctx context.Context, status string) iter.Seq2[*roamcardv1.QueuedOrder, error] {
-	return pages(func(token *string) ([]*roamcardv1.QueuedOrder, *string, error) {
-		res, err := a.ListOrderQueue(ctx, &roamcardv1.ListOrderQueueRequest{Status: given(status), PageToken: token})
-		if err != nil {
-			return nil, nil, err
-		}
-		return res.GetOrders(), res.NextPageToken, nil
+	return pages(func(token string) (*Page[*roamcardv1.QueuedOrder], error) {
+		return a.OrderQueuePage(ctx, status, token)
 	})
+}
+
+// OrderQueuePage reads one page of what OrderQueue lists: the first one, or the one that token names.
+func (a Admin) OrderQueuePage(ctx context.Context, status, token string) (*Page[*roamcardv1.QueuedOrder], error) {
+	res, err := a.ListOrderQueue(ctx, &roamcardv1.ListOrderQueueRequest{Status: given(status), PageToken: given(token)})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetOrders(), res.NextPageToken), nil
 }
 
 // given is a text, or nothing when it is empty.
@@ -46,22 +54,32 @@ func given(text string) *string {
 
 // Transfers lists what reached the payee and belongs to no order, newest first: open or resolved.
 func (a Admin) Transfers(ctx context.Context, status string) iter.Seq2[*roamcardv1.StrayTransfer, error] {
-	return pages(func(token *string) ([]*roamcardv1.StrayTransfer, *string, error) {
-		res, err := a.ListTransfers(ctx, &roamcardv1.ListTransfersRequest{Status: given(status), PageToken: token})
-		if err != nil {
-			return nil, nil, err
-		}
-		return res.GetTransfers(), res.NextPageToken, nil
+	return pages(func(token string) (*Page[*roamcardv1.StrayTransfer], error) {
+		return a.TransfersPage(ctx, status, token)
 	})
+}
+
+// TransfersPage reads one page of what Transfers lists: the first one, or the one that token names.
+func (a Admin) TransfersPage(ctx context.Context, status, token string) (*Page[*roamcardv1.StrayTransfer], error) {
+	res, err := a.ListTransfers(ctx, &roamcardv1.ListTransfersRequest{Status: given(status), PageToken: given(token)})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetTransfers(), res.NextPageToken), nil
 }
 
 // Findings lists what differs between the books, newest first: open or resolved, of one code or, when it is empty, of any.
 func (a Admin) Findings(ctx context.Context, status, code string) iter.Seq2[*roamcardv1.Finding, error] {
-	return pages(func(token *string) ([]*roamcardv1.Finding, *string, error) {
-		res, err := a.ListFindings(ctx, &roamcardv1.ListFindingsRequest{Status: given(status), Code: given(code), PageToken: token})
-		if err != nil {
-			return nil, nil, err
-		}
-		return res.GetFindings(), res.NextPageToken, nil
+	return pages(func(token string) (*Page[*roamcardv1.Finding], error) {
+		return a.FindingsPage(ctx, status, code, token)
 	})
+}
+
+// FindingsPage reads one page of what Findings lists: the first one, or the one that token names.
+func (a Admin) FindingsPage(ctx context.Context, status, code, token string) (*Page[*roamcardv1.Finding], error) {
+	res, err := a.ListFindings(ctx, &roamcardv1.ListFindingsRequest{Status: given(status), Code: given(code), PageToken: given(token)})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetFindings(), res.NextPageToken), nil
 }

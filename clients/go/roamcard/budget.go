@@ -5,7 +5,8 @@ import "context"
 // Budget is what was signed for in the last 24 hours by all who share the store.
 type Budget struct {
 	// Spent counts every payment that may have been taken, and Cap is Policy.MaxPerDay; zero is no cap.
-	Spent, Cap Cents
+	Spent Cents `json:"spentUsdCents"`
+	Cap   Cents `json:"capUsdCents"`
 }
 
 // Left is what may still be signed for; zero without a cap.

@@ -41,12 +41,12 @@ func (c Cards) WaitUntilActive(ctx context.Context, orderID string) (cardID stri
 	var at *roamcardv1.Order
 	err = c.client.Orders.Watch(ctx, orderID, func(o *roamcardv1.Order) bool {
 		at = o
-		return o.GetIssuance().GetStatus() != "active"
+		return IssuanceOf(o) != StepActive
 	})
 	if err != nil {
 		return "", fmt.Errorf("wait for the card: %w", err)
 	}
-	if id := at.GetIssuance().GetCardId(); id != "" && at.GetIssuance().GetStatus() == "active" {
+	if id := at.GetIssuance().GetCardId(); id != "" && IssuanceOf(at) == StepActive {
 		return id, nil
 	}
 	return "", fmt.Errorf("order %s is %s: no card comes of it by itself", orderID, at.GetStatus())

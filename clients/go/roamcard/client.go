@@ -41,6 +41,9 @@ type Config struct {
 	Timeout time.Duration
 	// MaxReplays bounds how often the same bytes are sent again after an unclear answer; nil means 4.
 	MaxReplays *int
+	// MaxRetries bounds how often a call that changes nothing is made again after a network error, 429, 502, 503 and
+	// 504; nil means 2. Nothing else is ever made again: a payment is replayed, see MaxReplays.
+	MaxRetries *int
 	// Poll is how often something is looked at while it is waited for, where streams do not get through; zero
 	// means two seconds.
 	Poll   time.Duration
@@ -112,11 +115,14 @@ func New(c Config) (*Client, error) {
 	}
 	client := &Client{config: c, origin: u.Scheme + "://" + u.Host}
 	client.HTTP = &http.Client{
-		Transport: recorder{limited{client.transport()}},
+		Transport: recorder{limited{addressed{client.transport()}}},
 		// A redirect would carry the payment to an address that nobody checked.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
-	opts := []connect.ClientOption{connect.WithProtoJSON(), connect.WithReadMaxBytes(maxAnswer), connect.WithInterceptors(client.authorized(), explain(), bounded(c.Timeout))}
+	opts := []connect.ClientOption{
+		connect.WithProtoJSON(), connect.WithReadMaxBytes(maxAnswer),
+		connect.WithInterceptors(client.retried(), client.authorized(), explain(), bounded(c.Timeout)),
+	}
 	client.Services = Services{
 		roamcardv1connect.NewCardServiceClient(client.HTTP, client.origin, opts...),
 		roamcardv1connect.NewEsimServiceClient(client.HTTP, client.origin, opts...),
@@ -178,7 +184,7 @@ func bounded(timeout time.Duration) connect.UnaryInterceptorFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			if access(req.Spec()) != roamcardv1.Access_ACCESS_PAYER {
 				var cancel context.CancelFunc
-				ctx, cancel = context.WithTimeout(ctx, timeout)
+				ctx, cancel = context.WithTimeout(ctx, timeoutOf(ctx, timeout))
 				defer cancel()
 			}
 			return next(ctx, req)
@@ -203,8 +209,15 @@ func (c *Client) settings(ctx context.Context) (*roamcardv1.GetConfigResponse, e
 // ErrNoSigner says that a call needs a wallet and the client has none.
 var ErrNoSigner = errors.New("the client has no signer")
 
-// Pending gives the purchases of this wallet in the store whose outcome is not known: call again with their keys.
+// Pending gives the purchases of this wallet in the store whose outcome is not known, oldest first: call again with
+// their keys.
 func (c *Client) Pending(ctx context.Context) ([]Entry, error) {
+	all, err := c.Purchases(ctx)
+	return slices.DeleteFunc(all, func(e Entry) bool { return e.State != Signed }), err
+}
+
+// Purchases gives the purchases of this wallet in the store, oldest first.
+func (c *Client) Purchases(ctx context.Context) ([]Entry, error) {
 	if c.config.Signer == nil {
 		return nil, ErrNoSigner
 	}
@@ -212,14 +225,14 @@ func (c *Client) Pending(ctx context.Context) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	var open []Entry
+	var all []Entry
 	for _, e := range b.Purchases {
-		if e.State == Signed && e.Origin == c.origin && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
-			open = append(open, e)
+		if e.Origin == c.origin && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
+			all = append(all, e)
 		}
 	}
-	slices.SortFunc(open, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
-	return open, nil
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.At, b.At) })
+	return all, nil
 }
 
 func pause(ctx context.Context, d time.Duration) error {

@@ -34,14 +34,23 @@ func (d Discovery) ESIM(ctx context.Context) (*roamcardv1.GetEsimDiscoveryRespon
 }
 
 // Agent is the contract for agents: a JSON document.
-func (d Discovery) Agent(ctx context.Context) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.client.config.Timeout)
+func (d Discovery) Agent(ctx context.Context) (document json.RawMessage, err error) {
+	err = d.client.read(ctx, func(ctx context.Context) error {
+		document, err = d.client.document(ctx, "/api/agent")
+		return err
+	})
+	return document, err
+}
+
+// document reads a REST route that is public.
+func (c *Client) document(ctx context.Context, path string) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(ctx, c.config.Timeout))
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.client.origin+"/api/agent", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.origin+path, nil)
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
 	}
-	res, err := d.client.HTTP.Do(req)
+	res, err := c.HTTP.Do(req)
 	if err != nil {
 		return nil, unwrapped(err)
 	}

@@ -12,13 +12,16 @@ import (
 
 // ESIM is what installs an eSIM. Whoever has it has the eSIM.
 type ESIM struct {
-	ICCID, SMDPAddress, MatchingID Secret
+	ICCID       Secret `json:"iccid"`
+	SMDPAddress Secret `json:"smdpAddress"`
+	MatchingID  Secret `json:"matchingId"`
 	// LPA is address and code in one: LPA:1$address$code.
-	LPA Secret
+	LPA Secret `json:"lpa"`
 	// QRPNG is the LPA as a QR code: a data URI of a PNG picture.
-	QRPNG Secret
+	QRPNG Secret `json:"qrPng"`
 	// IOS and Android are addresses that install it on a phone.
-	IOS, Android Secret
+	IOS     Secret `json:"ios"`
+	Android Secret `json:"android"`
 }
 
 // BoughtESIM is a paid eSIM. Its secrets are not in the order.
@@ -26,9 +29,9 @@ type BoughtESIM struct {
 	Purchase
 	// DeliveryToken opens this one order for 30 days, for whoever holds it; see WithDeliveryToken. It is zero when a
 	// repeat came without; the wallet's session does as well.
-	DeliveryToken Secret
+	DeliveryToken Secret `json:"deliveryToken,omitzero"`
 	// Credentials are nil when the eSIM was not ready in time: see ESIMs.Install.
-	Credentials *ESIM
+	Credentials *ESIM `json:"credentials,omitempty"`
 }
 
 // ESIMPresenter shows an eSIM to the person in front of the machine, and to nobody else.
@@ -43,9 +46,9 @@ type Plans struct{ client *Client }
 // List lists the eSIM plans that are sold, the cheapest first: those that cover a country of two letters, and
 // of the kind country or region, when these are not empty.
 func (p Plans) List(ctx context.Context, country, kind string) iter.Seq2[*roamcardv1.EsimPlan, error] {
-	return pages(func(*string) ([]*roamcardv1.EsimPlan, *string, error) {
+	return pages(func(string) (*Page[*roamcardv1.EsimPlan], error) {
 		res, err := p.client.Services.Esim.ListEsimPlans(ctx, &roamcardv1.ListEsimPlansRequest{CountryCode: given(country), Type: given(kind)})
-		return res.GetPlans(), nil, err
+		return page(res.GetPlans(), nil), err
 	})
 }
 
@@ -109,14 +112,15 @@ func (e ESIMs) Install(ctx context.Context, orderID string, to ESIMPresenter) (P
 		return Presented{}, err
 	}
 	got := res.GetCredentials()
-	if got.GetLpa() != "LPA:1$"+got.GetSmdpAddress()+"$"+got.GetMatchingId() || !picture.MatchString(got.GetQrPng()) {
-		// What is wrong with it could quote the code.
+	if got.GetLpa() != "LPA:1$"+got.GetSmdpAddress()+"$"+got.GetMatchingId() || !picture.MatchString(got.GetQrPng()) ||
+		!printable.MatchString(got.GetLpa()+got.GetIccid()) {
+		// What is wrong with it could quote the code, and a terminal would obey what is none.
 		return Presented{}, errors.New("what came is not an eSIM")
 	}
 	return to.PresentESIM(ctx, esimOf(got))
 }
 
-var picture = regexp.MustCompile(`^data:image/png;base64,[A-Za-z0-9+/=]+$`)
+var picture, printable = regexp.MustCompile(`^data:image/png;base64,[A-Za-z0-9+/=]+$`), regexp.MustCompile(`^[!-~]+$`)
 
 func esimOf(e *roamcardv1.EsimCredentials) ESIM {
 	return ESIM{

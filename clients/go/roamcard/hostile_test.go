@@ -1,13 +1,11 @@
 package roamcard_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"strings"
 	"testing"
@@ -28,28 +26,10 @@ type hostileCase struct {
 
 type hostileStep struct{ Do, Key, Expect string }
 
-// hostile is a service that lies, before the real one.
-type hostile struct {
-	URL     string `json:"baseUrl"`
-	Control string `json:"controlUrl"`
-}
-
-func startHostile(t *testing.T, s *stage) *hostile {
+// startHostile starts a service that lies, before the real one.
+func startHostile(t *testing.T, s *stage) *proxy {
 	t.Helper()
-	cmd := exec.Command("node", "../../testing/hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
-	cmd.Stderr = os.Stderr
-	in, err1 := cmd.StdinPipe()
-	out, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = errors.Join(in.Close(), cmd.Wait()) })
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	h := new(hostile)
-	if err := errors.Join(err, json.Unmarshal(line, h)); err != nil {
-		t.Fatal(err)
-	}
-	return h
+	return startBefore(t, "hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
 }
 
 // told is what the service has seen and done.
@@ -108,7 +88,7 @@ func (c hostileCase) floods() bool {
 	return strings.Contains(c.Name, "bomb") || strings.Contains(c.Name, "endless")
 }
 
-func playHostile(s *stage, h *hostile, c hostileCase) {
+func playHostile(s *stage, h *proxy, c hostileCase) {
 	t, w := s.t, s.wallet()
 	t.Helper()
 	none := 1

@@ -21,17 +21,20 @@ type Orders struct{ client *Client }
 // List lists the wallet's orders, newest first, page by page as they are taken; active leaves out those that
 // are final.
 func (o Orders) List(ctx context.Context, active bool) iter.Seq2[*roamcardv1.Order, error] {
+	return pages(func(token string) (*Page[*roamcardv1.Order], error) { return o.Page(ctx, active, token) })
+}
+
+// Page reads one page of what List lists: the first one, or the one that token names.
+func (o Orders) Page(ctx context.Context, active bool, token string) (*Page[*roamcardv1.Order], error) {
 	status := ""
 	if active {
 		status = "active"
 	}
-	return pages(func(token *string) ([]*roamcardv1.Order, *string, error) {
-		res, err := o.client.Services.Order.ListOrders(ctx, &roamcardv1.ListOrdersRequest{Status: given(status), PageToken: token})
-		if err != nil {
-			return nil, nil, err
-		}
-		return res.GetOrders(), res.NextPageToken, nil
-	})
+	res, err := o.client.Services.Order.ListOrders(ctx, &roamcardv1.ListOrdersRequest{Status: given(status), PageToken: given(token)})
+	if err != nil {
+		return nil, err
+	}
+	return page(res.GetOrders(), res.NextPageToken), nil
 }
 
 // Get reads one order of the wallet.

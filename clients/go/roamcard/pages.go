@@ -2,25 +2,41 @@ package roamcard
 
 import "iter"
 
+// Page is one page of a list.
+type Page[T any] struct {
+	Items []T `json:"items"`
+	// Next is the token of the page after this one; empty on the last.
+	Next string `json:"nextPageToken,omitempty"`
+}
+
+// page is what a page's answer holds.
+func page[T any](items []T, next *string) *Page[T] {
+	p := &Page[T]{Items: items}
+	if next != nil {
+		p.Next = *next
+	}
+	return p
+}
+
 // pages gives what is on one page after the other, each read when the one before is used up.
-func pages[T any](read func(token *string) (items []T, next *string, err error)) iter.Seq2[T, error] {
+func pages[T any](read func(token string) (*Page[T], error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
-		for token := (*string)(nil); ; {
-			items, next, err := read(token)
+		for token := ""; ; {
+			p, err := read(token)
 			if err != nil {
 				var none T
 				yield(none, err)
 				return
 			}
-			for _, item := range items {
+			for _, item := range p.Items {
 				if !yield(item, nil) {
 					return
 				}
 			}
-			if next == nil {
+			if p.Next == "" {
 				return
 			}
-			token = next
+			token = p.Next
 		}
 	}
 }

@@ -124,9 +124,11 @@ func (p *Payer) buy(c call, res *http.Response) (*http.Response, error) {
 			return res, nil
 		}
 	}
-	header := res.Header.Get(x402.HeaderRequired)
 	drain(res)
-	entry, err := p.sign(c, header)
+	if err := p.compareClocks(res); err != nil {
+		return nil, err
+	}
+	entry, err := p.sign(c, res.Header.Get(x402.HeaderRequired))
 	if err != nil {
 		return nil, err
 	}
@@ -139,11 +141,7 @@ func (p *Payer) ask(c call) (*http.Response, error) {
 	for asked := 0; ; asked++ {
 		res, err := p.answer(c, "")
 		if err == nil {
-			if err = p.compareClocks(res); err == nil {
-				return res, nil
-			}
-			drain(res)
-			return nil, err
+			return res, nil
 		}
 		if asked >= p.replays() || c.req.Context().Err() != nil {
 			return res, err
@@ -328,7 +326,7 @@ func (p *Payer) send(c call, entry Entry) (*http.Response, error) {
 // answer sends the request once, with a payment when there is one, and reads the whole answer: half of one says
 // nothing.
 func (p *Payer) answer(c call, payment string) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(c.req.Context(), p.timeout())
+	ctx, cancel := context.WithTimeout(c.req.Context(), timeoutOf(c.req.Context(), p.timeout()))
 	defer cancel()
 	res, err := p.next().RoundTrip(c.request(payment).WithContext(ctx))
 	if err != nil {
@@ -339,7 +337,7 @@ func (p *Payer) answer(c call, payment string) (*http.Response, error) {
 		return nil, err
 	}
 	if len(body) > maxAnswer {
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		return nil, errTooLong
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil

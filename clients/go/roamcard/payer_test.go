@@ -401,6 +401,34 @@ func TestClockThatIsOffSignsNothing(t *testing.T) {
 	}
 }
 
+// The challenge in the answer to an earlier payment is compared, too, and so is a quote's.
+func TestClockThatIsOffSignsNothingAnew(t *testing.T) {
+	now, theirs := &clock{at: time.Now()}, &clock{at: time.Now()}
+	s := open(t, hangUp, dead)
+	s.now = theirs.now
+	p, signed := payer(t, roamcard.NewMemoryStore())
+	p.Now, p.MaxReplays = now.now, new(0)
+	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrAmbiguousPayment) || signed.n != 1 {
+		t.Fatalf("%v, signed %d", err, signed.n)
+	}
+	now.add(time.Hour)
+	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrClock) || signed.n != 1 || len(s.sent()) != 2 {
+		t.Errorf("%v, signed %d, sent %d", err, signed.n, len(s.sent()))
+	}
+	theirs.add(time.Hour)
+	if code, err := buy(p, s, "k"); err != nil || code != http.StatusOK || signed.n != 2 {
+		t.Errorf("with the clocks together: %d, %v, signed %d", code, err, signed.n)
+	}
+	theirs.add(time.Hour)
+	c, err := roamcard.New(roamcard.Config{BaseURL: s.URL, Signer: signed, Now: now.now, Policy: roamcard.Policy{PayTo: payTo}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Quote.TopUp(t.Context(), 2500); !errors.Is(err, roamcard.ErrClock) {
+		t.Errorf("a quote: %v", err)
+	}
+}
+
 func TestAKeyIsBoundToItsBody(t *testing.T) {
 	s := open(t)
 	p, _ := payer(t, roamcard.NewMemoryStore())

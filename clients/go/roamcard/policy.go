@@ -47,17 +47,17 @@ type Policy struct {
 // Quote is what a payment would be for, after its terms were checked. Nothing is signed yet.
 type Quote struct {
 	// Operation is OpCard, OpTopup, OpESIM or OpOrder.
-	Operation      string
-	IdempotencyKey string
+	Operation      string `json:"operation"`
+	IdempotencyKey string `json:"idempotencyKey"`
 	// Resource is the address that is paid for.
-	Resource    string
-	Description string
+	Resource    string `json:"resource"`
+	Description string `json:"description"`
 	// Amount is the price, rounded up to a cent; AmountUSDC the exact amount in USDC's atomic units.
-	Amount     Cents
-	AmountUSDC string
-	PayTo      string
-	Asset      string
-	Network    string
+	Amount     Cents  `json:"amountUsdCents"`
+	AmountUSDC string `json:"amount"`
+	PayTo      string `json:"payTo"`
+	Asset      string `json:"asset"`
+	Network    string `json:"network"`
 }
 
 // cap refuses what no approval could allow. The cap of a day is the journal's to keep.

@@ -136,10 +136,10 @@ func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	close(o.seen)
 }
 
-var cardPage, esimPage = page(`Your card`, `<dt>Number<dd>{{.Number}}<dt>Valid to<dd>{{printf "%02d/%d" .Month .Year}}<dt>Security code<dd>{{.Code}}`),
-	page(`Your eSIM`, `<dt><img src="{{.QR}}" alt="{{.LPA}}" width="300"><dt>SM-DP+ address<dd>{{.SMDP}}<dt>Activation code<dd>{{.MatchingID}}<dt>ICCID<dd>{{.Card}}`)
+var cardPage, esimPage = pageOf(`Your card`, `<dt>Number<dd>{{.Number}}<dt>Valid to<dd>{{printf "%02d/%d" .Month .Year}}<dt>Security code<dd>{{.Code}}`),
+	pageOf(`Your eSIM`, `<dt><img src="{{.QR}}" alt="{{.LPA}}" width="300"><dt>SM-DP+ address<dd>{{.SMDP}}<dt>Activation code<dd>{{.MatchingID}}<dt>ICCID<dd>{{.Card}}`)
 
-func page(title, list string) *template.Template {
+func pageOf(title, list string) *template.Template {
 	return template.Must(template.New(title).Parse(`<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>` + title + `</title>
 <style>body{font:16px system-ui;margin:15vh auto;max-width:26em}dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}

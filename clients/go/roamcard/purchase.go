@@ -17,13 +17,13 @@ func NewKey() string { return "go-" + rand.Text() }
 
 // Purchase is a paid order. Keep the key: the same call with it returns the same order.
 type Purchase struct {
-	// Order says with GetReplayed whether an earlier request paid it.
-	Order          *roamcardv1.Order
-	IdempotencyKey string
+	// Order says with GetReplayed whether an earlier request paid it, and StatusOf how far it has come.
+	Order          *roamcardv1.Order `json:"order"`
+	IdempotencyKey string            `json:"idempotencyKey"`
 	// Transaction is the transfer of the payment on chain.
-	Transaction string
+	Transaction string `json:"transaction,omitempty"`
 	// RequestID is what the service's operators ask for.
-	RequestID string
+	RequestID string `json:"requestId,omitempty"`
 }
 
 func (c *Client) buy(ctx context.Context, key string, call func(ctx context.Context, key string) (*roamcardv1.Order, error)) (*Purchase, error) {

@@ -2,6 +2,7 @@ package roamcard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 
 	"github.com/roamcard/roamcard/internal/x402"
@@ -14,6 +15,15 @@ type Verdict struct {
 	Denied error
 	// Asks says that the policy asks for approval.
 	Asks bool
+}
+
+// MarshalJSON implements json.Marshaler.
+func (v Verdict) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Quote  Quote        `json:"quote"`
+		Denied *ErrorReport `json:"denied"`
+		Asks   bool         `json:"asks"`
+	}{v.Quote, reported(v.Denied), v.Asks})
 }
 
 // Quotes asks for prices, checks their terms, and signs nothing.
@@ -67,6 +77,9 @@ func (p *Payer) quote(c call, to *Verdict) error {
 	}
 	if !priced(res) {
 		return poor(problemOf(res), res.Header)
+	}
+	if err := p.compareClocks(res); err != nil {
+		return err
 	}
 	q, _, err := p.check(c, res.Header.Get(x402.HeaderRequired))
 	if err != nil {

@@ -2,6 +2,7 @@ package roamcard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,9 +11,9 @@ import (
 
 // RawResponse is what else an answer said. Its body is not kept: it may hold what installs an eSIM.
 type RawResponse struct {
-	Status int
-	Header http.Header
-	// err is why there is none.
+	Status int         `json:"status"`
+	Header http.Header `json:"header"`
+	// err is why there is none, or only a part.
 	err error
 }
 
@@ -40,7 +41,27 @@ func (r recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 			raw.Status, raw.Header = res.StatusCode, res.Header.Clone()
 		}
 	}
+	if err == nil && len(to) > 0 && !streams(res) {
+		res.Body = &recordedBody{res.Body, to}
+	}
 	return res, err
+}
+
+// recordedBody tells those who asked for an answer that it ended before its end.
+type recordedBody struct {
+	io.ReadCloser
+	to []*RawResponse
+}
+
+// Read implements io.Reader.
+func (b *recordedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		for _, raw := range b.to {
+			raw.err = err
+		}
+	}
+	return n, err
 }
 
 // limited bounds what is read of an answer, decompressed.
@@ -54,6 +75,8 @@ func (l limited) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	return res, err
 }
+
+var errTooLong = fmt.Errorf("the answer has more than %d bytes", maxAnswer)
 
 // streams says that an answer is a stream, whose messages are bounded one by one.
 func streams(res *http.Response) bool {
@@ -69,7 +92,7 @@ type limitedBody struct {
 func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
 	if b.left -= n; b.left < 0 {
-		return 0, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		return 0, errTooLong
 	}
 	return n, err
 }

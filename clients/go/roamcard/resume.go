@@ -21,6 +21,17 @@ type Resumed struct {
 	Err error
 }
 
+// MarshalJSON implements json.Marshaler.
+func (r Resumed) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Operation      string            `json:"operation"`
+		IdempotencyKey string            `json:"idempotencyKey"`
+		Order          *roamcardv1.Order `json:"order"`
+		ESIM           *BoughtESIM       `json:"esim,omitempty"`
+		Error          *ErrorReport      `json:"error"`
+	}{r.Operation, r.Key, r.Order, r.ESIM, reported(r.Err)})
+}
+
 // Resume takes up a purchase whose outcome is not known, with the request that the journal has and the same
 // bytes. ErrNotFound when the journal has none of this wallet and origin under the key.
 func (c *Client) Resume(ctx context.Context, key string) (Resumed, error) {

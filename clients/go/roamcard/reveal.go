@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
@@ -20,6 +21,15 @@ type Credentials struct {
 	ExpiryYear   int    `json:"expiryYear"`
 	SecurityCode string `json:"securityCode"`
 }
+
+// MarshalJSON implements json.Marshaler without the card.
+func (c Credentials) MarshalJSON() ([]byte, error) { return json.Marshal(c.String()) }
+
+// String implements fmt.Stringer without the card.
+func (c Credentials) String() string { return NewSecret("").String() }
+
+// GoString implements fmt.GoStringer without the card.
+func (c Credentials) GoString() string { return c.String() }
 
 // Presenter shows a card to the person in front of the machine, and to nobody else.
 type Presenter interface {
@@ -91,9 +101,11 @@ func open(key hpke.PrivateKey, box *roamcardv1.SealedCredentials, cardID string)
 	}
 	defer clear(plain)
 	var c Credentials
-	if err := json.Unmarshal(plain, &c); err != nil || len(c.Number) < 12 {
-		// A decoding error could quote the number.
+	if err := json.Unmarshal(plain, &c); err != nil || !cardNumber.MatchString(c.Number) || !cardCode.MatchString(c.SecurityCode) {
+		// A decoding error could quote the number, and a terminal would obey what is none.
 		return Credentials{}, errors.New("what was sealed is not a card")
 	}
 	return c, nil
 }
+
+var cardNumber, cardCode = regexp.MustCompile(`^[0-9]{12,19}$`), regexp.MustCompile(`^[0-9]{3,4}$`)

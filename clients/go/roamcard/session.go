@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
-	"net/http"
 	"net/url"
 	"strings"
 	"sync"
@@ -120,35 +118,11 @@ func (c *Client) signMessage(ctx context.Context, text string, resources []strin
 	return "0x" + hex.EncodeToString(sig), nil
 }
 
-type headerKey struct{}
-
-// WithIdempotencyKey gives the call made with ctx the Idempotency-Key header that some routes ask for.
-func WithIdempotencyKey(ctx context.Context, key string) context.Context {
-	return withHeader(ctx, "Idempotency-Key", key)
-}
-
-// WithDeliveryToken lets the call made with ctx read an eSIM order by its delivery token, without sign-in.
-func WithDeliveryToken(ctx context.Context, token Secret) context.Context {
-	return withHeader(ctx, deliveryHeader, token.Reveal())
-}
-
-func withHeader(ctx context.Context, name, value string) context.Context {
-	headers := http.Header{}
-	if outer, ok := ctx.Value(headerKey{}).(http.Header); ok {
-		headers = outer.Clone()
-	}
-	headers.Set(name, value)
-	return context.WithValue(ctx, headerKey{}, headers)
-}
-
 // authorized gives each call what its policy asks for: a session, or the operator's token. A session that is
 // refused is made anew, once.
 func (c *Client) authorized() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
-			if headers, ok := ctx.Value(headerKey{}).(http.Header); ok {
-				maps.Copy(req.Header(), headers)
-			}
 			switch access(req.Spec()) {
 			case roamcardv1.Access_ACCESS_OPERATOR:
 				req.Header().Set("Authorization", "Bearer "+c.config.OperatorToken.Reveal())
@@ -162,7 +136,7 @@ func (c *Client) authorized() connect.UnaryInterceptorFunc {
 }
 
 func (c *Client) signedIn(ctx context.Context, req connect.AnyRequest, next connect.UnaryFunc) (connect.AnyResponse, error) {
-	if req.Header().Get(deliveryHeader) != "" {
+	if req.Header().Get(deliveryHeader) != "" || headersOf(ctx).Get(deliveryHeader) != "" {
 		return next(ctx, req)
 	}
 	token, err := c.token(ctx, "")

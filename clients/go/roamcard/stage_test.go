@@ -79,7 +79,7 @@ func newStage(t *testing.T) *stage {
 	if server.err != nil {
 		t.Fatal(server.err)
 	}
-	return &stage{Ready: server.ready, proxy: startProxy(t, server.ready.BaseURL), t: t}
+	return &stage{Ready: server.ready, proxy: startBefore(t, "fault-proxy.mjs", server.ready.BaseURL), t: t}
 }
 
 // wallet is a wallet of its own for a test; it counts the payments it signed.
@@ -224,15 +224,16 @@ func exchange(t *testing.T, url string, request, answer any) {
 // fault is one of clients/testing/fault-proxy.mjs.
 type fault map[string]any
 
-// proxy is a fault proxy before the service.
+// proxy is a program of clients/testing that stands before the service: the fault proxy, or a service that lies.
 type proxy struct {
 	URL     string `json:"baseUrl"`
 	Control string `json:"controlUrl"`
 }
 
-func startProxy(t *testing.T, upstream string) *proxy {
+// startBefore starts such a program, which ends with the test.
+func startBefore(t *testing.T, program string, args ...string) *proxy {
 	t.Helper()
-	cmd := exec.Command("node", "../../testing/fault-proxy.mjs", upstream)
+	cmd := exec.Command("node", append([]string{"../../testing/" + program}, args...)...)
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()

@@ -74,7 +74,7 @@ func TestAnswersAndErrorsSayWhatOperatorsAskFor(t *testing.T) {
 		t.Errorf("%+v, %v", told, err)
 	}
 	s.inject(fault{"on": "/roamcard.v1.CardService/ListCards", "status": 502, "forward": false})
-	if _, err := c.Cards.List(ctx); !errors.Is(err, roamcard.ErrUnavailable) {
+	if _, err := s.buyer(s.wallet(), retries(0)).Cards.List(ctx); !errors.Is(err, roamcard.ErrUnavailable) {
 		t.Errorf("502: %v", err)
 	}
 	if _, err := c.ESIM.Purchase(ctx, "", "a key that is "+string(make([]byte, 200))); !errors.Is(err, &roamcard.APIError{Code: "schema_invalid"}) {

@@ -115,21 +115,13 @@ func (w *watch) look(ctx context.Context) error {
 func (w *watch) show(o *roamcardv1.Order) {
 	if now := stateOf(o); now != w.last {
 		w.last = now
-		w.done = !w.seen(o) || final(o.GetStatus())
+		w.done = !w.seen(o) || StatusOf(o).Final()
 	}
 }
 
 // stateOf is what may change about an order.
 func stateOf(o *roamcardv1.Order) string {
 	return strings.Join([]string{o.GetStatus(), o.GetIssuance().GetStatus(), o.GetTopup().GetStatus(), o.GetDelivery().GetStatus()}, " ")
-}
-
-func final(status string) bool {
-	switch status {
-	case "fulfilled", "refunded", "expired", "operator_review":
-		return true
-	}
-	return false
 }
 
 // mayPass says that a failure to read may pass by itself.

@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log"
@@ -22,10 +23,13 @@ func main() {
 		log.Fatal(err)
 	}
 	client, err := configured(signer)
+	if os.Getenv("ROAMCARD_URL") != "" {
+		client, err = fromEnvironment()
+	}
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, stop := range []func(context.Context, *roamcard.Client) error{quote, cards, esim, orders, failures, raw} {
+	for _, stop := range []func(context.Context, *roamcard.Client) error{quote, cards, esim, asJSON, orders, failures, raw, once} {
 		if err := stop(ctx, client); err != nil {
 			log.Fatal(err)
 		}
@@ -42,9 +46,14 @@ func configured(signer roamcard.Signer) (*roamcard.Client, error) {
 		HTTP:       &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 4},
 		Timeout:    20 * time.Second, // for one answer
 		MaxReplays: &replays,
+		MaxRetries: &replays,
 		Logger:     slog.New(slog.NewJSONHandler(os.Stderr, nil)), // no signature and no secret is ever in it
 		Events:     &roamcard.Events{Settled: func(key, transaction string) { fmt.Println(key, "was paid in", transaction) }},
 	})
+}
+
+func fromEnvironment() (*roamcard.Client, error) {
+	return roamcard.FromEnv(roamcard.Config{Policy: roamcard.Policy{Approve: ask}})
 }
 
 func ask(ctx context.Context, q roamcard.Quote) (bool, error) {
@@ -126,7 +135,30 @@ func orders(ctx context.Context, client *roamcard.Client) error {
 		}
 		fmt.Println(order.GetOrderId(), order.GetKind(), order.GetStatus())
 	}
+	page, err := client.Orders.Page(ctx, false, "") // and the next one with page.Next
+	if err != nil {
+		return err
+	}
+	fmt.Println(len(page.Items), page.Next != "")
 	return nil
+}
+
+func asJSON(ctx context.Context, client *roamcard.Client) error {
+	bought, err := client.ESIM.Purchase(ctx, "", "my-trip") // the same order as before
+	if err != nil {
+		return err
+	}
+	if roamcard.StatusOf(bought.Order) == roamcard.OrderFulfilled {
+		fmt.Println("nothing more will come")
+	}
+	return json.NewEncoder(os.Stdout).Encode(bought)
+}
+
+func once(ctx context.Context, client *roamcard.Client) error {
+	ctx = roamcard.WithTimeout(ctx, 5*time.Second) // for one answer; the deadline of ctx is for them all
+	ctx = roamcard.WithHeader(ctx, "X-Request-Id", "my-request")
+	_, err := client.Discovery.Config(ctx)
+	return err
 }
 
 func failures(ctx context.Context, client *roamcard.Client) error {
