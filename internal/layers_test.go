@@ -30,7 +30,7 @@ var rows = [][]string{
 	6:  {"api"},
 	7:  {"rest", "mcp", "discovery", "web"},
 	8:  {"server"},
-	9:  {"devnet", "demo", "invariants"},
+	9:  {"devnet", "demo", "agent", "invariants"},
 	10: {"app", "bench", "hostile"},
 }
 
@@ -46,9 +46,9 @@ var only = map[string][]string{
 	module + "ent":                    {"store"},
 	"github.com/ethereum/go-ethereum": {"x402", "auth", "chain", "devnet"},
 	"connectrpc.com":                  {"api", "rest", "mcp", "server"},
-	"github.com/modelcontextprotocol": {"mcp"},
-	module + "gen/go":                 {"api", "rest", "mcp", "discovery", "web"},
-	module + "clients/go":             {"demo"},
+	"github.com/modelcontextprotocol": {"mcp", "agent"},
+	module + "gen/go":                 {"api", "rest", "mcp", "discovery", "web", "agent"},
+	module + "clients/go":             {"demo", "agent"},
 }
 
 // allowed are imports beside the table, each with its reason.
@@ -56,7 +56,7 @@ var allowed = map[string][]string{
 	// A buyer speaks the API's own messages, as any client does.
 	"demo": {module + "gen/go/roamcard/v1"},
 	// So does a command that buys, and its tools' protocol.
-	"cmd/roamcard": {module + "gen/go/roamcard/v1", module + "clients/go/roamcard", "github.com/modelcontextprotocol/go-sdk/mcp"},
+	"cmd/roamcard": {module + "gen/go/roamcard/v1", module + "clients/go/roamcard", module + "internal/agent", "github.com/modelcontextprotocol/go-sdk/mcp"},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devnet"},
 }
@@ -65,6 +65,8 @@ var allowed = map[string][]string{
 var narrow = map[string][]string{
 	// The story is told from outside, by what any client could know.
 	"demo": {"telemetry"},
+	// The wallet's owner is a client like any other.
+	"agent": {},
 	// What checks the program's books believes none of its code.
 	"invariants": {},
 }

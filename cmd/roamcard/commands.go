@@ -31,7 +31,7 @@ func root() *cobra.Command {
 		&cobra.Group{ID: "operate", Title: "Operate:"},
 		&cobra.Group{ID: "buy", Title: "Buy:"},
 	)
-	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), reconcile(), recovery(), admin(), demo(), card(), esim(), orders(), wallet(), mcpTools(), openapi(), version())
+	cmd.AddCommand(dev(), serve(), worker(), devnet(), sandbox(), migrate(), doctor(), config(), reconcile(), recovery(), admin(), demo(), card(), esim(), orders(), wallet(), mcpTools(), approve(), openapi(), version())
 	return cmd
 }
 

@@ -18,6 +18,7 @@ import (
 
 // TestMain lets the test's own program stand for a wallet of its owner's: what ROAMCARD_SIGNER names.
 func TestMain(m *testing.M) {
+	standIn()
 	if key := os.Getenv("TEST_SIGNER_KEY"); key != "" {
 		if err := sign(key, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -25,7 +26,8 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	os.Exit(max(code, stopDevServer()))
 }
 
 func sign(key string, in io.Reader, out io.Writer) error {

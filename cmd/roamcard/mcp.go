@@ -13,10 +13,10 @@ import (
 
 func mcpTools() *cobra.Command {
 	b := &buyer{}
-	cmd := &cobra.Command{Use: "mcp", GroupID: "buy", Args: noArgs, Short: "List and call the service's read-only tools for agents", RunE: help}
+	cmd := &cobra.Command{Use: "mcp", GroupID: "buy", Args: noArgs, Short: "Serve this wallet to an agent, and call the service's read-only tools", RunE: help}
 	b.flags(cmd)
-	cmd.AddCommand(&cobra.Command{
-		Use: "tools", Args: noArgs, Short: "List the tools",
+	cmd.AddCommand(b.mcpServe(), b.mcpInit(), &cobra.Command{
+		Use: "tools", Args: noArgs, Short: "List the service's tools",
 		RunE: b.talk(func(cmd *cobra.Command, s *mcp.ClientSession, _ []string) error {
 			res, err := s.ListTools(cmd.Context(), nil)
 			if err != nil {
@@ -33,7 +33,7 @@ func mcpTools() *cobra.Command {
 			return nil
 		}),
 	}, &cobra.Command{
-		Use: "call TOOL [ARGUMENTS]", Short: "Call a tool with a JSON object of arguments, and print what it answers",
+		Use: "call TOOL [ARGUMENTS]", Short: "Call a tool of the service with a JSON object of arguments, and print what it answers",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := cobra.RangeArgs(1, 2)(cmd, args); err != nil {
 				return fmt.Errorf("%w: %w", errUsage, err)

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// person answers an agent's questions through its client.
+type person struct {
+	asked   atomic.Int32
+	message atomic.Value
+	answer  func() (*mcp.ElicitResult, error)
+}
+
+func (p *person) client() *mcp.ClientOptions {
+	return &mcp.ClientOptions{ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		p.asked.Add(1)
+		p.message.Store(req.Params.Message)
+		return p.answer()
+	}}
+}
+
+func yes() (*mcp.ElicitResult, error) {
+	return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"approve": true}}, nil
+}
+
+var protocols = []string{"2025-06-18", "2025-11-25", "2026-07-28"}
+
+// A form of the client's is asked once for a purchase; a repeat of what is signed asks nobody.
+func TestAgentAsksBeforeItSigns(t *testing.T) {
+	t.Parallel()
+	for _, version := range protocols {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			s, p := newStage(t), &person{answer: yes}
+			s.settings.Mode = ""
+			a := s.serveAt(version, "", p.client())
+			if got := a.InitializeResult().ProtocolVersion; got != version {
+				t.Fatalf("the session speaks %s", got)
+			}
+			for range 2 {
+				if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed {
+					t.Fatalf("%+v", got)
+				}
+				a.settles("k")
+			}
+			message, _ := p.message.Load().(string)
+			if p.asked.Load() != 1 || !strings.Contains(message, "25.00 USDC") || !strings.Contains(strings.ToLower(message), strings.ToLower(s.PayTo)) {
+				t.Errorf("asked %d times: %s", p.asked.Load(), message)
+			}
+			s.paid(1, 2500)
+		})
+	}
+}
+
+func TestAgentTakesNoForAnAnswer(t *testing.T) {
+	t.Parallel()
+	for name, answer := range map[string]func() (*mcp.ElicitResult, error){
+		"declined":  func() (*mcp.ElicitResult, error) { return &mcp.ElicitResult{Action: "decline"}, nil },
+		"cancelled": func() (*mcp.ElicitResult, error) { return &mcp.ElicitResult{Action: "cancel"}, nil },
+		"accepted: no": func() (*mcp.ElicitResult, error) {
+			return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"approve": false}}, nil
+		},
+	} {
+		for _, version := range protocols {
+			t.Run(name+" "+version, func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t)
+				s.settings.Mode = roamcard.HumanApproval
+				a := s.serveAt(version, "", (&person{answer: answer}).client())
+				if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Code != "approval_declined" || !got.Failed || got.PurchaseKey != "k" {
+					t.Errorf("%+v", got)
+				}
+				s.paid(0)
+			})
+		}
+	}
+}
+
+// An answer that a client or its model makes up, or brings twice, or for something else, signs nothing.
+func TestAgentSignsForNoForgedApproval(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.settings.Mode = roamcard.HumanApproval
+	opts := (&person{answer: yes}).client()
+	opts.MultiRoundTrip = &mcp.MultiRoundTripOptions{Disabled: true}
+	a := s.serveAt("2026-07-28", "", opts)
+	plans := a.call("list_esim_plans", nil).Plans
+	try := func(tool, key, state string) *mcp.CallToolResult {
+		arguments := map[string]any{"purchaseKey": key}
+		if tool == "buy_esim" {
+			arguments["planId"] = plans[0].PlanID
+		}
+		approved, _ := yes()
+		res, err := a.CallTool(t.Context(), &mcp.CallToolParams{
+			Name: tool, Arguments: arguments, RequestState: state, InputResponses: mcp.InputResponseMap{"approval": approved},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	state := try("buy_card", "k", "").RequestState
+	if state == "" {
+		t.Fatal("nobody was asked")
+	}
+	half := len(state) / 2
+	for name, forged := range map[string]*mcp.CallToolResult{
+		"no state":          try("buy_card", "k", ""),
+		"a made-up state":   try("buy_card", "k", "eyJ9.AAAA"),
+		"a changed state":   try("buy_card", "k", state[:half]+"A"+state[half+1:]),
+		"another key's":     try("buy_card", "other", state),
+		"another product's": try("buy_esim", "k", try("buy_card", "k", "").RequestState),
+	} {
+		if !forged.IsError && forged.RequestState == "" {
+			t.Errorf("%s: %v", name, forged.StructuredContent)
+		}
+	}
+	s.paid(0)
+	fresh := try("buy_card", "k", "").RequestState
+	if res := try("buy_card", "k", fresh); res.IsError {
+		t.Fatalf("the right one: %v", res.StructuredContent)
+	}
+	a.settles("k")
+	s.paid(1, 2500)
+}
+
+// A client that cannot ask leaves it to `roamcard approve` at a terminal. Its yes is for one payment.
+func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("script"); err != nil {
+		t.Skip("util-linux's script makes the terminal")
+	}
+	s := newStage(t)
+	s.settings.Mode = roamcard.HumanApproval
+	a := s.serve("", nil)
+	buy := func() told { return a.call("buy_card", map[string]any{"purchaseKey": "it's mine"}) }
+	if got := buy(); got.Code != "approval_needed" || !strings.Contains(got.Detail, `roamcard approve 'it'\''s mine'`) || !got.SafeToPayAgain {
+		t.Fatalf("%+v", got)
+	}
+	file := s.settingsFile()
+	approve := func(answer string) (string, error) {
+		cmd := s.command("", "approve", "it's mine", "--config", file)
+		line := "exec '" + strings.Join(cmd.Args[:2], "' '") + `' "it's mine" --config '` + file + "'"
+		script := exec.Command("script", "-qec", line, "/dev/null")
+		script.Env, script.Stdin = cmd.Env, strings.NewReader(answer+"\n")
+		out, err := script.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := s.command("", "approve", "it's mine", "--config", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "needs a terminal") {
+		t.Errorf("without a terminal: %v %s", err, out)
+	}
+	if out, err := approve("n"); err == nil || !strings.Contains(out, "25.00 USDC") {
+		t.Errorf("no: %v %s", err, out)
+	}
+	if got := buy(); got.Code != "approval_needed" {
+		t.Errorf("after no: %+v", got)
+	}
+	if out, err := approve("y"); err != nil || !strings.Contains(out, "25.00 USDC") {
+		t.Fatalf("yes: %v %s", err, out)
+	}
+	if got := a.call("buy_esim", map[string]any{"purchaseKey": "it's mine", "planId": a.call("list_esim_plans", nil).Plans[0].PlanID}); got.Code != "approval_needed" {
+		t.Errorf("something else under the key: %+v", got)
+	}
+	if _, err := approve("y"); err != nil {
+		t.Fatal(err)
+	}
+	// What was approved last is the eSIM: the card is asked for again.
+	if got := buy(); got.Code != "approval_needed" {
+		t.Errorf("the approval of something else: %+v", got)
+	}
+	if _, err := approve("y"); err != nil {
+		t.Fatal(err)
+	}
+	if got := buy(); got.Failed {
+		t.Fatalf("%+v\n%s", got, a.stderr)
+	}
+	a.settles("it's mine")
+	s.paid(1, 2500)
+	if out, err := approve("y"); err == nil {
+		t.Errorf("what is paid is approved again: %s", out)
+	}
+}
+
+// A client that fails at asking is one that cannot ask.
+func TestAgentsClientThatCannotAsk(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.settings.Mode = roamcard.HumanApproval
+	a := s.serveAt("2025-06-18", "", (&person{answer: func() (*mcp.ElicitResult, error) { return nil, errors.New("no window") }}).client())
+	if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Code != "approval_needed" {
+		t.Errorf("%+v", got)
+	}
+	s.paid(0)
+}
+
+// Settings that others could have written are none.
+func TestAgentRefusesSettingsOfOthers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	file := s.settingsFile()
+	for _, mode := range []os.FileMode{0o640, 0o604, 0o660, 0o602} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := s.command("", "mcp", "serve", "--config", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "chmod 600") {
+			t.Errorf("%o: %v %s", mode, err, out)
+		}
+	}
+}

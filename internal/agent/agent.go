@@ -1,0 +1,199 @@
+// Package agent serves a wallet to an agent as tools of the Model Context Protocol, within what its user allowed.
+//
+//	model -> tool -> arguments checked by schema -> the Go client: journal, terms, caps -> service
+//	buy_*: journal has a payment under the key -> the same bytes again, nobody is asked
+//	       otherwise terms -> approval (a form of the client's, or `roamcard approve`) -> sign -> send
+//	show_*: card or eSIM -> a window or terminal that this process opens; the model learns whether it was seen
+//
+// The settings' file is the guard: no tool changes it, and what it does not allow is not signed whatever a model, a
+// client or the service says. No message holds a card number, an eSIM or a key.
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// answerWithin is how long a tool may take: clients wait from five seconds on. What takes longer goes on behind it.
+const answerWithin = 3500 * time.Millisecond
+
+// Presenter shows cards and eSIMs to the person in front of the machine.
+type Presenter interface {
+	roamcard.Presenter
+	roamcard.ESIMPresenter
+}
+
+// Config is what a server is made of.
+type Config struct {
+	Settings Settings
+	// OpenSigner finds the wallet's signer; nil without an error is none. It is called when a tool first needs it, and
+	// again after a failure.
+	OpenSigner func(ctx context.Context) (roamcard.Signer, error)
+	// Store is the journal, which survives the process.
+	Store     roamcard.Store
+	Approvals *Approvals
+	Presenter Presenter
+	// HTTP is the network; nil means the usual one.
+	HTTP http.RoundTripper
+	// MaxReplays and Timeout are the client's; zero values mean its own.
+	MaxReplays *int
+	Timeout    time.Duration
+	Version    string
+	Log        *slog.Logger
+	// Now is the clock; nil means time.Now.
+	Now func() time.Time
+}
+
+// Server is one session with a client.
+type Server struct {
+	Config
+	settings Settings
+	states   *states
+	jobs     *jobs
+	resumed  sync.Once
+
+	mu     sync.Mutex
+	client *roamcard.Client
+	wallet string
+}
+
+// New makes a server. It makes no call and opens no wallet.
+func New(c Config) *Server {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	return &Server{Config: c, settings: c.Settings, states: newStates(c.Now)}
+}
+
+const instructions = "Buys virtual cards and travel eSIMs for USDC from the user's own wallet, within limits that only the user can change. " +
+	"Choose a new purchaseKey for each purchase, remember it, and use the same one whenever you repeat it: the same key never pays twice. " +
+	"A purchase that says processing goes on by itself: ask by get_order with the purchaseKey. " +
+	"Card numbers and eSIM codes are never given to you: show_card and show_esim open a window for the user."
+
+// Run serves a session until the client ends it or ctx ends. Purchases that were under way stay in the journal, and the
+// next session takes them up.
+func (s *Server) Run(ctx context.Context, t sdk.Transport) error {
+	ctx, stop := context.WithCancel(ctx)
+	s.jobs = newJobs(ctx, s.pay)
+	defer s.jobs.wait()
+	defer stop()
+	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard wallet", Version: s.Version}, &sdk.ServerOptions{
+		Instructions: instructions, Logger: s.Log.With(slog.String("part", "mcp")),
+		Capabilities:       &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { s.takeUp() },
+	})
+	s.addTools(server)
+	err := server.Run(ctx, t)
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// takeUp resumes once what an earlier session left open: its payments are signed, so nobody is asked.
+func (s *Server) takeUp() {
+	s.resumed.Do(func() {
+		s.jobs.spawn(func() {
+			if err := s.resumePending(s.jobs.ctx); err != nil && s.jobs.ctx.Err() == nil {
+				s.Log.Error("resume open purchases", slog.Any("error", err))
+			}
+		})
+	})
+}
+
+func (s *Server) resumePending(ctx context.Context) error {
+	b, err := s.Store.Read(ctx)
+	if err != nil {
+		return err
+	}
+	open := false
+	for _, e := range b.Purchases {
+		open = open || e.State == roamcard.Signed && e.Origin == s.origin()
+	}
+	if !open {
+		return nil // the wallet stays closed until it is needed
+	}
+	client, err := s.buyer(ctx)
+	if err != nil {
+		return err
+	}
+	pending, err := client.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range pending {
+		if want, ok := purchaseOf(e); ok {
+			s.Log.Info("purchase resumed", slog.String("purchaseKey", e.Key), slog.String("operation", e.Operation))
+			_, _, _ = s.jobs.start(want, nil) // what cannot start runs already
+		}
+	}
+	return nil
+}
+
+// buyer is the client of the wallet, which is opened when it is first needed.
+func (s *Server) buyer(ctx context.Context) (*roamcard.Client, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != nil {
+		return s.client, nil
+	}
+	signer, err := s.OpenSigner(ctx)
+	if err != nil {
+		return nil, problem("signer_failed", askUser, "The wallet cannot be used: %v", err)
+	}
+	policy := s.settings.policy()
+	policy.Approve = s.approve
+	client, err := roamcard.New(roamcard.Config{
+		BaseURL: s.settings.Origin, Signer: signer, Policy: policy, Store: s.Store, RPCURL: s.settings.RPCURL, HTTP: s.HTTP,
+		MaxReplays: s.MaxReplays, Timeout: s.Timeout, Logger: s.Log, Now: s.Now,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the client: %w", err)
+	}
+	if signer == nil {
+		return client, nil // which reads what is public; a wallet may come
+	}
+	s.client, s.wallet = client, signer.Address()
+	return client, nil
+}
+
+// payer is the client, and the address of its wallet.
+func (s *Server) payer(ctx context.Context) (*roamcard.Client, string, error) {
+	client, err := s.buyer(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wallet == "" {
+		return nil, "", problem("signer_failed", askUser, "There is no wallet. The user names one in the settings, or makes one by `roamcard wallet new`.")
+	}
+	return client, s.wallet, nil
+}
+
+func (s *Server) origin() string { return strings.TrimSuffix(s.settings.Origin, "/") }
+
+// entry is what the journal has under a key for this wallet.
+func (s *Server) entry(ctx context.Context, wallet, key string) (found roamcard.Entry, ok bool, err error) {
+	b, err := s.Store.Read(ctx)
+	if err != nil {
+		return roamcard.Entry{}, false, err
+	}
+	for _, e := range b.Purchases {
+		// A key that two operations share is one that the tools refused for the second.
+		if e.Key == key && e.Origin == s.origin() && strings.EqualFold(e.Payer, wallet) && (!ok || e.At > found.At) {
+			found, ok = e, true
+		}
+	}
+	return found, ok, nil
+}

@@ -1,0 +1,275 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+// Bought is a purchase, as far as it is known.
+type Bought struct {
+	Status      string `json:"status" jsonschema:"paid, or processing while it goes on by itself"`
+	PurchaseKey string `json:"purchaseKey"`
+	Replayed    bool   `json:"replayed" jsonschema:"whether an earlier call paid it, and this one paid nothing"`
+	Order       *Order `json:"order,omitempty"`
+	NextAction  string `json:"nextAction"`
+}
+
+type buyCardIn struct {
+	PurchaseKey string `json:"purchaseKey" jsonschema:"your own name for this one purchase, 1 to 200 characters; a repeat of it needs the same one"`
+}
+
+type topUpIn struct {
+	PurchaseKey    string `json:"purchaseKey" jsonschema:"your own name for this one purchase, 1 to 200 characters; a repeat of it needs the same one"`
+	AmountUSDCents int64  `json:"amountUsdCents" jsonschema:"what is paid, in US dollar cents, from 2500 to 25000"`
+}
+
+type buyESIMIn struct {
+	PurchaseKey string `json:"purchaseKey" jsonschema:"your own name for this one purchase, 1 to 200 characters; a repeat of it needs the same one"`
+	PlanID      string `json:"planId" jsonschema:"a plan of list_esim_plans"`
+}
+
+func (s *Server) buyCard(ctx context.Context, c call, in buyCardIn) (Bought, error) {
+	return s.buy(ctx, c, purchase{Key: in.PurchaseKey, Tool: "buy_card"})
+}
+
+func (s *Server) topUpCard(ctx context.Context, c call, in topUpIn) (Bought, error) {
+	if in.AmountUSDCents < 1 {
+		return Bought{}, problem("arguments_invalid", fixArguments, "amountUsdCents is below one cent")
+	}
+	return s.buy(ctx, c, purchase{Key: in.PurchaseKey, Tool: "top_up_card", Amount: roamcard.Cents(in.AmountUSDCents)})
+}
+
+func (s *Server) buyESIM(ctx context.Context, c call, in buyESIMIn) (Bought, error) {
+	if in.PlanID == "" {
+		return Bought{}, problem("arguments_invalid", fixArguments, "planId is empty")
+	}
+	return s.buy(ctx, c, purchase{Key: in.PurchaseKey, Tool: "buy_esim", PlanID: in.PlanID})
+}
+
+// purchaseOf is the purchase of a journal's entry; ok is false for what these tools do not buy.
+func purchaseOf(e roamcard.Entry) (want purchase, ok bool) {
+	var asked struct {
+		PlanID         string         `json:"planId"`
+		AmountUSDCents roamcard.Cents `json:"amountUsdCents"`
+	}
+	if json.Unmarshal(e.Request, &asked) != nil {
+		return purchase{}, false
+	}
+	for tool, operation := range operations {
+		if e.Operation == operation {
+			return purchase{Key: e.Key, Tool: tool, PlanID: asked.PlanID, Amount: asked.AmountUSDCents}, true
+		}
+	}
+	return purchase{}, false
+}
+
+// consent is what a purchase may be signed by, and what it lacked.
+type consent struct {
+	want    purchase
+	granted *Terms
+	lacked  *Request
+}
+
+type consentKey struct{}
+
+// errUnapproved ends a purchase that nobody approved yet.
+var errUnapproved = errors.New("nobody approved it yet")
+
+// approve is asked by the client before it signs. What it is about to sign is compared once more with what a person
+// approved.
+func (s *Server) approve(ctx context.Context, q roamcard.Quote) (bool, error) {
+	c, ok := ctx.Value(consentKey{}).(*consent)
+	if !ok {
+		return false, errUnapproved
+	}
+	terms := s.termsOf(c.want, q)
+	if c.granted != nil && *c.granted == terms {
+		c.granted = nil
+		return true, nil
+	}
+	if yes, err := s.Approvals.take(terms); yes || err != nil {
+		return yes, err
+	}
+	c.lacked = &Request{Terms: terms, Amount: q.Amount}
+	return false, errUnapproved
+}
+
+// pay makes a purchase as far as the client gets, with what a person granted.
+func (s *Server) pay(ctx context.Context, want purchase, granted *Terms) (Bought, error) {
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Bought{}, err
+	}
+	c := &consent{want: want, granted: granted}
+	order, err := s.order(context.WithValue(ctx, consentKey{}, c), client, want)
+	if err != nil {
+		if c.lacked != nil {
+			return Bought{}, unapproved{*c.lacked}
+		}
+		return Bought{}, err
+	}
+	s.Approvals.done(want.Key)
+	shown := orderOf(order)
+	return Bought{Status: "paid", PurchaseKey: want.Key, Replayed: order.GetReplayed(), Order: &shown, NextAction: shown.NextAction}, nil
+}
+
+func (s *Server) order(ctx context.Context, client *roamcard.Client, want purchase) (*roamcardv1.Order, error) {
+	var bought *roamcard.Purchase
+	var err error
+	switch want.Tool {
+	case "buy_card":
+		bought, err = client.Cards.Purchase(ctx, want.Key)
+	case "top_up_card":
+		bought, err = client.Cards.TopUp(ctx, want.Amount, want.Key)
+	default:
+		var esim *roamcard.BoughtESIM
+		if esim, err = client.ESIM.Purchase(ctx, want.PlanID, want.Key); err == nil {
+			bought = &esim.Purchase
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bought.Order, nil
+}
+
+// unapproved is a purchase that waits for a person's approval.
+type unapproved struct{ Request }
+
+// Error implements error.
+func (unapproved) Error() string { return errUnapproved.Error() }
+
+// buy starts a purchase and answers in time, whatever becomes of it.
+func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error) {
+	if n := len([]rune(want.Key)); n < 1 || n > 200 {
+		return Bought{}, problem("arguments_invalid", fixArguments, "purchaseKey has %d characters; it needs 1 to 200", n)
+	}
+	granted, err := s.granted(c, want)
+	if err != nil {
+		return Bought{}, err
+	}
+	bought, err := s.attempt(ctx, want, granted)
+	lacking, ok := errors.AsType[unapproved](err)
+	switch {
+	case !ok:
+		return bought, err
+	case c.Params.RequestState != "":
+		return Bought{}, s.ask(ctx, lacking.Request, "The terms are not the ones that were approved, or the approval had expired.")
+	}
+	answered, err := s.elicit(ctx, c, lacking.Request)
+	if err != nil {
+		return Bought{}, err
+	}
+	return s.attempt(ctx, want, answered)
+}
+
+// attempt makes a purchase, for as long as a caller waits.
+func (s *Server) attempt(ctx context.Context, want purchase, granted *Terms) (Bought, error) {
+	b, seen, err := s.jobs.start(want, granted)
+	if err != nil {
+		return Bought{}, s.problemOf(err, want.Key, true)
+	}
+	o, ok := b.outcome(ctx, seen, answerWithin)
+	if !ok {
+		return Bought{Status: "processing", PurchaseKey: want.Key, NextAction: getOrder}, nil
+	}
+	return o.bought, s.failed(want.Key, o.err)
+}
+
+// failed explains why a purchase was not made; what only lacks approval stays as it is, for the caller to ask.
+func (s *Server) failed(key string, err error) error {
+	if _, asks := errors.AsType[unapproved](err); asks || err == nil {
+		return err
+	}
+	return s.problemOf(err, key, true)
+}
+
+const approval = "approval"
+
+// granted is what a person has answered to the question of an earlier round; nil when nobody was asked.
+func (s *Server) granted(c call, want purchase) (*Terms, error) {
+	if c.Params.RequestState == "" {
+		return nil, nil
+	}
+	terms, ok := s.states.open(c.Params.RequestState)
+	if !ok || terms.Key != want.Key {
+		return nil, nil // an answer to something else: it is asked for anew
+	}
+	answer, _ := c.Params.InputResponses[approval].(*sdk.ElicitResult)
+	if answer == nil || !says(answer) {
+		return nil, s.declined(want.Key)
+	}
+	return &terms, nil
+}
+
+func says(r *sdk.ElicitResult) bool {
+	yes, _ := r.Content["approve"].(bool)
+	return r.Action == "accept" && yes
+}
+
+func (s *Server) declined(key string) error {
+	p := problem(codeApprovalDeclined, askUser, "The user did not approve the payment, and nothing was signed. Do not repeat it unless the user asks for it. "+
+		"If the user saw no question: they can run `roamcard approve %s` in a terminal, and then this call may be repeated.", shellWord(key))
+	p.PurchaseKey = key
+	return p
+}
+
+// form is the question that a client shows: yes or no, and nothing else.
+func form(r Request) *sdk.ElicitParams {
+	return &sdk.ElicitParams{Mode: "form", Message: r.Terms.Question(r.Amount), RequestedSchema: &jsonschema.Schema{
+		Type: "object", Required: []string{"approve"},
+		Properties: map[string]*jsonschema.Schema{"approve": {Type: "boolean", Title: "Pay", Description: "Yes pays exactly this, once."}},
+	}}
+}
+
+// elicit asks a person through the client, and gives what was approved. With the newest protocol the question is the
+// answer of the call, and what was approved comes back with the next one.
+func (s *Server) elicit(ctx context.Context, c call, r Request) (*Terms, error) {
+	if err := s.Approvals.ask(r); err != nil {
+		return nil, err
+	}
+	can := c.ClientCapabilities()
+	if can == nil || can.Elicitation == nil || (can.Elicitation.Form == nil && can.Elicitation.URL != nil) {
+		return nil, s.ask(ctx, r, "This client cannot ask the user.")
+	}
+	if p := c.Session.InitializeParams(); p != nil && p.ProtocolVersion < "2026-07-28" {
+		asked, err := c.Session.Elicit(ctx, form(r))
+		switch {
+		case err != nil:
+			return nil, s.ask(ctx, r, "This client could not ask the user.")
+		case !says(asked):
+			return nil, s.declined(r.Terms.Key)
+		}
+		return &r.Terms, ctx.Err()
+	}
+	state, err := s.states.seal(r.Terms)
+	if err != nil {
+		return nil, err
+	}
+	return nil, question{&sdk.CallToolResult{InputRequests: sdk.InputRequestMap{approval: form(r)}, RequestState: state}}
+}
+
+// ask tells the model to have the user approve at a terminal.
+func (s *Server) ask(ctx context.Context, r Request, why string) error {
+	if err := s.Approvals.ask(r); err != nil {
+		return err
+	}
+	key := r.Terms.Key
+	p := problem(codeApprovalNeeded, askUser, "%s The payment of %s USDC needs the user's approval. Ask the user to run `roamcard approve %s` in a terminal, "+
+		"and then make this call again with the same purchaseKey within %d minutes.", why, r.Amount, shellWord(key), int(approvalFor/time.Minute))
+	p.PurchaseKey = key
+	if _, wallet, err := s.payer(ctx); err == nil {
+		if e, known, err := s.entry(ctx, wallet, key); err == nil {
+			p.SafeToPayAgain = !known || len(e.Authorizations) == 0
+		}
+	}
+	return p
+}

@@ -1,0 +1,194 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// Problem is a tool's error, as a model reads it: in the text and in the structured content alike.
+type Problem struct {
+	Code   string `json:"code" jsonschema:"what went wrong, stable; approval_needed, approval_declined, denied_by_local_policy and payment_outcome_unknown are this server's own"`
+	Detail string `json:"detail"`
+	// SafeToPayAgain is never true on the word of the service once something was signed.
+	SafeToPayAgain bool   `json:"safeToPayAgain" jsonschema:"whether a purchase under another key could not pay a second time for this one"`
+	NextAction     string `json:"nextAction" jsonschema:"ask_user, call_again_with_same_key, get_order, wait_and_call_again, fix_arguments or none"`
+	PurchaseKey    string `json:"purchaseKey,omitempty"`
+	OrderID        string `json:"orderId,omitempty"`
+}
+
+// Error implements error.
+func (p *Problem) Error() string { return p.Code + ": " + p.Detail }
+
+// The codes of this server's own.
+const (
+	codeApprovalNeeded   = "approval_needed"
+	codeApprovalDeclined = "approval_declined"
+	codeDenied           = "denied_by_local_policy"
+	codeUnknown          = "payment_outcome_unknown"
+)
+
+// What a model does next.
+const (
+	askUser      = "ask_user"
+	sameCall     = "call_again_with_same_key"
+	getOrder     = "get_order"
+	waitAndCall  = "wait_and_call_again"
+	fixArguments = "fix_arguments"
+	nothing      = "none"
+)
+
+// advice is the service's next action in words of these tools.
+var advice = map[string]string{
+	"retry_same_request": sameCall, "wait_and_retry": waitAndCall, "poll_order": getOrder, "sign_new_payment": sameCall,
+	"fix_request": fixArguments, "sign_in": sameCall, "contact_support": askUser,
+}
+
+func problem(code, next, format string, args ...any) *Problem {
+	return &Problem{Code: code, Detail: printable(fmt.Sprintf(format, args...), maxDetail), NextAction: next}
+}
+
+// problemOf explains an error. paying says that it is of a purchase under a key: then nothing was signed unless the error
+// says so, and another key may pay.
+func (s *Server) problemOf(err error, key string, paying bool) *Problem {
+	if told, ok := errors.AsType[*Problem](err); ok {
+		return told
+	}
+	p := s.kindOf(err)
+	p.Detail = printable(p.Detail, maxDetail)
+	signed := signedUnder(err)
+	p.SafeToPayAgain = paying && signed == "" && p.Code != codeUnknown
+	if paying {
+		p.PurchaseKey = key
+	}
+	return p
+}
+
+func (s *Server) kindOf(err error) *Problem {
+	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
+		p := problem(codeUnknown, getOrder, "The payment was sent, and no clear answer came (%v). It is sent again, the same bytes, until one comes. "+
+			"Ask by get_order with the purchaseKey; buying under another key may pay twice.", unclear.Err)
+		p.OrderID = identifier(unclear.OrderID)
+		return p
+	}
+	if told, ok := errors.AsType[*roamcard.PaymentError](err); ok {
+		return s.stopped(told)
+	}
+	if told, ok := errors.AsType[*roamcard.APIError](err); ok {
+		return refused(told)
+	}
+	if broken, ok := errors.AsType[*roamcard.JournalError](err); ok {
+		return problem("journal_unusable", askUser, "%v", broken)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return problem("service_unreachable", waitAndCall, "The service did not answer in time.")
+	}
+	return problem("failed", waitAndCall, "%v", err)
+}
+
+// stopped explains why a payment was not made.
+func (s *Server) stopped(told *roamcard.PaymentError) *Problem {
+	switch {
+	case errors.Is(told, roamcard.ErrInsufficientFunds):
+		return problem("insufficient_funds", askUser, "%v", told)
+	case errors.Is(told, roamcard.ErrTermsMismatch):
+		return problem("terms_mismatch", askUser, "%v", told)
+	case errors.Is(told, roamcard.ErrKeyConflict):
+		return problem("purchase_key_reused", fixArguments, "%v", told)
+	case errors.Is(told, roamcard.ErrClock):
+		return problem("clock_differs", askUser, "%v", told)
+	case errors.Is(told, roamcard.ErrApprovalDenied):
+		return problem(codeApprovalDeclined, askUser, "%v", told)
+	}
+	if refusal := s.settings.refusal(); refusal != "" {
+		return problem(codeDenied, askUser, "%s", refusal)
+	}
+	return problem(codeDenied, askUser, "%v; only the user can change the settings' file", told)
+}
+
+// refused explains an answer of the service. Its words are told as its own, and its codes and advice only as far as they
+// are codes: a model reads them.
+func refused(told *roamcard.APIError) *Problem {
+	next := advice[told.NextAction]
+	if next == "" {
+		next = askUser
+	}
+	code := told.Code
+	if !codes.MatchString(code) {
+		code = fmt.Sprintf("http_%d", told.Status)
+	}
+	p := problem(code, next, "The service says: %s", strings.Join(append([]string{told.Detail}, told.Fields...), "; "))
+	p.OrderID = identifier(told.OrderID)
+	if !told.RetryAt.IsZero() {
+		p.Detail += fmt.Sprintf(" The payment may still be taken until %s; until then the same call sends the same payment, and afterwards a new one.",
+			told.RetryAt.UTC().Format("15:04:05 UTC"))
+	}
+	return p
+}
+
+var codes = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+
+// signedUnder is the key under which a payment was signed before an error, or none.
+func signedUnder(err error) string {
+	if told, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
+		return told.IdempotencyKey
+	}
+	if told, ok := errors.AsType[*roamcard.APIError](err); ok && told.IdempotencyKey != "" {
+		return told.IdempotencyKey
+	}
+	if told, ok := errors.AsType[*roamcard.PaymentError](err); ok && told.IdempotencyKey != "" {
+		return told.IdempotencyKey
+	}
+	if told, ok := errors.AsType[*roamcard.JournalError](err); ok {
+		return told.IdempotencyKey
+	}
+	return ""
+}
+
+// The bounds of texts that others wrote, in bytes.
+const (
+	maxDetail   = 600
+	maxQuestion = 1000
+	maxName     = 120
+)
+
+// printable takes what a terminal or a model's reader would obey out of a text, and bounds it.
+func printable(text string, most int) string {
+	clean := strings.Map(func(r rune) rune {
+		if r == '\n' || !unicode.IsControl(r) && !unicode.Is(unicode.Cf, r) && r != utf8.RuneError {
+			return r
+		}
+		return -1
+	}, text)
+	if len(clean) <= most {
+		return clean
+	}
+	for most > 0 && !utf8.RuneStart(clean[most]) {
+		most--
+	}
+	return clean[:most] + "…"
+}
+
+var identifiers = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,80}$`)
+
+// identifier is an id of the service's, or nothing when it is none.
+func identifier(id string) string {
+	if identifiers.MatchString(id) {
+		return id
+	}
+	return ""
+}
+
+// shellWord is a text as one word of a shell.
+func shellWord(text string) string {
+	if identifiers.MatchString(text) && text[0] != '-' {
+		return text
+	}
+	return "'" + strings.ReplaceAll(printable(text, maxDetail), "'", `'\''`) + "'"
+}

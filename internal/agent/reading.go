@@ -1,0 +1,406 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+)
+
+type nothingIn struct{}
+
+// Wallet is what may be spent.
+type Wallet struct {
+	Address     string `json:"address"`
+	Origin      string `json:"origin"`
+	BalanceUSDC string `json:"balanceUsdc,omitempty" jsonschema:"dollars with six decimals; absent when the settings name no node of the chain"`
+	MayPay      bool   `json:"mayPay"`
+	// Refusal says what the settings lack to pay.
+	Refusal               string        `json:"refusal,omitempty"`
+	Mode                  string        `json:"mode"`
+	Operations            []string      `json:"operations"`
+	MaxPerPaymentUSDCents int64         `json:"maxPerPaymentUsdCents"`
+	MaxPerDayUSDCents     int64         `json:"maxPerDayUsdCents"`
+	SpentTodayUSDCents    int64         `json:"spentTodayUsdCents" jsonschema:"signed for in the last 24 hours by all who share the journal"`
+	LeftTodayUSDCents     int64         `json:"leftTodayUsdCents"`
+	Pending               []PendingItem `json:"pending" jsonschema:"purchases whose outcome is open; get_order with the key tells more"`
+}
+
+// PendingItem is a purchase whose outcome is open.
+type PendingItem struct {
+	PurchaseKey string `json:"purchaseKey"`
+	Tool        string `json:"tool"`
+	SignedAt    string `json:"signedAt"`
+}
+
+func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	client, address, err := s.payer(ctx)
+	if err != nil {
+		return Wallet{}, err
+	}
+	budget, err := client.Budget(ctx)
+	if err != nil {
+		return Wallet{}, err
+	}
+	open, err := client.Pending(ctx)
+	if err != nil {
+		return Wallet{}, err
+	}
+	p := s.settings.policy()
+	w := Wallet{
+		Address: address, Origin: s.settings.Origin, MayPay: s.settings.refusal() == "", Refusal: s.settings.refusal(), Mode: string(p.Mode),
+		Operations: s.settings.Operations, MaxPerPaymentUSDCents: int64(p.MaxPerPayment), MaxPerDayUSDCents: int64(p.MaxPerDay),
+		SpentTodayUSDCents: int64(budget.Spent), LeftTodayUSDCents: int64(budget.Left()), Pending: []PendingItem{},
+	}
+	if len(w.Operations) == 0 {
+		w.Operations = []string{"buy_card", "buy_esim", "top_up_card"}
+	}
+	for _, e := range open[:min(len(open), mostPending)] {
+		item := PendingItem{PurchaseKey: e.Key, SignedAt: time.Unix(e.At, 0).UTC().Format(time.RFC3339)}
+		if want, ok := purchaseOf(e); ok {
+			item.Tool = want.Tool
+		}
+		w.Pending = append(w.Pending, item)
+	}
+	if s.settings.RPCURL != "" && (s.settings.Asset == "" || strings.EqualFold(s.settings.Asset, roamcard.BaseUSDC)) {
+		if held, err := roamcard.USDCBalance(ctx, s.settings.RPCURL, address); err == nil {
+			w.BalanceUSDC = held.Dollars()
+		}
+	}
+	return w, nil
+}
+
+// What an answer lists at most, so that it stays a few kilobytes.
+const (
+	mostPending = 20
+	mostPlans   = 20
+	mostCards   = 20
+)
+
+// Order is how an order stands.
+type Order struct {
+	OrderID        string `json:"orderId"`
+	Kind           string `json:"kind" jsonschema:"card_issue, card_topup or esim"`
+	Status         string `json:"status"`
+	AmountUSDCents int64  `json:"amountUsdCents"`
+	CreatedAt      string `json:"createdAt,omitempty"`
+	Transaction    string `json:"transaction,omitempty" jsonschema:"the payment on the chain"`
+	CardID         string `json:"cardId,omitempty"`
+	CardStatus     string `json:"cardStatus,omitempty"`
+	ESIMStatus     string `json:"esimStatus,omitempty"`
+	TopupStatus    string `json:"topupStatus,omitempty"`
+	RefundStatus   string `json:"refundStatus,omitempty"`
+	NextAction     string `json:"nextAction"`
+}
+
+func orderOf(o *roamcardv1.Order) Order {
+	shown := Order{
+		OrderID: identifier(o.GetOrderId()), Kind: printable(o.GetKind(), maxName), Status: printable(o.GetStatus(), maxName),
+		AmountUSDCents: int64(o.GetAmountUsdCents()), Transaction: identifier(o.GetPayment().GetTransaction()),
+		CardID: identifier(o.GetIssuance().GetCardId()), CardStatus: printable(o.GetIssuance().GetStatus(), maxName),
+		ESIMStatus: printable(o.GetDelivery().GetStatus(), maxName), TopupStatus: printable(o.GetTopup().GetStatus(), maxName),
+		RefundStatus: printable(o.GetRefund().GetStatus(), maxName), NextAction: getOrder,
+	}
+	if o.GetCreatedAt() != nil {
+		shown.CreatedAt = o.GetCreatedAt().AsTime().Format(time.RFC3339)
+	}
+	switch o.GetStatus() {
+	case "fulfilled":
+		shown.NextAction = map[string]string{"card_issue": "show_card", "esim": "show_esim"}[o.GetKind()]
+		if shown.NextAction == "" {
+			shown.NextAction = nothing
+		}
+	case "expired", "refunded":
+		shown.NextAction = nothing
+	case "operator_review":
+		shown.NextAction = askUser
+	}
+	return shown
+}
+
+type getOrderIn struct {
+	OrderID     string `json:"orderId,omitempty"`
+	PurchaseKey string `json:"purchaseKey,omitempty"`
+}
+
+// Progress is a purchase or an order, as far as it is known.
+type Progress struct {
+	Status      string `json:"status" jsonschema:"paid, or processing while it goes on by itself"`
+	PurchaseKey string `json:"purchaseKey,omitempty"`
+	Order       *Order `json:"order,omitempty"`
+	NextAction  string `json:"nextAction"`
+}
+
+func (s *Server) getOrder(ctx context.Context, _ call, in getOrderIn) (Progress, error) {
+	if (in.OrderID == "") == (in.PurchaseKey == "") {
+		return Progress{}, problem("arguments_invalid", fixArguments, "give either orderId or purchaseKey")
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	if in.OrderID != "" {
+		return s.readOrder(ctx, in.OrderID, "")
+	}
+	return s.progress(ctx, in.PurchaseKey)
+}
+
+// progress tells how the purchase of a key stands, and takes it up when nobody does.
+func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
+	_, wallet, err := s.payer(ctx)
+	if err != nil {
+		return Progress{}, err
+	}
+	if b := s.jobs.find(key); b != nil {
+		if o, ok := b.outcome(ctx, 0, answerWithin); !ok {
+			return Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}, nil
+		} else if lacking, asks := o.err.(unapproved); asks {
+			return Progress{}, s.ask(ctx, lacking.Request, "It was not paid.")
+		} else if o.err != nil {
+			return Progress{}, s.problemOf(o.err, key, true)
+		}
+	}
+	e, known, err := s.entry(ctx, wallet, key)
+	switch {
+	case err != nil:
+		return Progress{}, err
+	case !known || e.State == roamcard.Reserved && len(e.Authorizations) == 0:
+		p := problem("purchase_not_found", fixArguments, "Nothing was signed under this purchaseKey.")
+		p.SafeToPayAgain, p.PurchaseKey = true, key
+		return Progress{}, p
+	case e.State == roamcard.Signed:
+		if want, ok := purchaseOf(e); ok {
+			if _, _, err := s.jobs.start(want, nil); err != nil {
+				return Progress{}, s.problemOf(err, key, true)
+			}
+		}
+		return Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}, nil
+	case e.OrderID == "":
+		p := problem("purchase_refused", sameCall, "The service refused the payment that was signed under this purchaseKey. The same call sends it again, or a new one once it has expired.")
+		p.PurchaseKey = key
+		return Progress{}, p
+	}
+	return s.readOrder(ctx, e.OrderID, key)
+}
+
+func (s *Server) readOrder(ctx context.Context, id, key string) (Progress, error) {
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Progress{}, err
+	}
+	order, err := client.Orders.Get(ctx, id)
+	if err != nil {
+		p := s.problemOf(err, "", false)
+		p.PurchaseKey = key
+		return Progress{}, p
+	}
+	shown := orderOf(order)
+	status := "paid"
+	if order.GetPayment() == nil {
+		status = shown.Status
+	}
+	return Progress{Status: status, PurchaseKey: key, Order: &shown, NextAction: shown.NextAction}, nil
+}
+
+// Cards are the wallet's.
+type Cards struct {
+	Cards []Card `json:"cards"`
+	More  int    `json:"more,omitempty" jsonschema:"how many are left out"`
+}
+
+// Card is one, without what a merchant asks for.
+type Card struct {
+	CardID string `json:"cardId"`
+	Status string `json:"status"`
+	Last4  string `json:"last4,omitempty"`
+}
+
+func (s *Server) listCards(ctx context.Context, _ call, _ nothingIn) (Cards, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Cards{}, err
+	}
+	all, err := client.Cards.List(ctx)
+	if err != nil {
+		return Cards{}, err
+	}
+	listed := Cards{Cards: []Card{}, More: max(0, len(all)-mostCards)}
+	for _, c := range all[:min(len(all), mostCards)] {
+		last4 := c.GetLast4()
+		if len(last4) > 4 {
+			last4 = "" // never more of a number, whatever the service says
+		}
+		listed.Cards = append(listed.Cards, Card{CardID: identifier(c.GetId()), Status: printable(c.GetStatus(), maxName), Last4: printable(last4, 4)})
+	}
+	return listed, nil
+}
+
+type cardIn struct {
+	CardID string `json:"cardId,omitempty" jsonschema:"a card of list_cards; without it, the only active one"`
+}
+
+// Balance is what is on a card.
+type Balance struct {
+	CardID            string `json:"cardId"`
+	Currency          string `json:"currency"`
+	AvailableUSDCents int64  `json:"availableUsdCents"`
+	AsOf              string `json:"asOf"`
+}
+
+func (s *Server) getCardBalance(ctx context.Context, _ call, in cardIn) (Balance, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Balance{}, err
+	}
+	id, err := s.oneCard(ctx, client, in.CardID)
+	if err != nil {
+		return Balance{}, err
+	}
+	b, err := client.Cards.Balance(ctx, id)
+	if err != nil {
+		return Balance{}, err
+	}
+	return Balance{
+		CardID: id, Currency: printable(b.GetCurrency(), maxName), AvailableUSDCents: int64(b.GetAvailableUsdCents()),
+		AsOf: b.GetAsOf().AsTime().Format(time.RFC3339),
+	}, nil
+}
+
+// oneCard is the card that was named, or the wallet's only active one.
+func (s *Server) oneCard(ctx context.Context, client *roamcard.Client, id string) (string, error) {
+	if id != "" {
+		return id, nil
+	}
+	cards, err := client.Cards.List(ctx)
+	if err != nil {
+		return "", err
+	}
+	cards = slices.DeleteFunc(cards, func(c *roamcardv1.Card) bool { return c.GetStatus() != "ACTIVE" })
+	if len(cards) != 1 {
+		return "", problem("card_not_named", fixArguments, "The wallet has %d active cards; name one of list_cards.", len(cards))
+	}
+	return cards[0].GetId(), nil
+}
+
+type plansIn struct {
+	CountryCode string `json:"countryCode,omitempty" jsonschema:"two letters, as in JP: plans that work there"`
+	Type        string `json:"type,omitempty" jsonschema:"country or region"`
+	Offset      int    `json:"offset,omitempty" jsonschema:"how many plans to leave out, to read on"`
+}
+
+// Plans are some of the catalogue.
+type Plans struct {
+	Plans []Plan `json:"plans"`
+	Total int    `json:"total"`
+}
+
+// Plan is one eSIM plan.
+type Plan struct {
+	PlanID        string `json:"planId"`
+	Name          string `json:"name"`
+	Type          string `json:"type"`
+	Countries     string `json:"countries" jsonschema:"the first codes, and how many more"`
+	DataMB        int64  `json:"dataMb"`
+	ValidityDays  int64  `json:"validityDays"`
+	PriceUSDCents int64  `json:"priceUsdCents"`
+}
+
+func (s *Server) listPlans(ctx context.Context, _ call, in plansIn) (Plans, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	client, err := s.buyer(ctx)
+	if err != nil {
+		return Plans{}, err
+	}
+	all, err := roamcard.Collect(client.Plans.List(ctx, strings.ToUpper(in.CountryCode), in.Type))
+	if err != nil {
+		return Plans{}, err
+	}
+	listed := Plans{Plans: []Plan{}, Total: len(all)}
+	for _, p := range all[min(max(0, in.Offset), len(all)):] {
+		if len(listed.Plans) == mostPlans {
+			break
+		}
+		listed.Plans = append(listed.Plans, Plan{
+			PlanID: identifier(p.GetPlanId()), Name: printable(p.GetName(), maxName), Type: printable(p.GetType(), maxName), Countries: countries(p.GetCountryCodes()),
+			DataMB: int64(p.GetDataMb()), ValidityDays: int64(p.GetValidityDays()), PriceUSDCents: int64(p.GetPriceUsdCents()),
+		})
+	}
+	return listed, nil
+}
+
+func countries(codes []string) string {
+	const most = 12
+	text := printable(strings.Join(codes[:min(len(codes), most)], " "), maxName)
+	if more := len(codes) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+type quoteIn struct {
+	Tool           string `json:"tool" jsonschema:"what would be called: buy_card, top_up_card or buy_esim"`
+	AmountUSDCents int64  `json:"amountUsdCents,omitempty" jsonschema:"for top_up_card: what would be paid"`
+	PlanID         string `json:"planId,omitempty" jsonschema:"for buy_esim: the plan"`
+}
+
+// Price is what a purchase would cost.
+type Price struct {
+	Tool              string `json:"tool"`
+	AmountUSDCents    int64  `json:"amountUsdCents"`
+	PayTo             string `json:"payTo"`
+	Asset             string `json:"asset"`
+	Network           string `json:"network"`
+	Allowed           bool   `json:"allowed" jsonschema:"whether the user's limits allow it now"`
+	DeniedBecause     string `json:"deniedBecause,omitempty"`
+	NeedsApproval     bool   `json:"needsApproval" jsonschema:"whether the user will be asked"`
+	LeftTodayUSDCents int64  `json:"leftTodayUsdCents"`
+}
+
+func (s *Server) quote(ctx context.Context, _ call, in quoteIn) (Price, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Price{}, err
+	}
+	var v roamcard.Verdict
+	switch in.Tool {
+	case "buy_card":
+		v, err = client.Quote.Card(ctx)
+	case "top_up_card":
+		v, err = client.Quote.TopUp(ctx, roamcard.Cents(in.AmountUSDCents))
+	case "buy_esim":
+		v, err = client.Quote.ESIM(ctx, in.PlanID)
+	default:
+		return Price{}, problem("arguments_invalid", fixArguments, "tool is buy_card, top_up_card or buy_esim")
+	}
+	if err != nil {
+		return Price{}, err
+	}
+	budget, err := client.Budget(ctx)
+	if err != nil {
+		return Price{}, err
+	}
+	q := Price{
+		Tool: in.Tool, AmountUSDCents: int64(v.Quote.Amount), PayTo: v.Quote.PayTo, Asset: v.Quote.Asset, Network: v.Quote.Network,
+		Allowed: v.Denied == nil, NeedsApproval: v.Asks, LeftTodayUSDCents: int64(budget.Left()),
+	}
+	switch {
+	case s.settings.refusal() != "":
+		q.DeniedBecause = s.settings.refusal()
+	case v.Denied != nil:
+		q.DeniedBecause = printable(v.Denied.Error(), maxDetail)
+	case v.Quote.Amount > budget.Left():
+		q.Allowed, q.DeniedBecause = false, "it is more than what is left of the user's limit for a day"
+	}
+	return q, nil
+}

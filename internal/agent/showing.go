@@ -1,0 +1,121 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// Shown is all that a model learns of a card or an eSIM that was shown.
+type Shown struct {
+	Shown  bool   `json:"shown" jsonschema:"whether the user has seen it"`
+	Reason string `json:"reason,omitempty" jsonschema:"why not: window_open while it waits for the user, timeout, or no_window"`
+}
+
+type esimIn struct {
+	OrderID string `json:"orderId" jsonschema:"the order of the eSIM"`
+}
+
+func (s *Server) showCard(ctx context.Context, _ call, in cardIn) (Shown, error) {
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Shown{}, err
+	}
+	return s.show(ctx, func(ctx context.Context) (roamcard.Presented, error) {
+		id, err := s.oneCard(ctx, client, in.CardID)
+		if err != nil {
+			return roamcard.Presented{}, err
+		}
+		return client.Cards.Reveal(ctx, id, s.Presenter)
+	})
+}
+
+func (s *Server) showESIM(ctx context.Context, _ call, in esimIn) (Shown, error) {
+	if in.OrderID == "" {
+		return Shown{}, problem("arguments_invalid", fixArguments, "orderId is empty")
+	}
+	client, _, err := s.payer(ctx)
+	if err != nil {
+		return Shown{}, err
+	}
+	return s.show(ctx, func(ctx context.Context) (roamcard.Presented, error) {
+		return client.ESIM.Install(ctx, in.OrderID, s.Presenter)
+	})
+}
+
+// show shows something for as long as its presenter does, and answers in time: the window outlives the call.
+func (s *Server) show(ctx context.Context, present func(context.Context) (roamcard.Presented, error)) (Shown, error) {
+	type ended struct {
+		seen roamcard.Presented
+		err  error
+	}
+	done := make(chan ended, 1)
+	s.jobs.spawn(func() {
+		seen, err := present(s.jobs.ctx)
+		done <- ended{seen, err}
+	})
+	wait := time.NewTimer(answerWithin)
+	defer wait.Stop()
+	select {
+	case e := <-done:
+		return s.shown(e.seen, e.err)
+	case <-wait.C:
+		return Shown{Reason: "window_open"}, nil
+	case <-ctx.Done():
+		return Shown{}, ctx.Err() // which ends with the session, too
+	}
+}
+
+func (s *Server) shown(seen roamcard.Presented, err error) (Shown, error) {
+	if errors.Is(err, errNoWindow) || errors.Is(err, roamcard.ErrNoTerminal) {
+		s.Log.Warn("nothing to show it on", slog.Any("error", err))
+		return Shown{Reason: "no_window"}, nil
+	}
+	return Shown{Shown: seen.Seen, Reason: seen.Reason}, err
+}
+
+// errNoWindow says that there is nothing to show a page in.
+var errNoWindow = errors.New("no browser can be opened here")
+
+// OpenBrowser opens pages in a program, or in the desktop's own browser. Their addresses go nowhere else: not to a log,
+// not to a message.
+func OpenBrowser(program []string) func(ctx context.Context, url string) error {
+	return func(_ context.Context, url string) error {
+		command := program
+		if len(command) == 0 {
+			command = desktop()
+		}
+		if len(command) == 0 {
+			return errNoWindow
+		}
+		// It outlives the call, and gets none of our streams: what it prints must not get between the messages.
+		cmd := exec.Command(command[0], append(command[1:len(command):len(command)], url)...)
+		if err := cmd.Start(); err != nil {
+			return fmt.Errorf("%w: start %s", errNoWindow, command[0])
+		}
+		go func() { _ = cmd.Wait() }() // what the browser does after is its own
+		return nil
+	}
+}
+
+// desktop is the command that opens a page here, or none.
+func desktop() []string {
+	command := map[string][]string{"darwin": {"open"}, "windows": {"rundll32", "url.dll,FileProtocolHandler"}}[runtime.GOOS]
+	if command == nil && os.Getenv("DISPLAY")+os.Getenv("WAYLAND_DISPLAY") != "" {
+		command = []string{"xdg-open"}
+	}
+	if command == nil {
+		return nil
+	}
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return nil
+	}
+	return command
+}

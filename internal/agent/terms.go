@@ -1,0 +1,107 @@
+package agent
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// approvalFor is how long an approval is good.
+const approvalFor = 10 * time.Minute
+
+// Terms are what a person approves: all that decides where money goes and for what. An approval is for exactly these.
+type Terms struct {
+	Key       string `json:"key"`
+	Tool      string `json:"tool"`
+	Operation string `json:"operation"`
+	// PlanID is the plan of an eSIM.
+	PlanID string `json:"planId,omitempty"`
+	// Amount is in USDC's atomic units, 10^-6 USDC, as a decimal text.
+	Amount  string `json:"amount"`
+	PayTo   string `json:"payTo"`
+	Asset   string `json:"asset"`
+	Network string `json:"network"`
+	Origin  string `json:"origin"`
+}
+
+func (s *Server) termsOf(want purchase, q roamcard.Quote) Terms {
+	return Terms{
+		Key: q.IdempotencyKey, Tool: want.Tool, Operation: q.Operation, PlanID: want.PlanID, Amount: q.AmountUSDC,
+		PayTo: strings.ToLower(q.PayTo), Asset: strings.ToLower(q.Asset), Network: q.Network, Origin: s.settings.Origin,
+	}
+}
+
+// Question is the terms as a person reads them.
+func (t Terms) Question(amount roamcard.Cents) string {
+	what := map[string]string{"buy_card": "a virtual card", "top_up_card": "a top-up of the card", "buy_esim": "the eSIM plan " + t.PlanID}[t.Tool]
+	return printable(fmt.Sprintf("Pay %s USDC for %s?\nTo %s on %s, token %s, for the service %s.\nPurchase key: %s",
+		amount, what, t.PayTo, t.Network, t.Asset, t.Origin, t.Key), maxQuestion)
+}
+
+// states seals terms into the state that a client brings back with a person's answer. Only this process opens them,
+// once, for ten minutes.
+type states struct {
+	secret []byte
+	now    func() time.Time
+	mu     sync.Mutex
+	spent  map[string]time.Time
+}
+
+type sealed struct {
+	Terms   Terms  `json:"terms"`
+	ID      string `json:"id"`
+	Expires int64  `json:"expires"`
+}
+
+func newStates(now func() time.Time) *states {
+	secret := make([]byte, sha256.Size)
+	_, _ = rand.Read(secret) // never fails: the program ends when there is no randomness
+	return &states{secret: secret, now: now, spent: map[string]time.Time{}}
+}
+
+func (s *states) seal(t Terms) (string, error) {
+	body, err := json.Marshal(sealed{Terms: t, ID: rand.Text(), Expires: s.now().Add(approvalFor).Unix()})
+	if err != nil {
+		return "", fmt.Errorf("encode the terms: %w", err)
+	}
+	return base64.RawURLEncoding.EncodeToString(body) + "." + base64.RawURLEncoding.EncodeToString(s.mac(body)), nil
+}
+
+// open gives the terms of a state that was sealed here, has not expired and was not opened before.
+func (s *states) open(state string) (Terms, bool) {
+	text, sum, _ := strings.Cut(state, ".")
+	body, err1 := base64.RawURLEncoding.DecodeString(text)
+	mac, err2 := base64.RawURLEncoding.DecodeString(sum)
+	var in sealed
+	if err1 != nil || err2 != nil || !hmac.Equal(mac, s.mac(body)) || json.Unmarshal(body, &in) != nil {
+		return Terms{}, false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.now()
+	for id, until := range s.spent {
+		if until.Before(now) {
+			delete(s.spent, id)
+		}
+	}
+	expires := time.Unix(in.Expires, 0)
+	if _, again := s.spent[in.ID]; again || !now.Before(expires) {
+		return Terms{}, false
+	}
+	s.spent[in.ID] = expires
+	return in.Terms, true
+}
+
+func (s *states) mac(body []byte) []byte {
+	h := hmac.New(sha256.New, s.secret)
+	h.Write(body)
+	return h.Sum(nil)
+}

@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// call is one call of a tool.
+type call struct {
+	*sdk.CallToolRequest
+	server *Server
+}
+
+// question is the error of a tool that asks a person before it goes on.
+type question struct{ result *sdk.CallToolResult }
+
+// Error implements error.
+func (question) Error() string { return "a person is asked" }
+
+// hints say what a tool does to the world.
+type hints struct{ readOnly, destructive, idempotent, openWorld bool }
+
+var (
+	reads = hints{readOnly: true, idempotent: true, openWorld: true}
+	buys  = hints{destructive: true, idempotent: true, openWorld: true}
+	shows = hints{}
+)
+
+// add adds a tool whose arguments and answer have the shapes of In and Out. Its output schema allows a Problem, too:
+// clients hold errors to it.
+func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hints, do func(ctx context.Context, c call, in In) (Out, error)) {
+	input, output := schema[In](), schema[Out]()
+	arguments, err := input.Resolve(nil)
+	if err != nil {
+		panic(fmt.Errorf("the arguments of %s: %w", name, err)) // a type of this package
+	}
+	tool := &sdk.Tool{
+		Name: name, Title: title, Description: text, InputSchema: input,
+		OutputSchema: &jsonschema.Schema{Type: "object", AnyOf: []*jsonschema.Schema{output, schema[Problem]()}},
+		Annotations: &sdk.ToolAnnotations{
+			Title: title, ReadOnlyHint: h.readOnly, IdempotentHint: h.idempotent, DestructiveHint: &h.destructive, OpenWorldHint: &h.openWorld,
+		},
+	}
+	to.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+		s.takeUp() // for clients that say nothing before their first call
+		out, err := answer(ctx, call{req, s}, arguments, do)
+		if asks, ok := errors.AsType[question](err); ok {
+			return asks.result, nil
+		}
+		if err != nil {
+			p := s.problemOf(err, "", false)
+			s.Log.Info("tool refused", slog.String("tool", name), slog.String("code", p.Code), slog.String("purchaseKey", p.PurchaseKey))
+			return result(p, true)
+		}
+		return result(out, false)
+	})
+}
+
+func schema[T any]() *jsonschema.Schema {
+	made, err := jsonschema.For[T](nil)
+	if err != nil {
+		panic(err) // a type of this package
+	}
+	return made
+}
+
+// answer reads the arguments and does what the tool does. A panic is this call's alone: the SDK calls on a goroutine of
+// its own, where it would end the process and what it does for others.
+func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved, do func(context.Context, call, In) (Out, error)) (out Out, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.server.Log.ErrorContext(ctx, "panic", slog.String("tool", c.Params.Name))
+			err = problem("failed", askUser, "Something went wrong in this server.")
+		}
+	}()
+	given := c.Params.Arguments
+	if len(given) == 0 {
+		given = json.RawMessage("{}")
+	}
+	var value map[string]any
+	var in In
+	err = json.Unmarshal(given, &value)
+	if err == nil {
+		err = arguments.Validate(value)
+	}
+	if err == nil {
+		err = json.Unmarshal(given, &in)
+	}
+	if err != nil {
+		return out, problem("arguments_invalid", fixArguments, "%v", err)
+	}
+	return do(ctx, c, in)
+}
+
+// result tells a value as text and as structured content.
+func result(value any, failed bool) (*sdk.CallToolResult, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return &sdk.CallToolResult{IsError: failed, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}, StructuredContent: json.RawMessage(text)}, nil
+}
+
+func (s *Server) addTools(to *sdk.Server) {
+	add(s, to, "get_wallet", "Wallet", "The wallet's address and balance, what may be spent and was spent in the last 24 hours, and the purchases whose outcome is open.", reads, s.getWallet)
+	add(s, to, "get_order", "Order", "How an order stands, by its orderId or by the purchaseKey that it was bought under.", reads, s.getOrder)
+	add(s, to, "list_cards", "Cards", "The wallet's cards: status and last four digits.", reads, s.listCards)
+	add(s, to, "get_card_balance", "Card balance", "What is on a card, as the issuer says. Without cardId, the wallet's only active card.", reads, s.getCardBalance)
+	add(s, to, "list_esim_plans", "eSIM plans", "eSIM plans for sale, the cheapest first.", reads, s.listPlans)
+	add(s, to, "quote", "Quote", "What a purchase costs, who is paid, and whether the user's limits allow it. Nothing is signed.", reads, s.quote)
+	add(s, to, "buy_card", "Buy a card", "Buys a virtual card for the wallet. Pays USDC. "+keyText, buys, s.buyCard)
+	add(s, to, "top_up_card", "Top up the card", "Adds credit to the wallet's card. Pays USDC, of which the service keeps a load fee. "+keyText, buys, s.topUpCard)
+	add(s, to, "buy_esim", "Buy an eSIM", "Buys an eSIM plan of list_esim_plans. Pays USDC. "+keyText, buys, s.buyESIM)
+	add(s, to, "show_card", "Show the card", "Opens a window that shows the card's number to the user, once. You learn whether it was seen, and nothing else. Without cardId, the wallet's only active card.", shows, s.showCard)
+	add(s, to, "show_esim", "Show the eSIM", "Opens a window that shows the eSIM of an order to the user. You learn whether it was seen, and nothing else.", shows, s.showESIM)
+}
+
+const keyText = "The same purchaseKey never pays twice: repeat a call with the key it was first made with."
