@@ -77,6 +77,16 @@ suite() {
 mcp_scenarios() { suite --spec-version 2025-06-18 --expected-failures "$here/mcp-baseline.yml"; }
 mcp_rebinding() { suite --scenario dns-rebinding-protection; }
 
+# agent_python runs the official Python client, in an environment of its own.
+agent_python() {
+  local venv=$here/.venv
+  if ! cmp -s "$here/requirements.txt" "$venv/.ready"; then
+    python3 -m venv "$venv" && "$venv/bin/pip" install --quiet --disable-pip-version-check --requirement "$here/requirements.txt" || return 1
+    cp "$here/requirements.txt" "$venv/.ready"
+  fi
+  "$venv/bin/python" "$here/agent_server.py"
+}
+
 openapi_spectral() {
   "$here/node_modules/.bin/spectral" lint "$work/openapi.json" --ruleset "$here/spectral.yaml" --fail-severity=warn
 }
@@ -109,10 +119,13 @@ fi
 step "MCP conformance suite, 2025-06-18" mcp_scenarios
 step "MCP conformance suite, DNS rebinding" mcp_rebinding
 tests "official MCP clients" mcp-clients.test.mjs
+export ROAMCARD_BIN=$work/roamcard
+tests "official MCP clients, buying" agent-server.test.mjs
+step "official MCP client of Python, buying" agent_python
 step "Spectral" openapi_spectral
 step "Redocly" openapi_redocly
 step "oapi-codegen" openapi_go
-step "schemathesis" env ROAMCARD_BIN="$work/roamcard" tools/schemathesis.sh
+step "schemathesis" tools/schemathesis.sh
 tests "clients of agents" agents.test.mjs
 tests "crawlers of x402" discovery.test.mjs
 if [[ $(uname -sm) == "Linux x86_64" ]]; then

@@ -150,7 +150,7 @@ func (s *stage) settingsFile() string {
 func (s *stage) command(dial string, args ...string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "TEST_COMMAND=1", "ROAMCARD_WALLET_KEY=", "ROAMCARD_WALLET_KEY_FILE="+filepath.Join(s.dir, "wallet"),
-		"ROAMCARD_SIGNER=", "ROAMCARD_READY_FILE=", "ROAMCARD_JOURNAL="+filepath.Join(s.dir, "other"), "ROAMCARD_RPC_URL=")
+		"ROAMCARD_SIGNER=", "ROAMCARD_READY_FILE=", "ROAMCARD_JOURNAL="+filepath.Join(s.dir, "other"), "ROAMCARD_RPC_URL=", "ROAMCARD_LOG__LEVEL=debug")
 	if dial != "" {
 		cmd.Env = append(cmd.Env, "TEST_DIAL="+strings.TrimPrefix(s.BaseURL, "http://")+"="+strings.TrimPrefix(dial, "http://"))
 	}
@@ -381,7 +381,9 @@ func (s *stage) between(program string, args ...string) *between {
 
 type fault map[string]any
 
-func (b *between) inject(faults ...fault) { exchange(b.t, b.Control, faults, new([]any)) }
+func (b *between) inject(faults ...fault) {
+	exchange(b.t, b.Control, append([]fault{}, faults...), new([]any))
+}
 
 // await waits until a request of the kind has come.
 func (b *between) await(paid bool) {

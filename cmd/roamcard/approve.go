@@ -43,7 +43,7 @@ func approve() *cobra.Command {
 				return errNobody
 			}
 			w := printable{cmd.ErrOrStderr()}
-			fmt.Fprintf(w, "%s\nPay? [y/N] ", asked.Terms.Question(asked.Amount))
+			fmt.Fprintf(w, "%s\nPay? [y/N] ", asked.Terms.Question())
 			answer, err := readLine(cmd.Context(), in)
 			if err != nil {
 				return err

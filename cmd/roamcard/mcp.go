@@ -15,7 +15,7 @@ func mcpTools() *cobra.Command {
 	b := &buyer{}
 	cmd := &cobra.Command{Use: "mcp", GroupID: "buy", Args: noArgs, Short: "Serve this wallet to an agent, and call the service's read-only tools", RunE: help}
 	b.flags(cmd)
-	cmd.AddCommand(b.mcpServe(), b.mcpInit(), &cobra.Command{
+	cmd.AddCommand(b.mcpServe(), &cobra.Command{
 		Use: "tools", Args: noArgs, Short: "List the service's tools",
 		RunE: b.talk(func(cmd *cobra.Command, s *mcp.ClientSession, _ []string) error {
 			res, err := s.ListTools(cmd.Context(), nil)

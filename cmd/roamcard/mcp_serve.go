@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -21,7 +19,7 @@ func (b *buyer) mcpServe() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use: "serve", Args: noArgs, Short: "Serve this wallet to an agent as MCP tools, over standard input and output",
-		Long: "Buys cards and eSIMs for an agent, within the settings that `roamcard mcp init` wrote and only you can change.\n" +
+		Long: "Buys cards and eSIMs for an agent, within settings that only you can change.\n" +
 			"An agent's program starts it. Standard output has the protocol, standard error the log.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := agentFile(file)
@@ -105,60 +103,4 @@ func commandSigner(source json.RawMessage) (roamcard.Signer, error) {
 		return nil, errors.New("the settings' signer needs a command and an address")
 	}
 	return roamcard.CommandSigner{Account: named.Address, Command: named.Command}, nil
-}
-
-func (b *buyer) mcpInit() *cobra.Command {
-	var file, mode, one, day string
-	cmd := &cobra.Command{
-		Use: "init", Args: noArgs, Short: "Write the settings of `mcp serve`: the service's payee and asset as they are now, and your caps",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := agentFile(file)
-			if err != nil {
-				return err
-			}
-			payment, err := capOf("--max", one)
-			if err != nil {
-				return err
-			}
-			all, err := capOf("--max-day", day)
-			if err != nil {
-				return err
-			}
-			if payment == 0 || all == 0 {
-				return fmt.Errorf("%w: --max and --max-day say what an agent may spend; without them it pays nothing", errUsage)
-			}
-			r, err := b.ready()
-			if err != nil {
-				return err
-			}
-			s := agent.Settings{
-				Origin: first(b.url, os.Getenv("ROAMCARD_URL"), r.BaseURL, defaultURL), Mode: roamcard.Mode(mode),
-				MaxPerPaymentUSDCents: payment, MaxPerDayUSDCents: all, RPCURL: b.node(r), Presenter: agent.Browser,
-			}
-			client, err := roamcard.New(roamcard.Config{BaseURL: s.Origin})
-			if err != nil {
-				return err
-			}
-			published, err := client.Discovery.Config(cmd.Context())
-			if err != nil {
-				return err
-			}
-			s.PayTo, s.Asset = published.GetNetwork().GetPayTo(), published.GetNetwork().GetAsset()
-			if path, err = filepath.Abs(path); err != nil {
-				return fmt.Errorf("find the settings' folder: %w", err)
-			}
-			if err := s.Write(path); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(printable{cmd.OutOrStdout()}, "%s\npays %s\nin token %s\nat most %s USD at once and %s USD in 24 hours, %s\n"+
-				"Compare the payee with what the service's operator told you.\n", path, s.PayTo, s.Asset, payment, all, mode)
-			return err
-		},
-	}
-	settingsFlag(cmd, &file)
-	f := cmd.Flags()
-	f.StringVar(&mode, "mode", string(roamcard.HumanApproval), "who decides: human_approval, policy_gated or autonomous")
-	f.StringVar(&one, "max", "", "the most that one payment may come to in US dollars, as in 25.00")
-	f.StringVar(&day, "max-day", "", "the most that may be signed for in 24 hours in US dollars")
-	return cmd
 }

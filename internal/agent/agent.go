@@ -176,7 +176,8 @@ func (s *Server) payer(ctx context.Context) (*roamcard.Client, string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wallet == "" {
-		return nil, "", problem("signer_failed", askUser, "There is no wallet. The user names one in the settings, or makes one by `roamcard wallet new`.")
+		return nil, "", problem("signer_failed", askUser,
+			"There is no wallet. The user names one in the settings, or makes one by `roamcard wallet new`.")
 	}
 	return client, s.wallet, nil
 }

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
 // requestFor is how long a request for approval can be answered.
@@ -38,8 +36,7 @@ func ApprovalsOf(journal string) *Approvals {
 
 // Request is what a person is asked to approve.
 type Request struct {
-	Terms  Terms          `json:"terms"`
-	Amount roamcard.Cents `json:"amountUsdCents"`
+	Terms Terms `json:"terms"`
 	// At is when it was asked, in seconds since 1970.
 	At int64 `json:"at"`
 }

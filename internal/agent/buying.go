@@ -23,16 +23,16 @@ type Bought struct {
 }
 
 type buyCardIn struct {
-	PurchaseKey string `json:"purchaseKey" jsonschema:"your own name for this one purchase, 1 to 200 characters; a repeat of it needs the same one"`
+	PurchaseKey string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters; to repeat it, use the same"`
 }
 
 type topUpIn struct {
-	PurchaseKey    string `json:"purchaseKey" jsonschema:"your own name for this one purchase, 1 to 200 characters; a repeat of it needs the same one"`
+	PurchaseKey    string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters; to repeat it, use the same"`
 	AmountUSDCents int64  `json:"amountUsdCents" jsonschema:"what is paid, in US dollar cents, from 2500 to 25000"`
 }
 
 type buyESIMIn struct {
-	PurchaseKey string `json:"purchaseKey" jsonschema:"your own name for this one purchase, 1 to 200 characters; a repeat of it needs the same one"`
+	PurchaseKey string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters; to repeat it, use the same"`
 	PlanID      string `json:"planId" jsonschema:"a plan of list_esim_plans"`
 }
 
@@ -98,7 +98,7 @@ func (s *Server) approve(ctx context.Context, q roamcard.Quote) (bool, error) {
 	if yes, err := s.Approvals.take(terms); yes || err != nil {
 		return yes, err
 	}
-	c.lacked = &Request{Terms: terms, Amount: q.Amount}
+	c.lacked = &Request{Terms: terms}
 	return false, errUnapproved
 }
 
@@ -118,7 +118,9 @@ func (s *Server) pay(ctx context.Context, want purchase, granted *Terms) (Bought
 	}
 	s.Approvals.done(want.Key)
 	shown := orderOf(order)
-	return Bought{Status: "paid", PurchaseKey: want.Key, Replayed: order.GetReplayed(), Order: &shown, NextAction: shown.NextAction}, nil
+	return Bought{
+		Status: "paid", PurchaseKey: want.Key, Replayed: order.GetReplayed(), Order: &shown, NextAction: shown.NextAction,
+	}, nil
 }
 
 func (s *Server) order(ctx context.Context, client *roamcard.Client, want purchase) (*roamcardv1.Order, error) {
@@ -162,14 +164,20 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 	case !ok:
 		return bought, err
 	case c.Params.RequestState != "":
-		return Bought{}, s.ask(ctx, lacking.Request, "The terms are not the ones that were approved, or the approval had expired.")
+		return Bought{}, s.ask(ctx, lacking.Request, otherTerms)
 	}
 	answered, err := s.elicit(ctx, c, lacking.Request)
 	if err != nil {
 		return Bought{}, err
 	}
-	return s.attempt(ctx, want, answered)
+	bought, err = s.attempt(ctx, want, answered)
+	if lacking, ok := errors.AsType[unapproved](err); ok {
+		return Bought{}, s.ask(ctx, lacking.Request, otherTerms)
+	}
+	return bought, err
 }
+
+const otherTerms = "The terms are not the ones that were approved, or the approval had expired."
 
 // attempt makes a purchase, for as long as a caller waits.
 func (s *Server) attempt(ctx context.Context, want purchase, granted *Terms) (Bought, error) {
@@ -216,17 +224,20 @@ func says(r *sdk.ElicitResult) bool {
 }
 
 func (s *Server) declined(key string) error {
-	p := problem(codeApprovalDeclined, askUser, "The user did not approve the payment, and nothing was signed. Do not repeat it unless the user asks for it. "+
-		"If the user saw no question: they can run `roamcard approve %s` in a terminal, and then this call may be repeated.", shellWord(key))
+	p := problem(codeApprovalDeclined, askUser, "The user did not approve the payment. Do not repeat it unless the user asks "+
+		"for it. If the user saw no question, they can run `roamcard approve %s` in a terminal, and then repeat this call.",
+		shellWord(key))
 	p.PurchaseKey = key
 	return p
 }
 
 // form is the question that a client shows: yes or no, and nothing else.
 func form(r Request) *sdk.ElicitParams {
-	return &sdk.ElicitParams{Mode: "form", Message: r.Terms.Question(r.Amount), RequestedSchema: &jsonschema.Schema{
+	return &sdk.ElicitParams{Mode: "form", Message: r.Terms.Question(), RequestedSchema: &jsonschema.Schema{
 		Type: "object", Required: []string{"approve"},
-		Properties: map[string]*jsonschema.Schema{"approve": {Type: "boolean", Title: "Pay", Description: "Yes pays exactly this, once."}},
+		Properties: map[string]*jsonschema.Schema{
+			"approve": {Type: "boolean", Title: "Pay", Description: "Yes pays exactly this, once."},
+		},
 	}}
 }
 
@@ -263,8 +274,9 @@ func (s *Server) ask(ctx context.Context, r Request, why string) error {
 		return err
 	}
 	key := r.Terms.Key
-	p := problem(codeApprovalNeeded, askUser, "%s The payment of %s USDC needs the user's approval. Ask the user to run `roamcard approve %s` in a terminal, "+
-		"and then make this call again with the same purchaseKey within %d minutes.", why, r.Amount, shellWord(key), int(approvalFor/time.Minute))
+	p := problem(codeApprovalNeeded, askUser, "%s The payment of %s USDC needs the user's approval. Ask the user to run "+
+		"`roamcard approve %s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
+		why, r.Terms.Price(), shellWord(key), int(approvalFor/time.Minute))
 	p.PurchaseKey = key
 	if _, wallet, err := s.payer(ctx); err == nil {
 		if e, known, err := s.entry(ctx, wallet, key); err == nil {

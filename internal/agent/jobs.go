@@ -60,7 +60,8 @@ func (j *jobs) start(want purchase, granted *Terms) (_ *job, seen int, err error
 	defer j.mu.Unlock()
 	if known := j.all[want.Key]; known != nil && !known.over {
 		if known.want != want {
-			return nil, 0, problem("purchase_key_reused", fixArguments, "The purchaseKey belongs to another purchase that is under way; use a new key for a new purchase.")
+			return nil, 0, problem("purchase_key_reused", fixArguments,
+				"The purchaseKey belongs to another purchase that is under way; use a new key for a new purchase.")
 		}
 		select {
 		case known.again <- struct{}{}:

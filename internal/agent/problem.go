@@ -14,11 +14,11 @@ import (
 
 // Problem is a tool's error, as a model reads it: in the text and in the structured content alike.
 type Problem struct {
-	Code   string `json:"code" jsonschema:"what went wrong, stable; approval_needed, approval_declined, denied_by_local_policy and payment_outcome_unknown are this server's own"`
+	Code   string `json:"code" jsonschema:"what went wrong; stable"`
 	Detail string `json:"detail"`
 	// SafeToPayAgain is never true on the word of the service once something was signed.
-	SafeToPayAgain bool   `json:"safeToPayAgain" jsonschema:"whether a purchase under another key could not pay a second time for this one"`
-	NextAction     string `json:"nextAction" jsonschema:"ask_user, call_again_with_same_key, get_order, wait_and_call_again, fix_arguments or none"`
+	SafeToPayAgain bool   `json:"safeToPayAgain" jsonschema:"whether another key cannot pay a second time for this"`
+	NextAction     string `json:"nextAction" jsonschema:"what to do, as in ask_user or get_order"`
 	PurchaseKey    string `json:"purchaseKey,omitempty"`
 	OrderID        string `json:"orderId,omitempty"`
 }
@@ -72,8 +72,8 @@ func (s *Server) problemOf(err error, key string, paying bool) *Problem {
 
 func (s *Server) kindOf(err error) *Problem {
 	if unclear, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
-		p := problem(codeUnknown, getOrder, "The payment was sent, and no clear answer came (%v). It is sent again, the same bytes, until one comes. "+
-			"Ask by get_order with the purchaseKey; buying under another key may pay twice.", unclear.Err)
+		p := problem(codeUnknown, getOrder, "The payment was sent, and no clear answer came (%v). The same bytes are sent again "+
+			"until one comes. Ask by get_order with the purchaseKey; buying under another key may pay twice.", unclear.Err)
 		p.OrderID = identifier(unclear.OrderID)
 		return p
 	}
@@ -126,8 +126,8 @@ func refused(told *roamcard.APIError) *Problem {
 	p := problem(code, next, "The service says: %s", strings.Join(append([]string{told.Detail}, told.Fields...), "; "))
 	p.OrderID = identifier(told.OrderID)
 	if !told.RetryAt.IsZero() {
-		p.Detail += fmt.Sprintf(" The payment may still be taken until %s; until then the same call sends the same payment, and afterwards a new one.",
-			told.RetryAt.UTC().Format("15:04:05 UTC"))
+		p.Detail += fmt.Sprintf(" The payment may still be taken until %s; until then the same call sends the same payment, "+
+			"and afterwards a new one.", told.RetryAt.UTC().Format("15:04:05 UTC"))
 	}
 	return p
 }

@@ -17,7 +17,7 @@ type nothingIn struct{}
 type Wallet struct {
 	Address     string `json:"address"`
 	Origin      string `json:"origin"`
-	BalanceUSDC string `json:"balanceUsdc,omitempty" jsonschema:"dollars with six decimals; absent when the settings name no node of the chain"`
+	BalanceUSDC string `json:"balanceUsdc,omitempty" jsonschema:"six decimals; absent without a node of the chain"`
 	MayPay      bool   `json:"mayPay"`
 	// Refusal says what the settings lack to pay.
 	Refusal               string        `json:"refusal,omitempty"`
@@ -25,9 +25,9 @@ type Wallet struct {
 	Operations            []string      `json:"operations"`
 	MaxPerPaymentUSDCents int64         `json:"maxPerPaymentUsdCents"`
 	MaxPerDayUSDCents     int64         `json:"maxPerDayUsdCents"`
-	SpentTodayUSDCents    int64         `json:"spentTodayUsdCents" jsonschema:"signed for in the last 24 hours by all who share the journal"`
+	SpentTodayUSDCents    int64         `json:"spentTodayUsdCents" jsonschema:"signed for in the last 24 hours"`
 	LeftTodayUSDCents     int64         `json:"leftTodayUsdCents"`
-	Pending               []PendingItem `json:"pending" jsonschema:"purchases whose outcome is open; get_order with the key tells more"`
+	Pending               []PendingItem `json:"pending" jsonschema:"purchases whose outcome is open"`
 }
 
 // PendingItem is a purchase whose outcome is open.
@@ -180,7 +180,8 @@ func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 		}
 		return Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}, nil
 	case e.OrderID == "":
-		p := problem("purchase_refused", sameCall, "The service refused the payment that was signed under this purchaseKey. The same call sends it again, or a new one once it has expired.")
+		p := problem("purchase_refused", sameCall, "The service refused the payment that was signed under this purchaseKey. "+
+			"The same call sends it again, or a new one once it has expired.")
 		p.PurchaseKey = key
 		return Progress{}, p
 	}
@@ -236,7 +237,9 @@ func (s *Server) listCards(ctx context.Context, _ call, _ nothingIn) (Cards, err
 		if len(last4) > 4 {
 			last4 = "" // never more of a number, whatever the service says
 		}
-		listed.Cards = append(listed.Cards, Card{CardID: identifier(c.GetId()), Status: printable(c.GetStatus(), maxName), Last4: printable(last4, 4)})
+		listed.Cards = append(listed.Cards, Card{
+			CardID: identifier(c.GetId()), Status: printable(c.GetStatus(), maxName), Last4: printable(last4, 4),
+		})
 	}
 	return listed, nil
 }
@@ -330,8 +333,9 @@ func (s *Server) listPlans(ctx context.Context, _ call, in plansIn) (Plans, erro
 			break
 		}
 		listed.Plans = append(listed.Plans, Plan{
-			PlanID: identifier(p.GetPlanId()), Name: printable(p.GetName(), maxName), Type: printable(p.GetType(), maxName), Countries: countries(p.GetCountryCodes()),
-			DataMB: int64(p.GetDataMb()), ValidityDays: int64(p.GetValidityDays()), PriceUSDCents: int64(p.GetPriceUsdCents()),
+			PlanID: identifier(p.GetPlanId()), Name: printable(p.GetName(), maxName), Type: printable(p.GetType(), maxName),
+			Countries: countries(p.GetCountryCodes()), DataMB: int64(p.GetDataMb()),
+			ValidityDays: int64(p.GetValidityDays()), PriceUSDCents: int64(p.GetPriceUsdCents()),
 		})
 	}
 	return listed, nil

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -64,7 +63,7 @@ const maxSettings = 64 << 10
 func ReadSettings(path string) (Settings, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Settings{}, fmt.Errorf("there are no settings in %s; `roamcard mcp init` writes them", path)
+		return Settings{}, fmt.Errorf("there are no settings in %s; docs/agents tells what goes into them", path)
 	}
 	if err != nil {
 		return Settings{}, fmt.Errorf("read the settings: %w", err)
@@ -95,32 +94,6 @@ func ReadSettings(path string) (Settings, error) {
 		return Settings{}, fmt.Errorf("the settings %s: %w", path, err)
 	}
 	return s, nil
-}
-
-// Write writes the settings into a new file that only this user may read.
-func (s Settings) Write(path string) error {
-	if err := s.check(); err != nil {
-		return err
-	}
-	data, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the settings: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return fmt.Errorf("make the settings' folder: %w", err)
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("there are settings in %s already; edit them, or move them away first", path)
-	}
-	if err != nil {
-		return fmt.Errorf("write the settings: %w", err)
-	}
-	_, err = f.Write(append(data, '\n'))
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write the settings: %w", err)
-	}
-	return nil
 }
 
 var address = regexp.MustCompile(`^0x[0-9a-fA-F]{40}$`)
@@ -172,7 +145,7 @@ func (s Settings) refusal() string {
 		return ""
 	}
 	slices.Sort(missing)
-	return "the settings lack " + strings.Join(missing, ", ") + ", so nothing is paid; only the user can add them, in the settings' file"
+	return "the settings lack " + strings.Join(missing, ", ") + ", so nothing is paid; only the user can add them, in their file"
 }
 
 // policy is what the client pays by. Without pins and caps it is the zero policy, which denies everything.

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -39,11 +40,23 @@ func (s *Server) termsOf(want purchase, q roamcard.Quote) Terms {
 	}
 }
 
+// Price is the amount in US dollars, rounded up to a cent.
+func (t Terms) Price() string {
+	units, err := strconv.ParseInt(t.Amount, 10, 64)
+	if err != nil {
+		return "?"
+	}
+	const perCent = 10_000
+	return roamcard.Cents((units + perCent - 1) / perCent).String()
+}
+
 // Question is the terms as a person reads them.
-func (t Terms) Question(amount roamcard.Cents) string {
-	what := map[string]string{"buy_card": "a virtual card", "top_up_card": "a top-up of the card", "buy_esim": "the eSIM plan " + t.PlanID}[t.Tool]
+func (t Terms) Question() string {
+	what := map[string]string{
+		"buy_card": "a virtual card", "top_up_card": "a top-up of the card", "buy_esim": "the eSIM plan " + t.PlanID,
+	}[t.Tool]
 	return printable(fmt.Sprintf("Pay %s USDC for %s?\nTo %s on %s, token %s, for the service %s.\nPurchase key: %s",
-		amount, what, t.PayTo, t.Network, t.Asset, t.Origin, t.Key), maxQuestion)
+		t.Price(), what, t.PayTo, t.Network, t.Asset, t.Origin, t.Key), maxQuestion)
 }
 
 // states seals terms into the state that a client brings back with a person's answer. Only this process opens them,

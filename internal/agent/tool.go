@@ -32,9 +32,12 @@ var (
 	shows = hints{}
 )
 
+// doing is what a tool does.
+type doing[In, Out any] = func(ctx context.Context, c call, in In) (Out, error)
+
 // add adds a tool whose arguments and answer have the shapes of In and Out. Its output schema allows a Problem, too:
 // clients hold errors to it.
-func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hints, do func(ctx context.Context, c call, in In) (Out, error)) {
+func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hints, do doing[In, Out]) {
 	input, output := schema[In](), schema[Out]()
 	arguments, err := input.Resolve(nil)
 	if err != nil {
@@ -44,7 +47,8 @@ func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hin
 		Name: name, Title: title, Description: text, InputSchema: input,
 		OutputSchema: &jsonschema.Schema{Type: "object", AnyOf: []*jsonschema.Schema{output, schema[Problem]()}},
 		Annotations: &sdk.ToolAnnotations{
-			Title: title, ReadOnlyHint: h.readOnly, IdempotentHint: h.idempotent, DestructiveHint: &h.destructive, OpenWorldHint: &h.openWorld,
+			Title: title, ReadOnlyHint: h.readOnly, IdempotentHint: h.idempotent,
+			DestructiveHint: &h.destructive, OpenWorldHint: &h.openWorld,
 		},
 	}
 	to.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
@@ -55,7 +59,8 @@ func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hin
 		}
 		if err != nil {
 			p := s.problemOf(err, "", false)
-			s.Log.Info("tool refused", slog.String("tool", name), slog.String("code", p.Code), slog.String("purchaseKey", p.PurchaseKey))
+			s.Log.Info("tool refused", slog.String("tool", name), slog.String("code", p.Code),
+				slog.String("purchaseKey", p.PurchaseKey))
 			return result(p, true)
 		}
 		return result(out, false)
@@ -72,7 +77,7 @@ func schema[T any]() *jsonschema.Schema {
 
 // answer reads the arguments and does what the tool does. A panic is this call's alone: the SDK calls on a goroutine of
 // its own, where it would end the process and what it does for others.
-func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved, do func(context.Context, call, In) (Out, error)) (out Out, err error) {
+func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved, do doing[In, Out]) (out Out, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.server.Log.ErrorContext(ctx, "panic", slog.String("tool", c.Params.Name))
@@ -104,21 +109,30 @@ func result(value any, failed bool) (*sdk.CallToolResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the answer: %w", err)
 	}
-	return &sdk.CallToolResult{IsError: failed, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}, StructuredContent: json.RawMessage(text)}, nil
+	return &sdk.CallToolResult{
+		IsError: failed, Content: []sdk.Content{&sdk.TextContent{Text: string(text)}}, StructuredContent: json.RawMessage(text),
+	}, nil
 }
 
 func (s *Server) addTools(to *sdk.Server) {
-	add(s, to, "get_wallet", "Wallet", "The wallet's address and balance, what may be spent and was spent in the last 24 hours, and the purchases whose outcome is open.", reads, s.getWallet)
-	add(s, to, "get_order", "Order", "How an order stands, by its orderId or by the purchaseKey that it was bought under.", reads, s.getOrder)
+	add(s, to, "get_wallet", "Wallet", "The wallet's address and balance, what may be spent and was spent in the last 24 hours, "+
+		"and the purchases whose outcome is open.", reads, s.getWallet)
+	add(s, to, "get_order", "Order", "How an order stands, by its orderId or by the purchaseKey that it was bought under.",
+		reads, s.getOrder)
 	add(s, to, "list_cards", "Cards", "The wallet's cards: status and last four digits.", reads, s.listCards)
-	add(s, to, "get_card_balance", "Card balance", "What is on a card, as the issuer says. Without cardId, the wallet's only active card.", reads, s.getCardBalance)
+	add(s, to, "get_card_balance", "Card balance", "What is on a card, as the issuer says. Without cardId, the wallet's only "+
+		"active card.", reads, s.getCardBalance)
 	add(s, to, "list_esim_plans", "eSIM plans", "eSIM plans for sale, the cheapest first.", reads, s.listPlans)
-	add(s, to, "quote", "Quote", "What a purchase costs, who is paid, and whether the user's limits allow it. Nothing is signed.", reads, s.quote)
+	add(s, to, "quote", "Quote", "What a purchase costs, who is paid, and whether the user's limits allow it. Nothing is signed.",
+		reads, s.quote)
 	add(s, to, "buy_card", "Buy a card", "Buys a virtual card for the wallet. Pays USDC. "+keyText, buys, s.buyCard)
-	add(s, to, "top_up_card", "Top up the card", "Adds credit to the wallet's card. Pays USDC, of which the service keeps a load fee. "+keyText, buys, s.topUpCard)
+	add(s, to, "top_up_card", "Top up the card", "Adds credit to the wallet's card. Pays USDC, of which the service keeps a load "+
+		"fee. "+keyText, buys, s.topUpCard)
 	add(s, to, "buy_esim", "Buy an eSIM", "Buys an eSIM plan of list_esim_plans. Pays USDC. "+keyText, buys, s.buyESIM)
-	add(s, to, "show_card", "Show the card", "Opens a window that shows the card's number to the user, once. You learn whether it was seen, and nothing else. Without cardId, the wallet's only active card.", shows, s.showCard)
-	add(s, to, "show_esim", "Show the eSIM", "Opens a window that shows the eSIM of an order to the user. You learn whether it was seen, and nothing else.", shows, s.showESIM)
+	add(s, to, "show_card", "Show the card", "Opens a window that shows the card's number to the user, once. You learn whether it "+
+		"was seen, and nothing else. Without cardId, the wallet's only active card.", shows, s.showCard)
+	add(s, to, "show_esim", "Show the eSIM", "Opens a window that shows the eSIM of an order to the user. You learn whether it "+
+		"was seen, and nothing else.", shows, s.showESIM)
 }
 
 const keyText = "The same purchaseKey never pays twice: repeat a call with the key it was first made with."

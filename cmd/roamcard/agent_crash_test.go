@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+)
+
+// A server that is killed at any step of a purchase, and started again, pays once. What was signed goes on by itself;
+// what was not is bought again under its key.
+func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
+	t.Parallel()
+	held := 120_000
+	for name, c := range map[string]struct {
+		fault  fault
+		paid   bool // the request that is waited for has a payment
+		signed bool
+		sets   func(s *stage) (happened func() bool)
+	}{
+		"while the price is asked":          {fault: fault{"on": "unpaid", "delayMs": held}},
+		"before the service has it":         {fault: fault{"on": "paid", "forward": false, "status": 503, "delayMs": held}, paid: true, signed: true},
+		"while the service has it":          {fault: fault{"on": "paid", "cut": 0, "delayMs": held}, paid: true, signed: true},
+		"in the middle of the answer":       {fault: fault{"on": "paid", "cut": 200, "delayMs": held}, paid: true, signed: true},
+		"while the wallet signs":            {sets: holdingSigner},
+		"while the user is asked":           {sets: func(s *stage) func() bool { s.settings.Mode = roamcard.HumanApproval; return nil }},
+		"while the user is asked, at first": {sets: func(s *stage) func() bool { s.settings.Mode = ""; return nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t)
+			proxy := s.between("fault-proxy.mjs", s.BaseURL)
+			if c.fault != nil {
+				proxy.inject(c.fault)
+			}
+			asked, gone := make(chan struct{}, 1), make(chan struct{})
+			happened := func() bool {
+				select {
+				case <-asked:
+					return true
+				default:
+					return false
+				}
+			}
+			if c.sets != nil {
+				if own := c.sets(s); own != nil {
+					happened = own
+				}
+			}
+			first := s.serve(proxy.URL, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+				asked <- struct{}{}
+				select {
+				case <-gone:
+				case <-ctx.Done():
+				}
+				return nil, context.Canceled
+			}})
+			var calling sync.WaitGroup
+			calling.Go(func() { _, _ = first.try("buy_card", map[string]any{"purchaseKey": "k"}) })
+			if c.fault != nil {
+				proxy.await(c.paid)
+			} else {
+				until(t, happened)
+			}
+			first.kill()
+			close(gone)
+			calling.Wait()
+			proxy.inject()
+			s.settings.Signer = nil
+
+			p := &person{answer: yes}
+			second := s.serve(proxy.URL, p.client())
+			if !c.signed {
+				if got := second.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed {
+					t.Fatalf("%+v\n%s", got, second.stderr)
+				}
+			}
+			order := second.settles("k").Order.OrderID
+			if asks := s.settings.Mode != roamcard.Autonomous; (p.asked.Load() > 0) != asks {
+				t.Errorf("asked %d times", p.asked.Load())
+			}
+			if got := second.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed || !got.Replayed || got.Order.OrderID != order {
+				t.Errorf("again: %+v", got)
+			}
+			s.paid(1, 2500)
+		})
+	}
+}
+
+// holdingSigner gives the wallet to a program that never answers.
+func holdingSigner(s *stage) func() bool {
+	file := filepath.Join(s.dir, "signing")
+	s.settings.Signer = asJSON(s.t, map[string]any{"address": s.signer.Address(), "command": []string{"env", "TEST_HOLD=" + file, os.Args[0]}})
+	return func() bool {
+		_, err := os.Stat(file)
+		return err == nil
+	}
+}
+
+func until(t *testing.T, happened func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !happened(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not come to that")
+		}
+	}
+}
+
+func TestTwoAgentsWithOneKeyPayOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	agents := []*session{s.serve("", nil), s.serve("", nil)}
+	var calls sync.WaitGroup
+	for _, a := range agents {
+		calls.Go(func() {
+			for range 2 {
+				if got, err := a.try("buy_card", map[string]any{"purchaseKey": "k"}); err != nil || got.Failed {
+					t.Errorf("%+v, %v", got, err)
+				}
+			}
+		})
+	}
+	calls.Wait()
+	if one, other := agents[0].settles("k").Order.OrderID, agents[1].settles("k").Order.OrderID; one != other {
+		t.Errorf("%s and %s", one, other)
+	}
+	s.paid(1, 2500)
+}
+
+// A service that is slow to answer gets the time behind the call, and a client that gave up loses nothing.
+func TestAgentAnswersInTimeAndGoesOn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	proxy := s.between("fault-proxy.mjs", s.BaseURL)
+	proxy.inject(fault{"on": "paid", "delayMs": 9000})
+	a := s.serve(proxy.URL, nil)
+	before := time.Now()
+	got := a.call("buy_card", map[string]any{"purchaseKey": "k"})
+	if took := time.Since(before); got.Status != "processing" || got.NextAction != "get_order" || took > 5*time.Second {
+		t.Errorf("%+v after %s", got, took)
+	}
+	if w := a.call("get_wallet", nil); len(w.Pending) != 1 || w.Pending[0].PurchaseKey != "k" {
+		t.Errorf("%+v", w)
+	}
+	a.settles("k")
+	s.paid(1, 2500)
+}
+
+// Clients give a server five seconds to connect: it makes no call of its own until it is spoken to, and says nothing
+// but the protocol.
+func TestAgentMakesNoCallBeforeItIsSpokenTo(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	called := make(chan struct{}, 1)
+	go func() {
+		if c, err := listener.Accept(); err == nil {
+			called <- struct{}{}
+			_ = c.Close()
+		}
+	}()
+	s.settings.Origin = "http://" + listener.Addr().String()
+	cmd := s.command("", "mcp", "serve", "--config", s.settingsFile())
+	log, said := &recording{}, &recording{}
+	cmd.Stderr, cmd.Stdout = log, said
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, func() bool { return strings.Contains(log.String(), "session connected") })
+	for _, message := range []string{
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
+	} {
+		if _, err := in.Write([]byte(message + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, func() bool { return strings.Contains(said.String(), "get_wallet") })
+	select {
+	case <-called:
+		t.Error("it called the service")
+	default:
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("the end of the input: %v\n%s", err, log)
+	}
+	for line := range strings.Lines(said.String()) {
+		if !strings.HasPrefix(line, `{"jsonrpc":"2.0"`) {
+			t.Errorf("it said %q", line)
+		}
+	}
+}

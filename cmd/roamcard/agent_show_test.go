@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func asJSON(t *testing.T, v any) json.RawMessage {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// The person sees the card and the eSIM. No message of either side, no log and no file has them, nor the window's
+// address.
+func TestAgentNeverGetsACardNumber(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	window := filepath.Join(t.TempDir(), "window")
+	s.settings.Browser = []string{"env", "TEST_BROWSER=" + window, os.Args[0]}
+	a := s.serve("", nil)
+	if got := a.call("buy_card", map[string]any{"purchaseKey": "card"}); got.Failed {
+		t.Fatalf("%+v", got)
+	}
+	plan := a.call("list_esim_plans", nil).Plans[0].PlanID
+	if got := a.call("buy_esim", map[string]any{"purchaseKey": "esim", "planId": plan}); got.Failed {
+		t.Fatalf("%+v", got)
+	}
+	for _, key := range []string{"card", "esim"} {
+		until(t, func() bool { return a.settles(key).Order.Status == "fulfilled" })
+	}
+	cards := a.call("list_cards", nil).Cards
+	if len(cards) != 1 || cards[0].Status != "ACTIVE" {
+		t.Fatalf("%+v", cards)
+	}
+	if got := a.call("get_card_balance", nil); got.Failed {
+		t.Errorf("%+v", got)
+	}
+	look := func(tool string, arguments map[string]any, what string) []string {
+		t.Helper()
+		if got := a.call(tool, arguments); got.Failed || !got.Shown {
+			t.Fatalf("%s: %+v\n%s", tool, got, a.stderr)
+		}
+		page, err := os.ReadFile(window)
+		if err != nil {
+			t.Fatal(err)
+		}
+		address, _, _ := strings.Cut(string(page), "\n")
+		secret := regexp.MustCompile(what).FindStringSubmatch(string(page))
+		if secret == nil {
+			t.Fatalf("the window of %s does not show it", tool)
+		}
+		return append(secret, strings.ReplaceAll(secret[0], " ", ""), address[strings.LastIndexByte(address, '/'):])
+	}
+	canaries := look("show_card", nil, `\d{4} \d{4} \d{4} \d{4}`)
+	canaries = append(canaries, look("show_card", map[string]any{"cardId": cards[0].CardID}, `\d{4} \d{4} \d{4} \d{4}`)...)
+	canaries = append(canaries, look("show_esim", map[string]any{"orderId": a.settles("esim").Order.OrderID}, `LPA:1\$[^"$]+\$([^"<$]+)`)...)
+	if got := a.call("show_card", map[string]any{"cardId": "4111111111111111"}); !got.Failed || got.Shown {
+		t.Errorf("another card: %+v", got)
+	}
+	_ = a.Close()
+	texts := map[string]string{"the session": a.wire.String(), "the log": a.stderr.String()}
+	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		texts[path] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range append(canaries, s.key) {
+		for name, text := range texts {
+			if strings.Contains(text, secret) && filepath.Base(name) != "wallet" {
+				t.Errorf("%s has %q", name, secret)
+			}
+		}
+	}
+	if !strings.Contains(texts["the session"], "show_card") || len(canaries) < 9 {
+		t.Errorf("%d canaries, and a session of %d bytes", len(canaries), len(texts["the session"]))
+	}
+}
+
+// Where no window can be opened, the model learns just that.
+func TestAgentWithoutAWindowShowsNothing(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.settings.Browser = []string{filepath.Join(s.dir, "no such program")}
+	a := s.serve("", nil)
+	plan := a.call("list_esim_plans", nil).Plans[0].PlanID
+	if got := a.call("buy_esim", map[string]any{"purchaseKey": "esim", "planId": plan}); got.Failed {
+		t.Fatalf("%+v", got)
+	}
+	until(t, func() bool { return a.settles("esim").Order.Status == "fulfilled" })
+	if got := a.call("show_esim", map[string]any{"orderId": a.settles("esim").Order.OrderID}); got.Failed || got.Shown || got.Reason != "no_window" {
+		t.Errorf("%+v", got)
+	}
+}
