@@ -159,7 +159,7 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 	if out, err := s.command("", "approve", "it's mine", "--config", file).CombinedOutput(); err == nil || !strings.Contains(string(out), "needs a terminal") {
 		t.Errorf("without a terminal: %v %s", err, out)
 	}
-	if out, err := approve("n"); err == nil || !strings.Contains(out, "25.00 USDC") {
+	if out, err := approve("n"); err == nil || !strings.Contains(out, "25.00 USDC") || !strings.Contains(out, "0.00 of 200.00 USD") {
 		t.Errorf("no: %v %s", err, out)
 	}
 	if got := buy(); got.Code != "approval_needed" {
@@ -189,6 +189,20 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 	if out, err := approve("y"); err == nil {
 		t.Errorf("what is paid is approved again: %s", out)
 	}
+}
+
+// A key does not belong where an agent's programs are configured.
+func TestAgentTakesNoKeyFromTheEnvironment(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	cmd := s.command("", "mcp", "serve", "--config", s.settingsFile())
+	cmd.Env = append(cmd.Env, "ROAMCARD_WALLET_KEY="+s.key, "ROAMCARD_WALLET_KEY_FILE=")
+	a := &session{t: t, process: cmd, wire: &recording{}, stderr: &recording{}}
+	got := a.connect("", &mcp.CommandTransport{Command: cmd}, nil).call("buy_card", map[string]any{"purchaseKey": "k"})
+	if got.Code != "signer_failed" || !strings.Contains(got.Detail, "refused") {
+		t.Errorf("%+v", got)
+	}
+	s.paid(0)
 }
 
 // A client that fails at asking is one that cannot ask.

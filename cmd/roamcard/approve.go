@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -43,7 +44,7 @@ func approve() *cobra.Command {
 				return errNobody
 			}
 			w := printable{cmd.ErrOrStderr()}
-			fmt.Fprintf(w, "%s\nPay? [y/N] ", asked.Terms.Question())
+			fmt.Fprintf(w, "%s\n%sPay? [y/N] ", asked.Terms.Question(), spent(cmd.Context(), settings, journal))
 			answer, err := readLine(cmd.Context(), in)
 			if err != nil {
 				return err
@@ -60,4 +61,21 @@ func approve() *cobra.Command {
 	}
 	settingsFlag(cmd, &file)
 	return cmd
+}
+
+// spent says what was signed for in the last 24 hours, and the cap, as far as the journal can be read.
+func spent(ctx context.Context, s agent.Settings, journal string) string {
+	store, err := roamcard.NewFileStore(journal)
+	if err != nil {
+		return ""
+	}
+	client, err := roamcard.New(roamcard.Config{BaseURL: s.Origin, Store: store})
+	if err != nil {
+		return ""
+	}
+	budget, err := client.Budget(ctx)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("Signed for in the last 24 hours: %s of %s USD\n", budget.Spent, s.MaxPerDayUSDCents)
 }

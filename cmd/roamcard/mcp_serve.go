@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
@@ -80,6 +81,9 @@ func (b *buyer) agentSigner(s agent.Settings) func(context.Context) (roamcard.Si
 		if len(s.Signer) > 0 {
 			return commandSigner(s.Signer)
 		}
+		if os.Getenv("ROAMCARD_WALLET_KEY") != "" {
+			return nil, errKeyInEnvironment
+		}
 		r, err := b.ready()
 		if err != nil {
 			return nil, err
@@ -87,6 +91,9 @@ func (b *buyer) agentSigner(s agent.Settings) func(context.Context) (roamcard.Si
 		return b.signer(r)
 	}
 }
+
+// errKeyInEnvironment keeps keys out of the files that start agents' servers, which every tool of the agent may read.
+var errKeyInEnvironment = errors.New("a key in ROAMCARD_WALLET_KEY is refused here; name a signer in the settings, or ROAMCARD_WALLET_KEY_FILE")
 
 // commandSigner reads the one kind of signer that needs no key here.
 func commandSigner(source json.RawMessage) (roamcard.Signer, error) {

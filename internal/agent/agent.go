@@ -12,11 +12,11 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -26,6 +26,9 @@ import (
 
 // answerWithin is how long a tool may take: clients wait from five seconds on. What takes longer goes on behind it.
 const answerWithin = 3500 * time.Millisecond
+
+// goesOn is how long a read goes on behind its call.
+const goesOn = time.Minute
 
 // Presenter shows cards and eSIMs to the person in front of the machine.
 type Presenter interface {
@@ -37,7 +40,7 @@ type Presenter interface {
 type Config struct {
 	Settings Settings
 	// OpenSigner finds the wallet's signer; nil without an error is none. It is called when a tool first needs it, and
-	// again after a failure.
+	// again after a failure. Its context is the session's.
 	OpenSigner func(ctx context.Context) (roamcard.Signer, error)
 	// Store is the journal, which survives the process.
 	Store     roamcard.Store
@@ -61,10 +64,10 @@ type Server struct {
 	states   *states
 	jobs     *jobs
 	resumed  sync.Once
+	showing  atomic.Bool
 
 	mu     sync.Mutex
-	client *roamcard.Client
-	wallet string
+	opened *opening
 }
 
 // New makes a server. It makes no call and opens no wallet.
@@ -89,15 +92,26 @@ func (s *Server) Run(ctx context.Context, t sdk.Transport) error {
 	defer stop()
 	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard wallet", Version: s.Version}, &sdk.ServerOptions{
 		Instructions: instructions, Logger: s.Log.With(slog.String("part", "mcp")),
-		Capabilities:       &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
-		InitializedHandler: func(context.Context, *sdk.InitializedRequest) { s.takeUp() },
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 	})
+	server.AddReceivingMiddleware(s.afterGreeting)
 	s.addTools(server)
 	err := server.Run(ctx, t)
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err
+}
+
+// afterGreeting begins what needs the network once the client has been greeted: clients give up on a server that is slow
+// to answer then. The newest protocol greets by server/discover.
+func (s *Server) afterGreeting(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if method != "initialize" && method != "server/discover" {
+			s.takeUp()
+		}
+		return next(ctx, method, req)
+	}
 }
 
 // takeUp resumes once what an earlier session left open: its payments are signed, so nobody is asked.
@@ -123,7 +137,7 @@ func (s *Server) resumePending(ctx context.Context) error {
 	if !open {
 		return nil // the wallet stays closed until it is needed
 	}
-	client, err := s.buyer(ctx)
+	client, _, err := s.payer(ctx)
 	if err != nil {
 		return err
 	}
@@ -140,16 +154,47 @@ func (s *Server) resumePending(ctx context.Context) error {
 	return nil
 }
 
-// buyer is the client of the wallet, which is opened when it is first needed.
-func (s *Server) buyer(ctx context.Context) (*roamcard.Client, error) {
+// opening is a wallet that is opened, once for all who wait for it.
+type opening struct {
+	done   chan struct{}
+	client *roamcard.Client
+	wallet string
+	err    error
+}
+
+// buyer is the client of the wallet, which is opened when it is first needed. That may take a person, who unlocks it:
+// it goes on when the caller has gone.
+func (s *Server) buyer(ctx context.Context) (*roamcard.Client, string, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.client != nil {
-		return s.client, nil
+	o := s.opened
+	if o == nil {
+		o = &opening{done: make(chan struct{})}
+		s.opened = o
+		s.jobs.spawn(func() { s.open(s.jobs.ctx, o) })
 	}
+	s.mu.Unlock()
+	select {
+	case <-o.done:
+		return o.client, o.wallet, o.err
+	case <-ctx.Done():
+		return nil, "", ctx.Err()
+	}
+}
+
+func (s *Server) open(ctx context.Context, o *opening) {
+	defer close(o.done)
+	o.client, o.wallet, o.err = s.connect(ctx)
+	if o.wallet == "" { // the next caller tries again
+		s.mu.Lock()
+		s.opened = nil
+		s.mu.Unlock()
+	}
+}
+
+func (s *Server) connect(ctx context.Context) (*roamcard.Client, string, error) {
 	signer, err := s.OpenSigner(ctx)
 	if err != nil {
-		return nil, problem("signer_failed", askUser, "The wallet cannot be used: %v", err)
+		return nil, "", problem("signer_failed", askUser, "The wallet cannot be used: %v", err)
 	}
 	policy := s.settings.policy()
 	policy.Approve = s.approve
@@ -157,29 +202,20 @@ func (s *Server) buyer(ctx context.Context) (*roamcard.Client, error) {
 		BaseURL: s.settings.Origin, Signer: signer, Policy: policy, Store: s.Store, RPCURL: s.settings.RPCURL, HTTP: s.HTTP,
 		MaxReplays: s.MaxReplays, Timeout: s.Timeout, Logger: s.Log, Now: s.Now,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("make the client: %w", err)
+	if err != nil || signer == nil {
+		return client, "", err // without a wallet it reads what is public
 	}
-	if signer == nil {
-		return client, nil // which reads what is public; a wallet may come
-	}
-	s.client, s.wallet = client, signer.Address()
-	return client, nil
+	return client, signer.Address(), nil
 }
 
 // payer is the client, and the address of its wallet.
 func (s *Server) payer(ctx context.Context) (*roamcard.Client, string, error) {
-	client, err := s.buyer(ctx)
-	if err != nil {
-		return nil, "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.wallet == "" {
-		return nil, "", problem("signer_failed", askUser,
+	client, wallet, err := s.buyer(ctx)
+	if err == nil && wallet == "" {
+		err = problem("signer_failed", askUser,
 			"There is no wallet. The user names one in the settings, or makes one by `roamcard wallet new`.")
 	}
-	return client, s.wallet, nil
+	return client, wallet, err
 }
 
 func (s *Server) origin() string { return strings.TrimSuffix(s.settings.Origin, "/") }

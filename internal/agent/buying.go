@@ -103,7 +103,8 @@ func (s *Server) approve(ctx context.Context, q roamcard.Quote) (bool, error) {
 }
 
 // pay makes a purchase as far as the client gets, with what a person granted.
-func (s *Server) pay(ctx context.Context, want purchase, granted *Terms) (Bought, error) {
+func (s *Server) pay(ctx context.Context, want purchase, granted *Terms) (_ Bought, err error) {
+	defer s.recovered(want.Tool, &err)
 	client, _, err := s.payer(ctx)
 	if err != nil {
 		return Bought{}, err
@@ -164,7 +165,7 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 	case !ok:
 		return bought, err
 	case c.Params.RequestState != "":
-		return Bought{}, s.ask(ctx, lacking.Request, otherTerms)
+		return Bought{}, s.ask(lacking.Request, otherTerms)
 	}
 	answered, err := s.elicit(ctx, c, lacking.Request)
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 	}
 	bought, err = s.attempt(ctx, want, answered)
 	if lacking, ok := errors.AsType[unapproved](err); ok {
-		return Bought{}, s.ask(ctx, lacking.Request, otherTerms)
+		return Bought{}, s.ask(lacking.Request, otherTerms)
 	}
 	return bought, err
 }
@@ -227,7 +228,7 @@ func (s *Server) declined(key string) error {
 	p := problem(codeApprovalDeclined, askUser, "The user did not approve the payment. Do not repeat it unless the user asks "+
 		"for it. If the user saw no question, they can run `roamcard approve %s` in a terminal, and then repeat this call.",
 		shellWord(key))
-	p.PurchaseKey = key
+	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	return p
 }
 
@@ -249,13 +250,13 @@ func (s *Server) elicit(ctx context.Context, c call, r Request) (*Terms, error) 
 	}
 	can := c.ClientCapabilities()
 	if can == nil || can.Elicitation == nil || (can.Elicitation.Form == nil && can.Elicitation.URL != nil) {
-		return nil, s.ask(ctx, r, "This client cannot ask the user.")
+		return nil, s.ask(r, "This client cannot ask the user.")
 	}
 	if p := c.Session.InitializeParams(); p != nil && p.ProtocolVersion < "2026-07-28" {
 		asked, err := c.Session.Elicit(ctx, form(r))
 		switch {
 		case err != nil:
-			return nil, s.ask(ctx, r, "This client could not ask the user.")
+			return nil, s.ask(r, "This client could not ask the user.")
 		case !says(asked):
 			return nil, s.declined(r.Terms.Key)
 		}
@@ -269,7 +270,7 @@ func (s *Server) elicit(ctx context.Context, c call, r Request) (*Terms, error) 
 }
 
 // ask tells the model to have the user approve at a terminal.
-func (s *Server) ask(ctx context.Context, r Request, why string) error {
+func (s *Server) ask(r Request, why string) error {
 	if err := s.Approvals.ask(r); err != nil {
 		return err
 	}
@@ -277,11 +278,6 @@ func (s *Server) ask(ctx context.Context, r Request, why string) error {
 	p := problem(codeApprovalNeeded, askUser, "%s The payment of %s USDC needs the user's approval. Ask the user to run "+
 		"`roamcard approve %s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
 		why, r.Terms.Price(), shellWord(key), int(approvalFor/time.Minute))
-	p.PurchaseKey = key
-	if _, wallet, err := s.payer(ctx); err == nil {
-		if e, known, err := s.entry(ctx, wallet, key); err == nil {
-			p.SafeToPayAgain = !known || len(e.Authorizations) == 0
-		}
-	}
+	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	return p
 }

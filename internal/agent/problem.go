@@ -54,18 +54,14 @@ func problem(code, next, format string, args ...any) *Problem {
 	return &Problem{Code: code, Detail: printable(fmt.Sprintf(format, args...), maxDetail), NextAction: next}
 }
 
-// problemOf explains an error. paying says that it is of a purchase under a key: then nothing was signed unless the error
-// says so, and another key may pay.
+// problemOf explains an error. paying says that it is of a purchase under a key.
 func (s *Server) problemOf(err error, key string, paying bool) *Problem {
 	if told, ok := errors.AsType[*Problem](err); ok {
 		return told
 	}
 	p := s.kindOf(err)
-	p.Detail = printable(p.Detail, maxDetail)
-	signed := signedUnder(err)
-	p.SafeToPayAgain = paying && signed == "" && p.Code != codeUnknown
 	if paying {
-		p.PurchaseKey = key
+		p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	}
 	return p
 }
@@ -134,21 +130,18 @@ func refused(told *roamcard.APIError) *Problem {
 
 var codes = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// signedUnder is the key under which a payment was signed before an error, or none.
-func signedUnder(err error) string {
-	if told, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
-		return told.IdempotencyKey
+// signed says whether anything was signed under a key, or whether that cannot be known: then another key may pay twice.
+func (s *Server) signed(key string) bool {
+	b, err := s.Store.Read(context.Background()) // a file of this machine
+	if err != nil {
+		return true
 	}
-	if told, ok := errors.AsType[*roamcard.APIError](err); ok && told.IdempotencyKey != "" {
-		return told.IdempotencyKey
+	for _, e := range b.Purchases {
+		if e.Key == key && e.Origin == s.origin() && len(e.Authorizations) > 0 {
+			return true
+		}
 	}
-	if told, ok := errors.AsType[*roamcard.PaymentError](err); ok && told.IdempotencyKey != "" {
-		return told.IdempotencyKey
-	}
-	if told, ok := errors.AsType[*roamcard.JournalError](err); ok {
-		return told.IdempotencyKey
-	}
-	return ""
+	return false
 }
 
 // The bounds of texts that others wrote, in bytes.

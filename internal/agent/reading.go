@@ -38,8 +38,6 @@ type PendingItem struct {
 }
 
 func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
 	client, address, err := s.payer(ctx)
 	if err != nil {
 		return Wallet{}, err
@@ -141,8 +139,6 @@ func (s *Server) getOrder(ctx context.Context, _ call, in getOrderIn) (Progress,
 	if (in.OrderID == "") == (in.PurchaseKey == "") {
 		return Progress{}, problem("arguments_invalid", fixArguments, "give either orderId or purchaseKey")
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
 	if in.OrderID != "" {
 		return s.readOrder(ctx, in.OrderID, "")
 	}
@@ -156,10 +152,10 @@ func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 		return Progress{}, err
 	}
 	if b := s.jobs.find(key); b != nil {
-		if o, ok := b.outcome(ctx, 0, answerWithin); !ok {
+		if o, ok := b.outcome(ctx, 0, answerWithin-time.Second); !ok {
 			return Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}, nil
 		} else if lacking, asks := o.err.(unapproved); asks {
-			return Progress{}, s.ask(ctx, lacking.Request, "It was not paid.")
+			return Progress{}, s.ask(lacking.Request, "It was not paid.")
 		} else if o.err != nil {
 			return Progress{}, s.problemOf(o.err, key, true)
 		}
@@ -173,10 +169,14 @@ func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 		p.SafeToPayAgain, p.PurchaseKey = true, key
 		return Progress{}, p
 	case e.State == roamcard.Signed:
-		if want, ok := purchaseOf(e); ok {
-			if _, _, err := s.jobs.start(want, nil); err != nil {
-				return Progress{}, s.problemOf(err, key, true)
-			}
+		want, ok := purchaseOf(e)
+		if !ok {
+			p := problem(codeUnknown, askUser, "Another program signed this payment. The user can run `roamcard orders resume`.")
+			p.PurchaseKey = key
+			return Progress{}, p
+		}
+		if _, _, err := s.jobs.start(want, nil); err != nil {
+			return Progress{}, s.problemOf(err, key, true)
 		}
 		return Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}, nil
 	case e.OrderID == "":
@@ -221,8 +221,6 @@ type Card struct {
 }
 
 func (s *Server) listCards(ctx context.Context, _ call, _ nothingIn) (Cards, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
 	client, _, err := s.payer(ctx)
 	if err != nil {
 		return Cards{}, err
@@ -257,8 +255,6 @@ type Balance struct {
 }
 
 func (s *Server) getCardBalance(ctx context.Context, _ call, in cardIn) (Balance, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
 	client, _, err := s.payer(ctx)
 	if err != nil {
 		return Balance{}, err
@@ -317,9 +313,7 @@ type Plan struct {
 }
 
 func (s *Server) listPlans(ctx context.Context, _ call, in plansIn) (Plans, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
-	client, err := s.buyer(ctx)
+	client, _, err := s.buyer(ctx)
 	if err != nil {
 		return Plans{}, err
 	}
@@ -370,8 +364,6 @@ type Price struct {
 }
 
 func (s *Server) quote(ctx context.Context, _ call, in quoteIn) (Price, error) {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
-	defer cancel()
 	client, _, err := s.payer(ctx)
 	if err != nil {
 		return Price{}, err

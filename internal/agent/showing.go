@@ -16,8 +16,11 @@ import (
 // Shown is all that a model learns of a card or an eSIM that was shown.
 type Shown struct {
 	Shown  bool   `json:"shown" jsonschema:"whether the user has seen it"`
-	Reason string `json:"reason,omitempty" jsonschema:"why not: window_open while it waits for the user, timeout, or no_window"`
+	Reason string `json:"reason,omitempty" jsonschema:"why not: waiting_for_user, timeout, cancelled or no_window"`
 }
+
+// waiting says that a window waits for the user.
+const waiting = "waiting_for_user"
 
 type esimIn struct {
 	OrderID string `json:"orderId" jsonschema:"the order of the eSIM"`
@@ -56,10 +59,20 @@ func (s *Server) show(ctx context.Context, present func(context.Context) (roamca
 		seen roamcard.Presented
 		err  error
 	}
+	if !s.showing.CompareAndSwap(false, true) {
+		return Shown{Reason: waiting}, nil // one window at a time: a model must not fill the screen
+	}
 	done := make(chan ended, 1)
 	s.jobs.spawn(func() {
-		seen, err := present(s.jobs.ctx)
-		done <- ended{seen, err}
+		var e ended
+		defer func() {
+			s.showing.Store(false)
+			done <- e
+		}()
+		defer s.recovered("show", &e.err)
+		if e.seen, e.err = present(s.jobs.ctx); e.err != nil {
+			s.Log.Warn("nothing was shown", slog.Any("error", e.err))
+		}
 	})
 	wait := time.NewTimer(answerWithin)
 	defer wait.Stop()
@@ -67,7 +80,7 @@ func (s *Server) show(ctx context.Context, present func(context.Context) (roamca
 	case e := <-done:
 		return s.shown(e.seen, e.err)
 	case <-wait.C:
-		return Shown{Reason: "window_open"}, nil
+		return Shown{Reason: waiting}, nil
 	case <-ctx.Done():
 		return Shown{}, ctx.Err() // which ends with the session, too
 	}
@@ -75,7 +88,6 @@ func (s *Server) show(ctx context.Context, present func(context.Context) (roamca
 
 func (s *Server) shown(seen roamcard.Presented, err error) (Shown, error) {
 	if errors.Is(err, errNoWindow) || errors.Is(err, roamcard.ErrNoTerminal) {
-		s.Log.Warn("nothing to show it on", slog.Any("error", err))
 		return Shown{Reason: "no_window"}, nil
 	}
 	return Shown{Shown: seen.Seen, Reason: seen.Reason}, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -39,6 +40,9 @@ type doing[In, Out any] = func(ctx context.Context, c call, in In) (Out, error)
 // clients hold errors to it.
 func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hints, do doing[In, Out]) {
 	input, output := schema[In](), schema[Out]()
+	if h.readOnly {
+		do = inTime(s, do)
+	}
 	arguments, err := input.Resolve(nil)
 	if err != nil {
 		panic(fmt.Errorf("the arguments of %s: %w", name, err)) // a type of this package
@@ -52,7 +56,6 @@ func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hin
 		},
 	}
 	to.AddTool(tool, func(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-		s.takeUp() // for clients that say nothing before their first call
 		out, err := answer(ctx, call{req, s}, arguments, do)
 		if asks, ok := errors.AsType[question](err); ok {
 			return asks.result, nil
@@ -67,6 +70,37 @@ func add[In, Out any](s *Server, to *sdk.Server, name, title, text string, h hin
 	})
 }
 
+// inTime answers within the time that clients wait. What takes longer, as a wallet whose owner confirms each signature,
+// goes on for a while, so that the next call finds it done.
+func inTime[In, Out any](s *Server, do doing[In, Out]) doing[In, Out] {
+	return func(ctx context.Context, c call, in In) (Out, error) {
+		type ended struct {
+			out Out
+			err error
+		}
+		done := make(chan ended, 1)
+		s.jobs.spawn(func() {
+			ctx, cancel := context.WithTimeout(s.jobs.ctx, goesOn)
+			defer cancel()
+			var e ended
+			defer func() { done <- e }()
+			defer s.recovered(c.Params.Name, &e.err)
+			e.out, e.err = do(ctx, c, in)
+		})
+		wait := time.NewTimer(answerWithin)
+		defer wait.Stop()
+		var none Out
+		select {
+		case e := <-done:
+			return e.out, e.err
+		case <-wait.C:
+			return none, problem("still_working", waitAndCall, "The service or the wallet has not answered yet.")
+		case <-ctx.Done():
+			return none, ctx.Err()
+		}
+	}
+}
+
 func schema[T any]() *jsonschema.Schema {
 	made, err := jsonschema.For[T](nil)
 	if err != nil {
@@ -75,15 +109,18 @@ func schema[T any]() *jsonschema.Schema {
 	return made
 }
 
-// answer reads the arguments and does what the tool does. A panic is this call's alone: the SDK calls on a goroutine of
-// its own, where it would end the process and what it does for others.
+// recovered makes a panic the error of one call: on a goroutine of its own it would end the process, and what that does
+// for others.
+func (s *Server) recovered(what string, err *error) {
+	if v := recover(); v != nil {
+		s.Log.Error("panic", slog.String("in", what))
+		*err = problem("failed", askUser, "Something went wrong in this server.")
+	}
+}
+
+// answer reads the arguments and does what the tool does.
 func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Resolved, do doing[In, Out]) (out Out, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			c.server.Log.ErrorContext(ctx, "panic", slog.String("tool", c.Params.Name))
-			err = problem("failed", askUser, "Something went wrong in this server.")
-		}
-	}()
+	defer c.server.recovered(c.Params.Name, &err)
 	given := c.Params.Arguments
 	if len(given) == 0 {
 		given = json.RawMessage("{}")
