@@ -78,7 +78,13 @@ func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
 
 			p := &person{answer: yes}
 			second := s.serve(proxy.URL, p.client())
-			if !c.signed {
+			if c.signed {
+				// Nobody asks for it: it is enough that a session begins.
+				if _, err := second.ListTools(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				until(t, func() bool { return s.settled("k") })
+			} else {
 				if got := second.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed {
 					t.Fatalf("%+v\n%s", got, second.stderr)
 				}
@@ -208,4 +214,30 @@ func TestAgentMakesNoCallBeforeItIsSpokenTo(t *testing.T) {
 			t.Errorf("it said %q", line)
 		}
 	}
+}
+
+// A wallet whose owner has to unlock it keeps nobody waiting longer than clients do.
+func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	unlocked := make(chan struct{})
+	a := s.inProcessWith(s.BaseURL, func(ctx context.Context) (roamcard.Signer, error) {
+		select {
+		case <-unlocked:
+			return s.signer, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})
+	for tool, arguments := range map[string]map[string]any{"get_wallet": nil, "list_cards": nil, "quote": {"tool": "buy_card"}} {
+		if got := a.call(tool, arguments); !got.Failed || got.Code != "still_working" || got.NextAction != "wait_and_call_again" {
+			t.Errorf("%s: %+v", tool, got)
+		}
+	}
+	if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Status != "processing" {
+		t.Errorf("%+v", got)
+	}
+	close(unlocked)
+	a.settles("k")
+	s.paid(1, 2500)
 }

@@ -79,6 +79,11 @@ func TestAgentsMemoryIsNotTheServicesToFill(t *testing.T) {
 // inProcess serves with fewer repeats than the command, so that an unclear answer is told within the call.
 func (s *stage) inProcess(dial string) *session {
 	s.t.Helper()
+	return s.inProcessWith(dial, func(context.Context) (roamcard.Signer, error) { return s.signer, nil })
+}
+
+func (s *stage) inProcessWith(dial string, open func(context.Context) (roamcard.Signer, error)) *session {
+	s.t.Helper()
 	store, err := roamcard.NewFileStore(s.settings.Journal)
 	if err != nil {
 		s.t.Fatal(err)
@@ -87,7 +92,7 @@ func (s *stage) inProcess(dial string) *session {
 	once := 1
 	server := agent.New(agent.Config{
 		Settings: s.settings, Store: store, Approvals: agent.ApprovalsOf(s.settings.Journal), MaxReplays: &once, Timeout: 20 * time.Second,
-		OpenSigner: func(context.Context) (roamcard.Signer, error) { return s.signer, nil },
+		OpenSigner: open,
 		HTTP:       &http.Transport{DialContext: instead(strings.TrimPrefix(s.BaseURL, "http://"), strings.TrimPrefix(dial, "http://"))},
 		Log:        slog.New(slog.NewTextHandler(a.stderr, nil)), Version: "test",
 	})
@@ -160,15 +165,7 @@ func expected(got told, kind string) bool {
 }
 
 func signedFor(s *stage, key string) bool {
-	store, err := roamcard.NewFileStore(s.settings.Journal)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	b, err := store.Read(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, e := range b.Purchases {
+	for _, e := range s.book().Purchases {
 		if e.Key == key && len(e.Authorizations) > 0 {
 			return true
 		}

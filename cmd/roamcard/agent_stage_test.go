@@ -307,6 +307,25 @@ func (s *stage) paid(signatures int, want ...int64) {
 
 func (s *stage) signatures() (n int) {
 	s.t.Helper()
+	for _, e := range s.book().Purchases {
+		n += len(e.Authorizations)
+	}
+	return n
+}
+
+// settled says whether the journal has a purchase as paid.
+func (s *stage) settled(key string) bool {
+	s.t.Helper()
+	for _, e := range s.book().Purchases {
+		if e.Key == key && e.State == roamcard.Settled {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stage) book() roamcard.Book {
+	s.t.Helper()
 	store, err := roamcard.NewFileStore(s.settings.Journal)
 	if err != nil {
 		s.t.Fatal(err)
@@ -315,10 +334,7 @@ func (s *stage) signatures() (n int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for _, e := range b.Purchases {
-		n += len(e.Authorizations)
-	}
-	return n
+	return b
 }
 
 func (s *stage) rpc(method string, result any, params ...any) {
