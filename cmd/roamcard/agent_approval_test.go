@@ -168,7 +168,8 @@ func TestAgentWaitsForApprovalAtATerminal(t *testing.T) {
 	if out, err := approve("y"); err != nil || !strings.Contains(out, "25.00 USDC") {
 		t.Fatalf("yes: %v %s", err, out)
 	}
-	if got := a.call("buy_esim", map[string]any{"purchaseKey": "it's mine", "planId": a.call("list_esim_plans", nil).Plans[0].PlanID}); got.Code != "approval_needed" {
+	plan := a.call("list_esim_plans", nil).Plans[0].PlanID
+	if got := a.call("buy_esim", map[string]any{"purchaseKey": "it's mine", "planId": plan}); got.Code != "approval_needed" {
 		t.Errorf("something else under the key: %+v", got)
 	}
 	if _, err := approve("y"); err != nil {
@@ -199,7 +200,7 @@ func TestAgentTakesNoKeyFromTheEnvironment(t *testing.T) {
 	cmd.Env = append(cmd.Env, "ROAMCARD_WALLET_KEY="+s.key, "ROAMCARD_WALLET_KEY_FILE=")
 	a := &session{t: t, process: cmd, wire: &recording{}, stderr: &recording{}}
 	got := a.connect("", &mcp.CommandTransport{Command: cmd}, nil).call("buy_card", map[string]any{"purchaseKey": "k"})
-	if got.Code != "signer_failed" || !strings.Contains(got.Detail, "refused") {
+	if got.Code != "signer_failed" || got.PurchaseKey != "k" || !got.SafeToPayAgain || !strings.Contains(got.Detail, "refused") {
 		t.Errorf("%+v", got)
 	}
 	s.paid(0)

@@ -15,79 +15,45 @@ import (
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 )
 
+// step is where a purchase is when its server is killed: at a fault of the network, or when what set it up happened.
+type step struct {
+	fault fault
+	// paid says that the request which meets the fault has a payment.
+	paid bool
+	sets func(s *stage) (happened func() bool)
+}
+
 // A server that is killed at any step of a purchase, and started again, pays once. What was signed goes on by itself;
 // what was not is bought again under its key.
 func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
 	t.Parallel()
 	held := 120_000
-	for name, c := range map[string]struct {
-		fault  fault
-		paid   bool // the request that is waited for has a payment
-		signed bool
-		sets   func(s *stage) (happened func() bool)
-	}{
-		"while the price is asked":          {fault: fault{"on": "unpaid", "delayMs": held}},
-		"before the service has it":         {fault: fault{"on": "paid", "forward": false, "status": 503, "delayMs": held}, paid: true, signed: true},
-		"while the service has it":          {fault: fault{"on": "paid", "cut": 0, "delayMs": held}, paid: true, signed: true},
-		"in the middle of the answer":       {fault: fault{"on": "paid", "cut": 200, "delayMs": held}, paid: true, signed: true},
-		"while the wallet signs":            {sets: holdingSigner},
-		"while the user is asked":           {sets: func(s *stage) func() bool { s.settings.Mode = roamcard.HumanApproval; return nil }},
-		"while the user is asked, at first": {sets: func(s *stage) func() bool { s.settings.Mode = ""; return nil }},
+	asks := func(s *stage) func() bool { s.settings.Mode = roamcard.HumanApproval; return nil }
+	for name, at := range map[string]step{
+		"while the price is asked":    {fault: fault{"on": "unpaid", "delayMs": held}},
+		"before the service has it":   {fault: fault{"on": "paid", "forward": false, "status": 503, "delayMs": held}, paid: true},
+		"while the service has it":    {fault: fault{"on": "paid", "cut": 0, "delayMs": held}, paid: true},
+		"in the middle of the answer": {fault: fault{"on": "paid", "cut": 200, "delayMs": held}, paid: true},
+		"at the end of the answer":    {fault: fault{"on": "paid", "cut": -1, "delayMs": held}, paid: true},
+		"while the wallet signs":      {sets: holdingSigner},
+		"while the user is asked":     {sets: asks},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
 			proxy := s.between("fault-proxy.mjs", s.BaseURL)
-			if c.fault != nil {
-				proxy.inject(c.fault)
-			}
-			asked, gone := make(chan struct{}, 1), make(chan struct{})
-			happened := func() bool {
-				select {
-				case <-asked:
-					return true
-				default:
-					return false
-				}
-			}
-			if c.sets != nil {
-				if own := c.sets(s); own != nil {
-					happened = own
-				}
-			}
-			first := s.serve(proxy.URL, &mcp.ClientOptions{ElicitationHandler: func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-				asked <- struct{}{}
-				select {
-				case <-gone:
-				case <-ctx.Done():
-				}
-				return nil, context.Canceled
-			}})
-			var calling sync.WaitGroup
-			calling.Go(func() { _, _ = first.try("buy_card", map[string]any{"purchaseKey": "k"}) })
-			if c.fault != nil {
-				proxy.await(c.paid)
-			} else {
-				until(t, happened)
-			}
-			first.kill()
-			close(gone)
-			calling.Wait()
-			proxy.inject()
+			s.killedAt(at, proxy)
 			s.settings.Signer = nil
-
 			p := &person{answer: yes}
 			second := s.serve(proxy.URL, p.client())
-			if c.signed {
+			if at.paid {
 				// Nobody asks for it: it is enough that a session begins.
 				if _, err := second.ListTools(t.Context(), nil); err != nil {
 					t.Fatal(err)
 				}
 				until(t, func() bool { return s.settled("k") })
-			} else {
-				if got := second.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed {
-					t.Fatalf("%+v\n%s", got, second.stderr)
-				}
+			} else if got := second.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed {
+				t.Fatalf("%+v\n%s", got, second.stderr)
 			}
 			order := second.settles("k").Order.OrderID
 			if asks := s.settings.Mode != roamcard.Autonomous; (p.asked.Load() > 0) != asks {
@@ -99,6 +65,40 @@ func TestAgentKilledAtEachStepPaysOnce(t *testing.T) {
 			s.paid(1, 2500)
 		})
 	}
+}
+
+// killedAt has an agent buy a card, and kills its server there.
+func (s *stage) killedAt(at step, proxy *between) {
+	s.t.Helper()
+	asked, gone := make(chan struct{}, 1), make(chan struct{})
+	happened := func() bool { return len(asked) > 0 }
+	if at.sets != nil {
+		if own := at.sets(s); own != nil {
+			happened = own
+		}
+	} else {
+		proxy.inject(at.fault)
+	}
+	asks := func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+		asked <- struct{}{}
+		select {
+		case <-gone:
+		case <-ctx.Done():
+		}
+		return nil, context.Canceled
+	}
+	a := s.serve(proxy.URL, &mcp.ClientOptions{ElicitationHandler: asks})
+	var calling sync.WaitGroup
+	calling.Go(func() { _, _ = a.try("buy_card", map[string]any{"purchaseKey": "k"}) }) // its answer never comes
+	if at.fault != nil {
+		proxy.await(at.paid)
+	} else {
+		until(s.t, happened)
+	}
+	a.kill()
+	close(gone)
+	calling.Wait()
+	proxy.inject()
 }
 
 // holdingSigner gives the wallet to a program that never answers.
@@ -190,7 +190,8 @@ func TestAgentMakesNoCallBeforeItIsSpokenTo(t *testing.T) {
 	}
 	until(t, func() bool { return strings.Contains(log.String(), "session connected") })
 	for _, message := range []string{
-		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
+			`"clientInfo":{"name":"t","version":"1"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{"jsonrpc":"2.0","id":2,"method":"tools/list"}`,
 	} {
 		if _, err := in.Write([]byte(message + "\n")); err != nil {

@@ -143,7 +143,8 @@ func playHostile(s *stage, c hostileCase) {
 		t.Fatal(err)
 	}
 	if n, signed := len(s.transfers()), s.signatures(); n > c.Transfers || signed > c.Signatures || seen.Elsewhere > 0 {
-		t.Errorf("%d transfers and %d signatures, want at most %d and %d; %d requests went elsewhere", n, signed, c.Transfers, c.Signatures, seen.Elsewhere)
+		t.Errorf("%d transfers and %d signatures, want at most %d and %d; %d requests went elsewhere",
+			n, signed, c.Transfers, c.Signatures, seen.Elsewhere)
 	}
 }
 

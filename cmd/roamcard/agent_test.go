@@ -17,7 +17,8 @@ func TestAgentBuysWithinItsSettings(t *testing.T) {
 	s := newStage(t)
 	s.settings.MaxPerPaymentUSDCents, s.settings.MaxPerDayUSDCents, s.settings.RPCURL = 2600, 5100, s.RPCURL
 	a := s.serve("", nil)
-	if w := a.call("get_wallet", nil); !w.MayPay || w.Address != s.signer.Address() || w.BalanceUSDC != "1000.000000" || w.LeftTodayUSDCents != 5100 || w.Mode != "autonomous" {
+	if w := a.call("get_wallet", nil); !w.MayPay || w.Address != s.signer.Address() || w.BalanceUSDC != "1000.000000" ||
+		w.LeftTodayUSDCents != 5100 || w.Mode != "autonomous" {
 		t.Errorf("%+v", w)
 	}
 	if q := a.call("quote", map[string]any{"tool": "buy_card"}); !q.Allowed || q.NeedsApproval || q.AmountUSDCents != 2500 {
@@ -51,6 +52,7 @@ func TestAgentBuysWithinItsSettings(t *testing.T) {
 		"the day's cap":      {"top_up_card", "denied_by_local_policy", map[string]any{"purchaseKey": "k1", "amountUsdCents": 2600}},
 		"the payment's cap":  {"top_up_card", "denied_by_local_policy", map[string]any{"purchaseKey": "k2", "amountUsdCents": 2700}},
 		"another plan's key": {"buy_esim", "purchase_key_reused", map[string]any{"purchaseKey": "the eSIM", "planId": plans.Plans[1].PlanID}},
+		"another tool's key": {"buy_esim", "purchase_key_reused", map[string]any{"purchaseKey": "the card", "planId": plans.Plans[0].PlanID}},
 		"no key":             {"buy_card", "arguments_invalid", nil},
 		"an empty key":       {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": ""}},
 		"another argument":   {"buy_card", "arguments_invalid", map[string]any{"purchaseKey": "k", "maxPerPaymentUsdCents": 9}},
@@ -76,7 +78,8 @@ func TestAgentToolsSayWhatTheyDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"buy_card", "buy_esim", "get_card_balance", "get_order", "get_wallet", "list_cards", "list_esim_plans", "quote", "show_card", "show_esim", "top_up_card",
+		"buy_card", "buy_esim", "get_card_balance", "get_order", "get_wallet", "list_cards", "list_esim_plans", "quote",
+		"show_card", "show_esim", "top_up_card",
 	}
 	var got []string
 	for _, tool := range res.Tools {

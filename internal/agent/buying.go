@@ -155,6 +155,9 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 	if n := len([]rune(want.Key)); n < 1 || n > 200 {
 		return Bought{}, problem("arguments_invalid", fixArguments, "purchaseKey has %d characters; it needs 1 to 200", n)
 	}
+	if err := s.reused(ctx, want); err != nil {
+		return Bought{}, err
+	}
 	granted, err := s.granted(c, want)
 	if err != nil {
 		return Bought{}, err
@@ -176,6 +179,21 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 		return Bought{}, s.ask(lacking.Request, otherTerms)
 	}
 	return bought, err
+}
+
+// reused refuses a key that something was signed for by another tool. The client refuses it within one.
+func (s *Server) reused(ctx context.Context, want purchase) error {
+	b, err := s.Store.Read(ctx)
+	if err != nil {
+		return s.problemOf(err, want.Key, true)
+	}
+	for _, e := range b.Purchases {
+		if e.Key == want.Key && e.Origin == s.origin() && e.Operation != operations[want.Tool] && len(e.Authorizations) > 0 {
+			return s.problemOf(problem("purchase_key_reused", fixArguments,
+				"The purchaseKey belongs to another purchase; use a new key for a new purchase."), want.Key, true)
+		}
+	}
+	return nil
 }
 
 const otherTerms = "The terms are not the ones that were approved, or the approval had expired."

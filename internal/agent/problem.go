@@ -56,10 +56,13 @@ func problem(code, next, format string, args ...any) *Problem {
 
 // problemOf explains an error. paying says that it is of a purchase under a key.
 func (s *Server) problemOf(err error, key string, paying bool) *Problem {
+	var p *Problem
 	if told, ok := errors.AsType[*Problem](err); ok {
-		return told
+		own := *told // others may be told the same
+		p = &own
+	} else {
+		p = s.kindOf(err)
 	}
-	p := s.kindOf(err)
 	if paying {
 		p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	}

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -77,7 +76,6 @@ func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, er
 // What an answer lists at most, so that it stays a few kilobytes.
 const (
 	mostPending = 20
-	mostPlans   = 20
 	mostCards   = 20
 )
 
@@ -287,116 +285,4 @@ func (s *Server) oneCard(ctx context.Context, client *roamcard.Client, id string
 		return "", problem("card_not_named", fixArguments, "The wallet has %d active cards; name one of list_cards.", len(cards))
 	}
 	return cards[0].GetId(), nil
-}
-
-type plansIn struct {
-	CountryCode string `json:"countryCode,omitempty" jsonschema:"two letters, as in JP: plans that work there"`
-	Type        string `json:"type,omitempty" jsonschema:"country or region"`
-	Offset      int    `json:"offset,omitempty" jsonschema:"how many plans to leave out, to read on"`
-}
-
-// Plans are some of the catalogue.
-type Plans struct {
-	Plans []Plan `json:"plans"`
-	Total int    `json:"total"`
-}
-
-// Plan is one eSIM plan.
-type Plan struct {
-	PlanID        string `json:"planId"`
-	Name          string `json:"name"`
-	Type          string `json:"type"`
-	Countries     string `json:"countries" jsonschema:"the first codes, and how many more"`
-	DataMB        int64  `json:"dataMb"`
-	ValidityDays  int64  `json:"validityDays"`
-	PriceUSDCents int64  `json:"priceUsdCents"`
-}
-
-func (s *Server) listPlans(ctx context.Context, _ call, in plansIn) (Plans, error) {
-	client, _, err := s.buyer(ctx)
-	if err != nil {
-		return Plans{}, err
-	}
-	all, err := roamcard.Collect(client.Plans.List(ctx, strings.ToUpper(in.CountryCode), in.Type))
-	if err != nil {
-		return Plans{}, err
-	}
-	listed := Plans{Plans: []Plan{}, Total: len(all)}
-	for _, p := range all[min(max(0, in.Offset), len(all)):] {
-		if len(listed.Plans) == mostPlans {
-			break
-		}
-		listed.Plans = append(listed.Plans, Plan{
-			PlanID: identifier(p.GetPlanId()), Name: printable(p.GetName(), maxName), Type: printable(p.GetType(), maxName),
-			Countries: countries(p.GetCountryCodes()), DataMB: int64(p.GetDataMb()),
-			ValidityDays: int64(p.GetValidityDays()), PriceUSDCents: int64(p.GetPriceUsdCents()),
-		})
-	}
-	return listed, nil
-}
-
-func countries(codes []string) string {
-	const most = 12
-	text := printable(strings.Join(codes[:min(len(codes), most)], " "), maxName)
-	if more := len(codes) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-type quoteIn struct {
-	Tool           string `json:"tool" jsonschema:"what would be called: buy_card, top_up_card or buy_esim"`
-	AmountUSDCents int64  `json:"amountUsdCents,omitempty" jsonschema:"for top_up_card: what would be paid"`
-	PlanID         string `json:"planId,omitempty" jsonschema:"for buy_esim: the plan"`
-}
-
-// Price is what a purchase would cost.
-type Price struct {
-	Tool              string `json:"tool"`
-	AmountUSDCents    int64  `json:"amountUsdCents"`
-	PayTo             string `json:"payTo"`
-	Asset             string `json:"asset"`
-	Network           string `json:"network"`
-	Allowed           bool   `json:"allowed" jsonschema:"whether the user's limits allow it now"`
-	DeniedBecause     string `json:"deniedBecause,omitempty"`
-	NeedsApproval     bool   `json:"needsApproval" jsonschema:"whether the user will be asked"`
-	LeftTodayUSDCents int64  `json:"leftTodayUsdCents"`
-}
-
-func (s *Server) quote(ctx context.Context, _ call, in quoteIn) (Price, error) {
-	client, _, err := s.payer(ctx)
-	if err != nil {
-		return Price{}, err
-	}
-	var v roamcard.Verdict
-	switch in.Tool {
-	case "buy_card":
-		v, err = client.Quote.Card(ctx)
-	case "top_up_card":
-		v, err = client.Quote.TopUp(ctx, roamcard.Cents(in.AmountUSDCents))
-	case "buy_esim":
-		v, err = client.Quote.ESIM(ctx, in.PlanID)
-	default:
-		return Price{}, problem("arguments_invalid", fixArguments, "tool is buy_card, top_up_card or buy_esim")
-	}
-	if err != nil {
-		return Price{}, err
-	}
-	budget, err := client.Budget(ctx)
-	if err != nil {
-		return Price{}, err
-	}
-	q := Price{
-		Tool: in.Tool, AmountUSDCents: int64(v.Quote.Amount), PayTo: v.Quote.PayTo, Asset: v.Quote.Asset, Network: v.Quote.Network,
-		Allowed: v.Denied == nil, NeedsApproval: v.Asks, LeftTodayUSDCents: int64(budget.Left()),
-	}
-	switch {
-	case s.settings.refusal() != "":
-		q.DeniedBecause = s.settings.refusal()
-	case v.Denied != nil:
-		q.DeniedBecause = printable(v.Denied.Error(), maxDetail)
-	case v.Quote.Amount > budget.Left():
-		q.Allowed, q.DeniedBecause = false, "it is more than what is left of the user's limit for a day"
-	}
-	return q, nil
 }
