@@ -263,4 +263,4 @@ def test_a_service_that_is_down_is_told_by_type(dev: Dev, proxy: Proxy, side: Si
         assert failure.value.retryable
     proxy.inject({"on": "/api/agent", "status": 503})
     with pytest.raises(UnavailableError, match="dependency_down"):
-        side.client(CountingSigner(dev.wallet())).discovery.agent()
+        side.client(CountingSigner(dev.wallet()), read_retries=0).discovery.agent()

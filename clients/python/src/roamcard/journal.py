@@ -436,7 +436,10 @@ def _taken(authorizations: tuple[SignedAuthorization, ...], now: int, nonce: str
 
 def _cap(spent: int, per_day: int | None) -> None:
     if per_day is not None and spent > per_day:
-        raise PolicyDeniedError(f"with it, {dollars_of(spent)} US dollars would be signed for in a day, and {dollars_of(per_day)} are allowed")
+        raise PolicyDeniedError(
+            f"with it, {dollars_of(spent)} US dollars would be signed for in a day, and {dollars_of(per_day)} are allowed by "
+            "Policy.max_per_day_usd (ROAMCARD_MAX_PER_DAY_USD)"
+        )
 
 
 @contextmanager

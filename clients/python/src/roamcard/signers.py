@@ -74,6 +74,22 @@ class OutsideWallet:
         raise RoamcardError(f"the wallet {self._address} signs outside of this client; nothing was signed")
 
 
+class NoWallet:
+    """Stands for the wallet of a client that only reads what is published."""
+
+    @property
+    def address(self) -> str:
+        """There is none."""
+        raise RoamcardError(_NO_WALLET)
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Refuses."""
+        raise RoamcardError(_NO_WALLET)
+
+
+_NO_WALLET = "the client has no wallet: give it a signer, or set ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY(_FILE)"
+
+
 class CommandSigner:
     """A wallet behind a command, the same for the clients of every language: the key stays with it.
 

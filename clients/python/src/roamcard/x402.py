@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from .errors import TermsMismatchError
+from .model import Model
 
 NETWORK = "eip155:8453"
 """The network every payment is made on: Base."""
@@ -37,7 +38,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(Model):
     """What the service says about a payment it took."""
 
     success: bool
