@@ -49,6 +49,12 @@ MEMBERS = {
     "RefundRecord.status": "RefundRecordStatus", "Switch.product": "OrderKind",
 }  # fmt: skip
 
+ALWAYS = {
+    "GetConfigResponse": ("*",), "GetCardDiscoveryResponse": ("*",), "GetTopupDiscoveryResponse": ("*",), "GetEsimDiscoveryResponse": ("*",),
+    "Card": ("created_at",), "GetCardBalanceResponse": ("as_of",), "GetSessionResponse": ("expires_at",),
+}  # fmt: skip
+"""Members that every answer has, although a message could be without: all of a result, or some."""
+
 SCALARS = {1: "float", 2: "float", 8: "bool", 9: "str", 12: "bytes"}
 """The types of descriptor.proto that are no whole numbers."""
 
@@ -119,11 +125,12 @@ def type_of(message: Any, field: Any) -> str:
         kind = str(inner.name)
     if type(field.value).__name__ == "DescFieldValueList":
         return f"tuple[{kind}, ...]"
-    return f"{kind} | None = None" if is_optional(field) else kind
+    return f"{kind} | None = None" if is_optional(message, field) else kind
 
 
-def is_optional(field: Any) -> bool:
-    return int(field.presence) == 1
+def is_optional(message: Any, field: Any) -> bool:
+    always = ALWAYS.get(message.name, ())
+    return int(field.presence) == 1 and "*" not in always and field.name not in always
 
 
 def written(message: Any, docs: dict[str, str]) -> str:

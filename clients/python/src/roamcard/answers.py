@@ -20,7 +20,7 @@ from .programs import Refused, Unclear
 from .x402 import REQUIRED_HEADER, proves_dead
 
 REQUEST_ID_HEADER = "x-request-id"
-FOR_NOW = (429, 502, 503, 504)
+_FOR_NOW = (429, 502, 503, 504)
 """The statuses after which a read is tried again."""
 
 
@@ -95,12 +95,11 @@ def wait_of(headers: Mapping[str, str]) -> float | None:
     return float(wait) if wait.isascii() and wait.isdecimal() and len(wait) < 6 else None
 
 
-def passes(error: ConnectError, status: int) -> bool:
+def passes(cause: BaseException | None, status: int) -> bool:
     """Whether a read that failed is worth another try: nothing came whole, or what came says that it is for now."""
-    cause = error.__cause__
     if isinstance(cause, RefusedAnswerError):
         return False
-    if status in FOR_NOW:
+    if status in _FOR_NOW:
         return True
     # An answer that came whole and cannot be read comes again as it is; the time of a call is over for good.
     is_broken = isinstance(cause, (OSError, ReadError, WriteError, RemoteProtocolError)) and not isinstance(cause, TimeoutError)

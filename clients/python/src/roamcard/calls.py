@@ -35,7 +35,7 @@ def called(service: str, method: str, request: Message[Any], headers: Mapping[st
             answer: Answer = yield Call(service, method, request, headers or {})
             return answer
         except CallFailed as failed:
-            pause = pause_before(attempt, failed.headers) if attempt < retries and passes(failed.error, failed.status) else None
+            pause = pause_before(attempt, failed.headers) if attempt < retries and passes(failed.error.__cause__, failed.status) else None
             if pause is None:
                 raise api_error_of(failed.error, failed.headers, failed.status) from failed.error
         yield Pause(pause)

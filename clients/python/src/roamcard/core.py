@@ -35,7 +35,7 @@ from ._gen.roamcard.v1.esim_pb import (
 )
 from ._gen.roamcard.v1.order_pb import CreateOrderRequest, EsimCredentials, GetOrderRequest, ListOrdersRequest, PayOrderRequest
 from ._gen.roamcard.v1.service_pb import GetConfigRequest
-from .answers import FOR_NOW, REQUEST_ID_HEADER, object_of, reply_of, rest_error
+from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
 from .calls import called, delivered, keyed, owned, patiently, pause_before, present
 from .chain import Chain
 from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, printable
@@ -338,7 +338,7 @@ class Core:
                 failure = rest_error(status, headers, body)
             except ApiError as error:
                 failure, headers = error, {}
-            again = attempt < retries and (failure.retryable or failure.status in FOR_NOW)
+            again = attempt < retries and passes(failure.__cause__, failure.status)
             pause = pause_before(attempt, headers) if again else None
             if pause is None:
                 raise failure

@@ -112,12 +112,10 @@ class Engine:
     def once(self, purchase: Purchase, program: Program[T], face: str = "client") -> T:
         """Lets calls of one purchase at the same time share one run."""
         name = (face, self.core.payer.identity(purchase), purchase.fingerprint)
+        mine: Future[Any] = Future()
         with self._running_lock:
-            running = self._running.get(name)
-            if running is None:
-                mine: Future[Any] = Future()
-                self._running[name] = mine
-        if running is not None:
+            running = self._running.setdefault(name, mine)
+        if running is not mine:
             shared: T = running.result()
             return shared
         try:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from .errors import RoamcardError
 from .filestore import FileStore
+from .journal import default_journal
 from .policy import Policy
 from .secret import Secret
 from .signers import CommandSigner, EthAccountSigner, Signer
@@ -33,7 +34,8 @@ class Settings:
 
 def settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
     """Reads what is not given. All that is wrong is told at once, by the names of the variables; keys and tokens never are."""
-    env = _Environment(os.environ if environ is None else environ)
+    environ = os.environ if environ is None else environ
+    env = _Environment(environ)
     options = dict(given)
     base_url = options.pop("base_url", None) or env.text("ROAMCARD_URL", r"https?://\S+", "it is the service's URL, such as https://roamcard.example")
     if base_url is None:
@@ -47,7 +49,7 @@ def settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None)
         raise TypeError("approve is the policy's: give one of the two")
     env.check()
     if options.get("store") is None:
-        options["store"] = FileStore(env.text("ROAMCARD_JOURNAL"))
+        options["store"] = FileStore(default_journal(environ))
     return Settings(str(base_url), signer, policy, options)
 
 
@@ -56,14 +58,14 @@ class _Environment:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
-        self._wrong: list[str] = []
+        self._wrong: dict[str, str] = {}
 
     def wrong(self, name: str, why: str) -> None:
-        self._wrong.append(f"{name}: {why}")
+        self._wrong.setdefault(name, why)
 
     def check(self) -> None:
         if self._wrong:
-            raise RoamcardError(f"the environment cannot be used: {'; '.join(dict.fromkeys(self._wrong))}")
+            raise RoamcardError(f"the environment cannot be used: {'; '.join(f'{name}: {why}' for name, why in self._wrong.items())}")
 
     def text(self, name: str, pattern: str | None = None, what: str = "") -> str | None:
         """The value of a variable; None when it is empty."""

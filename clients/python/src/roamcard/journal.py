@@ -183,7 +183,7 @@ def decode_book(text: str, file: str) -> Book:
 
 def _decoded_entry(value: Any) -> Entry:
     _require(isinstance(value, dict), "purchase")
-    members = {_MEMBERS.get(name, name): member for name, member in value.items()}
+    members: dict[str, Any] = {str(_MEMBERS.get(name, name)): member for name, member in value.items()}
     members["authorizations"] = tuple(_decoded_authorization(a) for a in members["authorizations"]) if "authorizations" in members else ()
     entry = Entry(**members)
     texts = (entry.key, entry.operation, entry.origin, entry.path, entry.payer)
@@ -197,7 +197,8 @@ def _decoded_entry(value: Any) -> Entry:
 
 def _decoded_authorization(value: Any) -> SignedAuthorization:
     _require(isinstance(value, dict), "authorization")
-    a = SignedAuthorization(**{_MEMBERS.get(name, name): member for name, member in value.items()})
+    members: dict[str, Any] = {str(_MEMBERS.get(name, name)): member for name, member in value.items()}
+    a = SignedAuthorization(**members)
     _require(_is_text(a.nonce) and _is_units(a.amount) and _is_count(a.signed_at) and _is_count(a.valid_before), "authorization")
     _require(a.void in (None, "expired", "cancelled", "used_elsewhere"), "authorization")
     return a
@@ -395,14 +396,14 @@ def canonical(request: Mapping[str, Any]) -> str:
     return json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def default_journal() -> str:
+def default_journal(environ: Mapping[str, str] = os.environ) -> str:
     """The folder that the clients of all languages share.
 
     What ROAMCARD_JOURNAL names, or roamcard below XDG_STATE_HOME, which is ~/.local/state when it is not set.
     """
-    if named := os.environ.get("ROAMCARD_JOURNAL"):
+    if named := environ.get("ROAMCARD_JOURNAL", "").strip():
         return named
-    state = os.environ.get("XDG_STATE_HOME", "")
+    state = environ.get("XDG_STATE_HOME", "")
     return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "roamcard")
 
 

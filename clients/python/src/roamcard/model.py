@@ -33,9 +33,12 @@ def read(kind: type[M], message: object) -> M:
         raise RoamcardError("the service answered without what was asked for")
     values = {}
     for field in fields(kind):  # type: ignore[arg-type]
-        # What may be absent has a default; what else is not set is zero.
+        # What may be absent has a default; what else is not set is zero, or has to be there.
         if field.default is MISSING or message.has_field(field.name.rstrip("_")):
-            values[field.name] = _read(getattr(message, field.name))
+            value = getattr(message, field.name)
+            if value is None:
+                raise RoamcardError(f"the service answered without {field.name}")
+            values[field.name] = _read(value)
     return kind(**values)
 
 

@@ -70,6 +70,7 @@ class Prices(Protocol):
 
     def order_units(self, order_id: str) -> Program[int | None]:
         """None for a wallet that cannot sign in."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -43,9 +43,11 @@ class Showing(Protocol):
     @property
     def recipient_key(self) -> str:
         """The X25519 public key that this one card is sealed to: 32 bytes, base64."""
+        ...
 
     def show(self, card_id: str, suite: str, enc: str, ciphertext: str) -> Presented:
         """Opens the card where the person sees it, and returns when that is over. It blocks."""
+        ...
 
 
 class Presenter(Protocol):
@@ -59,6 +61,7 @@ class EsimPresenter(Protocol):
 
     def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
         """Shows it, and returns when that is over. It blocks."""
+        ...
 
 
 Where: TypeAlias = Literal["browser", "tty"]
@@ -175,7 +178,7 @@ class _Page(ThreadingHTTPServer):
 
 
 class _PageHandler(BaseHTTPRequestHandler):
-    server: _Page
+    server: _Page  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_GET(self) -> None:
         # Another host name or a foreign page means that somebody tricked the browser into asking.

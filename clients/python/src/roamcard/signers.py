@@ -19,6 +19,7 @@ class Signer(Protocol):
 
     def sign_typed_data(self, data: TypedData) -> str:
         """Signs an EIP-712 document; 0x and the hex of 65 bytes."""
+        ...
 
 
 @runtime_checkable

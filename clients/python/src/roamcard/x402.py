@@ -52,7 +52,7 @@ def decode_terms(header: str) -> Terms:
     terms = _decode(header)
     match terms:
         case {"x402Version": int(version), "resource": {"url": str()} as resource, "accepts": [{"amount": str()}, *_] as accepts}:
-            return Terms(version, str(terms.get("error", "")), resource, accepts)
+            return Terms(version, str(terms.get("error", "")), resource, list(accepts))
     raise TermsMismatchError("the PAYMENT-REQUIRED header cannot be read; nothing was signed")
 
 

@@ -161,7 +161,7 @@ class Card(Model):
     """
     last4: str | None = None
     """The last four digits of the number, once known."""
-    created_at: datetime | None = None
+    created_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +171,7 @@ class GetCardBalanceResponse(Model):
     currency: str
     """`USD`."""
     available_usd_cents: int
-    as_of: datetime | None = None
+    as_of: datetime
     """When the issuer said so."""
 
 
@@ -200,7 +200,7 @@ class GetSessionResponse(Model):
     """Part of an answer."""
     wallet: str
     scopes: tuple[str, ...]
-    expires_at: datetime | None = None
+    expires_at: datetime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,15 +261,15 @@ class EsimConfig(Model):
 class GetConfigResponse(Model):
     """Part of an answer."""
     base_url: str
-    network: NetworkConfig | None = None
-    card: CardConfig | None = None
-    limits: LimitConfig | None = None
+    network: NetworkConfig
+    card: CardConfig
+    limits: LimitConfig
     treasury_mode: str
     """manual: an operator rebalances the treasury."""
     environment: str
     """production or sandbox."""
     version: str
-    esim: EsimConfig | None = None
+    esim: EsimConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -334,10 +334,10 @@ class GetCardDiscoveryResponse(Model):
     """The purchase contract of a card."""
     contract_version: int
     """The version of this document's shape: 1."""
-    payment: CardPaymentTerms | None = None
-    ownership: CardOwnership | None = None
-    issuance: CardIssuanceTerms | None = None
-    credentials: CardCredentialTerms | None = None
+    payment: CardPaymentTerms
+    ownership: CardOwnership
+    issuance: CardIssuanceTerms
+    credentials: CardCredentialTerms
     paused: bool
     """Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503."""
 
@@ -380,10 +380,10 @@ class GetTopupDiscoveryResponse(Model):
     """The funding contract of a card."""
     contract_version: int
     """The version of this document's shape: 1."""
-    payment: CardPaymentTerms | None = None
-    ownership: TopupOwnership | None = None
-    limits: TopupLimits | None = None
-    funding: TopupFunding | None = None
+    payment: CardPaymentTerms
+    ownership: TopupOwnership
+    limits: TopupLimits
+    funding: TopupFunding
     paused: bool
     """Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503."""
 
@@ -461,11 +461,11 @@ class GetEsimDiscoveryResponse(Model):
     """The purchase contract of an eSIM."""
     contract_version: int
     """The version of this document's shape: 1."""
-    catalog: EsimCatalogTerms | None = None
-    payment: EsimPaymentTerms | None = None
-    ownership: EsimOwnership | None = None
-    fulfillment: EsimFulfillmentTerms | None = None
-    credentials: EsimCredentialTerms | None = None
+    catalog: EsimCatalogTerms
+    payment: EsimPaymentTerms
+    ownership: EsimOwnership
+    fulfillment: EsimFulfillmentTerms
+    credentials: EsimCredentialTerms
     paused: bool
     """Whether the sale is closed for now, by the configuration or by an operator. Purchases then answer 503."""
 
