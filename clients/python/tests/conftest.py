@@ -213,11 +213,13 @@ class Side:
             return Roamcard(url, signer, policy, **options)
         return Blocking(AsyncRoamcard(url, signer, policy, **options), self)
 
-    def http(self, client: Any) -> Any:
-        """An httpx client behind the proxy that pays as this client does."""
+    def http(self, client: Any, below: Any = None) -> Any:
+        """An httpx client behind the proxy, or on a transport of its own, that pays as this client does."""
+        paying = client if self.kind == "sync" else client._awaiting
+        base_url = paying._engine.core.base_url
         if self.kind == "sync":
-            return httpx.Client(transport=client.transport(), base_url=self._proxy.base_url)
-        return Blocking(httpx.AsyncClient(transport=client._awaiting.transport(), base_url=self._proxy.base_url), self)
+            return httpx.Client(transport=paying.transport(below), base_url=base_url)
+        return Blocking(httpx.AsyncClient(transport=paying.transport(below), base_url=base_url), self)
 
     def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
         """Makes calls at the same time; gives what they returned or raised."""

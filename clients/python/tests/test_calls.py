@@ -30,6 +30,7 @@ from roamcard import (
     UnavailableError,
 )
 from roamcard.errors import printable
+from roamcard.nesting import Frames, is_deep
 from roamcard.version import USER_AGENT
 
 
@@ -320,3 +321,19 @@ def test_a_refusal_of_the_policy_names_its_settings(dev: Dev, side: Side) -> Non
         with pytest.raises(PolicyDeniedError) as failure:
             side.client(CountingSigner(dev.wallet()), policy=policy).cards.purchase()
         assert names in str(failure.value)
+
+
+def test_streams_are_read_by_their_messages_and_not_nested_without_end() -> None:
+    message, deep = b'{"cursor":1}', b'{"a":' * 1_000
+    stream = b"".join(b"\0" + len(m).to_bytes(4, "big") + m for m in (message, b'{"text":"[[[[\\"[["}' * 30, message))
+    for size in (1, 3, 7, len(stream)):
+        frames = Frames(1 << 20)
+        taken = b"".join(frames.fed(stream[at : at + size]) for at in range(0, len(stream), size))
+        assert (taken, frames.left()) == (stream, b"")
+    frames = Frames(1 << 20)
+    assert (frames.fed(stream[:9]), frames.left()) == (b"", stream[:9])
+    with pytest.raises(ValueError, match="nested"):
+        Frames(1 << 20).fed(b"\2" + len(deep).to_bytes(4, "big") + deep)
+    with pytest.raises(ValueError, match="bytes"):
+        Frames(100).fed(b"\0" + (101).to_bytes(4, "big"))
+    assert not is_deep(json.dumps({"a": ["[{" * 500] * 100}).encode()) and is_deep(b"[" * 65) and not is_deep(b"[" * 64 + b"]" * 64)

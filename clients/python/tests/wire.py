@@ -27,7 +27,8 @@ class Wire:
             raise answered
         return answered
 
-    def changed(self, response: httpx.Response) -> httpx.Response:
+    def changed(self, request: httpx.Request, response: httpx.Response) -> httpx.Response:
+        response.request = request
         return self._changes(response)
 
     def paths(self) -> list[str]:
@@ -40,7 +41,7 @@ class _Sync(httpx.HTTPTransport):
         self._wire = wire
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        return self._wire.answer(request) or self._wire.changed(super().handle_request(request))
+        return self._wire.answer(request) or self._wire.changed(request, super().handle_request(request))
 
 
 class _Async(httpx.AsyncHTTPTransport):
@@ -49,7 +50,7 @@ class _Async(httpx.AsyncHTTPTransport):
         self._wire = wire
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return self._wire.answer(request) or self._wire.changed(await super().handle_async_request(request))
+        return self._wire.answer(request) or self._wire.changed(request, await super().handle_async_request(request))
 
 
 def gateway(status: int, **headers: str) -> Answer:

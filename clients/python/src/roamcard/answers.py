@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from pyqwest import ReadError, RemoteProtocolError, WriteError
 
 from ._gen.roamcard.v1.problem_pb import Problem
 from .errors import ApiError, WrongField, api_error_type, is_unclear, printable
+from .nesting import loads
 from .network import RefusedAnswerError
 from .programs import Refused, Unclear
 from .x402 import REQUIRED_HEADER, proves_dead
@@ -145,7 +145,7 @@ def rest_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError
 def object_of(body: bytes) -> dict[str, Any] | None:
     """A JSON object; None when it is none."""
     try:
-        value = json.loads(body)
+        value = loads(body)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None

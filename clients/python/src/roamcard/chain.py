@@ -8,6 +8,7 @@ from typing import Any
 
 from .errors import RoamcardError
 from .journal import Entry, SignedAuthorization, Void
+from .nesting import loads
 from .network import MOST_BYTES
 from .version import USER_AGENT
 
@@ -70,7 +71,7 @@ class Chain:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
         request = urllib.request.Request(self._url, body, {"content-type": "application/json", "user-agent": USER_AGENT})
         with self._opener.open(request, timeout=self._timeout) as answer:
-            result = json.loads(answer.read(MOST_BYTES)).get("result")
+            result = loads(answer.read(MOST_BYTES)).get("result")
         if result is None:
             raise RoamcardError(f"the node does not answer {method}")
         return result

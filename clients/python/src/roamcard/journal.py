@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from .errors import JournalError, KeyConflictError, PolicyDeniedError, RoamcardError, TermsMismatchError
 from .money import dollars_of
+from .nesting import loads
 from .x402 import nonce_of, same_address
 
 T = TypeVar("T")
@@ -165,7 +166,7 @@ def _encoded(members: Mapping[str, Any]) -> dict[str, Any]:
 def decode_book(text: str, file: str) -> Book:
     """Reads the text of a file, or raises a JournalError: nothing is paid on the word of half a journal."""
     try:
-        value = json.loads(text)
+        value = loads(text)
     except ValueError as error:
         raise JournalError(file, "damaged", str(error)) from error
     if not isinstance(value, dict):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyqwest import HTTPTransport, Request, Response, SyncHTTPTransport, SyncRequest, SyncResponse, SyncTransport, Transport
 
+from .nesting import Frames, is_deep
+
 if TYPE_CHECKING:
     import httpx
 
@@ -91,13 +93,12 @@ class BoundedSyncTransport:
         """Implements SyncTransport."""
         response = self._below.execute_sync(request)
         _check(response)
-        if _is_stream(response):
-            return response
+        content = _framed(response.content) if _is_stream(response) else _shallow(response.content)
         return SyncResponse(
             status=response.status,
             http_version=response.http_version,
             headers=response.headers,
-            content=_limited(response.content),
+            content=content,
             trailers=response.trailers,
         )
 
@@ -112,13 +113,12 @@ class BoundedTransport:
         """Implements Transport."""
         response = await self._below.execute(request)
         _check(response)
-        if _is_stream(response):
-            return response
+        content = _framed_async(response.content) if _is_stream(response) else _shallow_async(response.content)
         return Response(
             status=response.status,
             http_version=response.http_version,
             headers=response.headers,
-            content=_limited_async(response.content),
+            content=content,
             trailers=response.trailers,
         )
 
@@ -171,11 +171,43 @@ def _limited(parts: Iterable[Any]) -> Iterator[bytes]:
         yield bytes(part)
 
 
-async def _limited_async(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    seen = 0
+def _shallow(parts: Iterable[Any]) -> Iterator[bytes]:
+    yield _checked(bounded(parts))
+
+
+async def _shallow_async(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    body = bytearray()
     async for part in parts:
-        seen = _counted(seen, part)
-        yield bytes(part)
+        _counted(len(body), part)
+        body += part
+    yield _checked(bytes(body))
+
+
+def _checked(body: bytes) -> bytes:
+    if is_deep(body):
+        raise RefusedAnswerError("the answer is nested without end")
+    return body
+
+
+def _framed(parts: Iterable[Any]) -> Iterator[bytes]:
+    frames = Frames(MOST_BYTES)
+    for part in parts:
+        yield _whole(frames, part)
+    yield frames.left()
+
+
+async def _framed_async(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    frames = Frames(MOST_BYTES)
+    async for part in parts:
+        yield _whole(frames, part)
+    yield frames.left()
+
+
+def _whole(frames: Frames, part: Any) -> bytes:
+    try:
+        return frames.fed(part)
+    except ValueError as error:
+        raise RefusedAnswerError(str(error)) from error
 
 
 def _counted(seen: int, part: Any) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import httpx
 
@@ -60,7 +60,7 @@ class PayingTransport(httpx.BaseTransport):
             response = self._below.handle_request(paid)
             try:
                 with _bounds(response):
-                    return _Answer(response.status_code, response.headers, bounded(response.iter_raw()))
+                    return _Answer(response.status_code, response.headers, bounded(cast(httpx.SyncByteStream, response.stream)))
             finally:
                 response.close()
 
@@ -94,7 +94,7 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
             response = await self._below.handle_async_request(paid)
             try:
                 with _bounds(response):
-                    body, parts = bytearray(), response.aiter_raw()
+                    body, parts = bytearray(), cast(httpx.AsyncByteStream, response.stream)
                     async for part in parts:
                         body += part
                         if len(body) > MOST_BYTES:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from .errors import TermsMismatchError
 from .model import Model
+from .nesting import loads
 
 NETWORK = "eip155:8453"
 """The network every payment is made on: Base."""
@@ -140,6 +141,6 @@ def _members(types: dict[str, str]) -> list[dict[str, str]]:
 
 def _decode(header: str) -> Any:
     try:
-        return json.loads(base64.b64decode(header, validate=True))
+        return loads(base64.b64decode(header, validate=True))
     except ValueError:
         return None
