@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from conftest import Dev
 
-from roamcard import AsyncRoamcard, FileStore, MemoryStore, OutsideWallet, Policy, Roamcard, RoamcardError
+from roamcard import AsyncRoamcard, ConfigError, FileStore, MemoryStore, OutsideWallet, Policy, Roamcard, RoamcardError
 
 KEY = "0x" + "11" * 32
 ADDRESS = "0x19E7E376E7C213B7E7e7e46cc70A5dD086DAff2A"
@@ -24,12 +24,12 @@ def engine(client: Any) -> Any:
 def test_everything_is_read_from_the_environment(kind: Any, tmp_path: Path) -> None:
     client = kind.from_env({
         "ROAMCARD_URL": " https://roamcard.example ", "ROAMCARD_MODE": "autonomous", "ROAMCARD_MAX_PER_PAYMENT_USD": "25.50",
-        "ROAMCARD_MAX_PER_DAY_USD": "100", "ROAMCARD_APPROVE_ABOVE_USD": "0", "ROAMCARD_PAY_TO": PAYEE, "ROAMCARD_JOURNAL": str(tmp_path / "j"),
+        "ROAMCARD_MAX_PER_DAY_USD": "100", "ROAMCARD_APPROVE_ABOVE_USD": "0", "ROAMCARD_JOURNAL": str(tmp_path / "j"),
         "ROAMCARD_RPC_URL": "https://rpc.example", "ROAMCARD_WALLET_KEY": KEY, "ROAMCARD_OPERATOR_TOKEN": "tok",
     })  # fmt: skip
     core = engine(client)
     assert (core.base_url, client.address) == ("https://roamcard.example", ADDRESS)
-    assert core.payer.policy == Policy("autonomous", "25.50", "100", "0", pay_to=PAYEE)
+    assert core.payer.policy == Policy("autonomous", "25.50", "100", "0")
     assert core.journal.store._file == tmp_path / "j" / "journal.json"
     assert core.payer.chain is not None and core.operator_token.reveal() == "tok"
 
@@ -57,6 +57,8 @@ def test_what_is_given_wins_and_a_key_may_be_in_a_file(tmp_path: Path) -> None:
     assert (client.address, core.base_url, core.journal.store) == (ADDRESS, "https://other.example", store)
     assert core.payer.policy.approve is approve and client._engine.options.timeout == 5
     other = Roamcard.from_env(env, signer=OutsideWallet(PAYEE), policy=Policy("autonomous", 1, 1), store=store)
+    asked = Roamcard.from_env(env, policy=Policy("human_approval"), approve=approve, store=store)
+    assert engine(asked).payer.policy == Policy("human_approval", approve=approve)
     assert (other.address, engine(other).payer.policy.mode) == (PAYEE, "autonomous")
 
 
@@ -78,14 +80,16 @@ def test_all_that_is_wrong_is_told_at_once_and_no_secret_is(tmp_path: Path) -> N
     secret = "0xnot-a-key-but-secret"
     env = {
         "ROAMCARD_URL": "roamcard", "ROAMCARD_MODE": "yolo", "ROAMCARD_MAX_PER_PAYMENT_USD": "1e3", "ROAMCARD_MAX_PER_DAY_USD": "0.00",
-        "ROAMCARD_APPROVE_ABOVE_USD": "25.001", "ROAMCARD_PAY_TO": "me", "ROAMCARD_RPC_URL": "rpc", "ROAMCARD_WALLET_KEY": secret,
+        "ROAMCARD_APPROVE_ABOVE_USD": "25.001", "ROAMCARD_SIGNER_ADDRESS": "me", "ROAMCARD_RPC_URL": "rpc", "ROAMCARD_WALLET_KEY": secret,
         "ROAMCARD_OPERATOR_TOKEN_FILE": str(tmp_path / "none"),
     }  # fmt: skip
-    with pytest.raises(RoamcardError) as failure:
+    with pytest.raises(ConfigError) as failure:
         Roamcard.from_env(env)
     told = str(failure.value)
     assert all(f"{name}:" in told for name in env) and secret not in told
     both = {"ROAMCARD_SIGNER": "sign", "ROAMCARD_OPERATOR_TOKEN": "a-secret", "ROAMCARD_OPERATOR_TOKEN_FILE": "b"}
-    with pytest.raises(RoamcardError, match=r"ROAMCARD_URL: it is needed.*ROAMCARD_SIGNER_ADDRESS: it is needed.*_TOKEN: .*set one") as failure:
+    with pytest.raises(ConfigError, match=r"ROAMCARD_URL: it is needed.*ROAMCARD_SIGNER_ADDRESS: it is needed.*_TOKEN: .*set one") as failure:
         Roamcard.from_env(both)
     assert "a-secret" not in str(failure.value)
+    with pytest.raises(ConfigError, match="ROAMCARD_SIGNER: it is needed"):
+        Roamcard.from_env({"ROAMCARD_URL": "https://roamcard.example", "ROAMCARD_SIGNER_ADDRESS": ADDRESS})

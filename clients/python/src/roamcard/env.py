@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .errors import RoamcardError
+from .errors import ConfigError
 from .filestore import FileStore
 from .journal import default_journal
 from .policy import Policy
@@ -41,12 +41,13 @@ def settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None)
     if base_url is None:
         env.wrong("ROAMCARD_URL", "it is needed: where the service is")
     signer = options.pop("signer", None) or env.signer()
-    policy = options.pop("policy", None) or env.policy(options.pop("approve", None))
+    policy = options.pop("policy", None) or env.policy()
+    approve = options.pop("approve", None)
+    if approve is not None:
+        policy = replace(policy, approve=approve)
     options.setdefault("rpc_url", env.text("ROAMCARD_RPC_URL", r"https?://\S+", "it is the URL of a node"))
     token = env.secret("ROAMCARD_OPERATOR_TOKEN")
     options.setdefault("operator_token", None if token is None else Secret(token))
-    if options.pop("approve", None) is not None:
-        raise TypeError("approve is the policy's: give one of the two")
     env.check()
     if options.get("store") is None:
         options["store"] = FileStore(default_journal(environ))
@@ -65,7 +66,7 @@ class _Environment:
 
     def check(self) -> None:
         if self._wrong:
-            raise RoamcardError(f"the environment cannot be used: {'; '.join(f'{name}: {why}' for name, why in self._wrong.items())}")
+            raise ConfigError([f"{name}: {why}" for name, why in self._wrong.items()])
 
     def text(self, name: str, pattern: str | None = None, what: str = "") -> str | None:
         """The value of a variable; None when it is empty."""
@@ -91,6 +92,8 @@ class _Environment:
     def signer(self) -> Signer | None:
         command, address = self.text("ROAMCARD_SIGNER"), self.text("ROAMCARD_SIGNER_ADDRESS", "0x[0-9a-fA-F]{40}", "it is no address, 0x and 40 hex")
         key = self.secret("ROAMCARD_WALLET_KEY")
+        if command is None and address is not None:
+            self.wrong("ROAMCARD_SIGNER", "it is needed with ROAMCARD_SIGNER_ADDRESS: who signs")
         if command is not None:
             if address is None:
                 self.wrong("ROAMCARD_SIGNER_ADDRESS", "it is needed with ROAMCARD_SIGNER: whose wallet that is")
@@ -98,7 +101,7 @@ class _Environment:
             return CommandSigner(address, command.split())
         return None if key is None else self._made(lambda: _account(key), "ROAMCARD_WALLET_KEY", "it is no private key, 32 bytes in hex")
 
-    def policy(self, approve: Callable[..., Any] | None) -> Policy:
+    def policy(self) -> Policy:
         caps: dict[str, Any] = {
             argument: self.text(name, _USD, "it is no amount of US dollars, such as 25.00")
             for argument, name in (
@@ -111,8 +114,7 @@ class _Environment:
             if (cap := caps[argument]) is not None and not cap.strip("0."):
                 self.wrong(name, "it is more than 0")
         mode: Any = self.text("ROAMCARD_MODE", "|".join(_MODES), f"it is one of {', '.join(_MODES)}") or "human_approval"
-        pay_to = self.text("ROAMCARD_PAY_TO", "0x[0-9a-fA-F]{40}", "it is no address, 0x and 40 hex")
-        return Policy(mode, **caps, pay_to=pay_to, approve=approve)
+        return Policy(mode, **caps)
 
     def _made(self, make: Callable[[], T], name: str, what: str) -> T | None:
         try:

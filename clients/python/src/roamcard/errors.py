@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -35,6 +36,14 @@ class RoamcardError(Exception):
         if fields := members.get("fields"):
             members["fields"] = [asdict(field) for field in fields]
         return {"type": type(self).__name__, "message": str(self), **members}
+
+
+class ConfigError(RoamcardError):
+    """The environment makes no client. It names every mistake, and no secret."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__(f"the environment makes no client: {'; '.join(mistakes)}")
+        self.mistakes = tuple(mistakes)
 
 
 @dataclass(frozen=True)
