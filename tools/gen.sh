@@ -11,4 +11,5 @@ go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json
 "$buf" generate
 clients/python/setup.sh
 PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen
+clients/python/.venv/bin/python clients/python/tools/models.py
 go generate ./ent

@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/../clients/python"
 ./setup.sh
-.venv/bin/ruff check --quiet src examples tests
-.venv/bin/ruff format --quiet --check src examples tests
+.venv/bin/ruff check --quiet src examples tests tools
+.venv/bin/ruff format --quiet --check src examples tests tools
 .venv/bin/mypy
 wheel=$(mktemp -d)
 trap 'rm -rf "$wheel"' EXIT

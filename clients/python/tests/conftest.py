@@ -141,6 +141,37 @@ def proxy(dev: Dev) -> Iterator[Proxy]:
     proxy.close()
 
 
+class Hostile:
+    """The service, see clients/testing/hostile-service.mjs."""
+
+    def __init__(self, dev: Dev) -> None:
+        script = str(ROOT / "clients/testing/hostile-service.mjs")
+        command = ["node", script, dev.base_url, dev._rpc, dev._usdc]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        where = json.loads(self._process.stdout.readline())
+        self.base_url: str = where["baseUrl"]
+        self._control: str = where["controlUrl"]
+
+    def lie(self, lies: list[dict[str, Any]]) -> None:
+        urllib.request.urlopen(self._control, json.dumps({"lies": lies}).encode(), timeout=10).close()
+
+    def told(self) -> dict[str, Any]:
+        with urllib.request.urlopen(self._control, timeout=10) as answer:
+            told: dict[str, Any] = json.load(answer)
+            return told
+
+    def close(self) -> None:
+        self._process.communicate("")
+
+
+@pytest.fixture(scope="module")
+def hostile(dev: Dev) -> Any:
+    service = Hostile(dev)
+    yield service
+    service.close()
+
+
 class CountingSigner(EthAccountSigner):
     """A wallet that keeps what it signed."""
 
@@ -182,11 +213,13 @@ class Side:
             return Roamcard(url, signer, policy, **options)
         return Blocking(AsyncRoamcard(url, signer, policy, **options), self)
 
-    def http(self, client: Any) -> Any:
-        """An httpx client behind the proxy that pays as this client does."""
+    def http(self, client: Any, below: Any = None) -> Any:
+        """An httpx client behind the proxy, or on a transport of its own, that pays as this client does."""
+        paying = client if self.kind == "sync" else client._awaiting
+        base_url = paying._engine.core.base_url
         if self.kind == "sync":
-            return httpx.Client(transport=client.transport(), base_url=self._proxy.base_url)
-        return Blocking(httpx.AsyncClient(transport=client._awaiting.transport(), base_url=self._proxy.base_url), self)
+            return httpx.Client(transport=paying.transport(below), base_url=base_url)
+        return Blocking(httpx.AsyncClient(transport=paying.transport(below), base_url=base_url), self)
 
     def at_once(self, *calls: Callable[[], Any]) -> list[Any]:
         """Makes calls at the same time; gives what they returned or raised."""

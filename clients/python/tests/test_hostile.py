@@ -7,47 +7,14 @@ from __future__ import annotations
 
 import json
 import resource
-import subprocess
-import urllib.request
 from typing import Any
 
 import pytest
-from conftest import ROOT, CountingSigner, Dev, Side
+from conftest import ROOT, CountingSigner, Dev, Hostile, Side
 
 from roamcard import AmbiguousPaymentError, ApiError, Policy, PolicyDeniedError, RoamcardError, TermsMismatchError
 
 CASES: list[dict[str, Any]] = json.loads((ROOT / "clients/testing/hostile.json").read_text())
-
-
-class Hostile:
-    """The service, see clients/testing/hostile-service.mjs."""
-
-    def __init__(self, dev: Dev) -> None:
-        script = str(ROOT / "clients/testing/hostile-service.mjs")
-        command = ["node", script, dev.base_url, dev._rpc, dev._usdc]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self._process.stdout
-        where = json.loads(self._process.stdout.readline())
-        self.base_url: str = where["baseUrl"]
-        self._control: str = where["controlUrl"]
-
-    def lie(self, lies: list[dict[str, Any]]) -> None:
-        urllib.request.urlopen(self._control, json.dumps({"lies": lies}).encode(), timeout=10).close()
-
-    def told(self) -> dict[str, Any]:
-        with urllib.request.urlopen(self._control, timeout=10) as answer:
-            told: dict[str, Any] = json.load(answer)
-            return told
-
-    def close(self) -> None:
-        self._process.communicate("")
-
-
-@pytest.fixture(scope="module")
-def hostile(dev: Dev) -> Any:
-    service = Hostile(dev)
-    yield service
-    service.close()
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c["name"] for c in CASES])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import sys
 import time
 import uuid
@@ -12,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from conftest import AUTONOMOUS, CountingSigner, Dev, Proxy, Side, age, eventually
+from wire import Wire
 
 from roamcard import (
     AmbiguousPaymentError,
@@ -263,4 +265,40 @@ def test_a_service_that_is_down_is_told_by_type(dev: Dev, proxy: Proxy, side: Si
         assert failure.value.retryable
     proxy.inject({"on": "/api/agent", "status": 503})
     with pytest.raises(UnavailableError, match="dependency_down"):
-        side.client(CountingSigner(dev.wallet())).discovery.agent()
+        side.client(CountingSigner(dev.wallet()), read_retries=0).discovery.agent()
+
+
+def test_what_is_nested_without_end_is_no_answer(dev: Dev, side: Side) -> None:
+    def nested(response: httpx.Response) -> httpx.Response:
+        if "payment-signature" not in response.request.headers:
+            return response
+        return httpx.Response(200, headers={"content-type": "application/json"}, content=b'{"a":' * 100_000)
+
+    account, key = dev.wallet(), new_key()
+    signer, wire = CountingSigner(account), Wire(side.kind, changes=nested)
+    client = side.client(signer, base_url=dev.base_url, max_replays=1)
+    plan_id = min(client.plans.list(), key=lambda plan: int(plan.amount)).plan_id
+    with pytest.raises(AmbiguousPaymentError) as failure:
+        side.http(client, wire.transport).post("/api/card/purchase", json={"idempotencyKey": key})
+    assert (failure.value.idempotency_key, len(signer.signed), dev.transfers(account)) == (key, 1, [CARD])
+
+    # The same over Connect, as an answer and as an error.
+    for status in (200, 500):
+
+        def deep(response: httpx.Response, status: int = status) -> httpx.Response:
+            if "payment-signature" not in response.request.headers:
+                return response
+            return httpx.Response(status, headers={"content-type": "application/json"}, content=b'{"order":' * 100_000)
+
+        buyer = side.client(signer, base_url=dev.base_url, max_replays=0, http_transport=Wire(side.kind, changes=deep).transport)
+        with pytest.raises(AmbiguousPaymentError):
+            buyer.esim.purchase(plan_id, idempotency_key=f"{key}-{status}")
+
+    def unreadable(response: httpx.Response) -> httpx.Response:
+        response.headers["payment-required"] = base64.b64encode(b"[" * 4_000).decode()
+        return response
+
+    other = CountingSigner(dev.wallet())
+    with pytest.raises(TermsMismatchError):
+        side.client(other, base_url=dev.base_url, http_transport=Wire(side.kind, changes=unreadable).transport).cards.purchase()
+    assert other.signed == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 from conftest import Dev
 
 PACKAGE = Path(__file__).parents[1]
+SNIPPETS: list[str] = re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.S)
 CARD = 25_000_000
 
 
@@ -20,25 +22,46 @@ def run(dev: Dev, account: Any, folder: Path, arguments: list[str]) -> str:
     # A browser that looks at the page, in place of a person's.
     browser.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' \"$1\"\n")
     browser.chmod(0o755)
-    environment = {**os.environ, "WALLET_KEY": account.key.hex(), "ROAMCARD_URL": dev.base_url, "BROWSER": f"{browser} %s"}
+    environment = {
+        **os.environ, "WALLET_KEY": account.key.hex(), "BROWSER": f"{browser} %s", "ROAMCARD_URL": dev.base_url,
+        "ROAMCARD_WALLET_KEY": account.key.hex(), "ROAMCARD_JOURNAL": str(folder / ".roamcard"),
+    }  # fmt: skip
     return subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=90).stdout
 
 
 def test_the_readmes_snippets_run_one_after_the_other_for_one_wallet(dev: Dev, tmp_path: Path) -> None:
     account = dev.wallet()
-    snippets = re.findall(r"```python\n(.*?)```", (PACKAGE / "README.md").read_text(), re.S)
-    cards, esims, awaiting, auto, official, answers = (
-        run(dev, account, tmp_path, ["-c", s.replace("http://127.0.0.1:8402", dev.base_url)]) for s in snippets
+    cards, esims, settings, awaiting, auto, official, answers = (
+        run(dev, account, tmp_path, ["-c", s.replace("http://127.0.0.1:8402", dev.base_url)]) for s in SNIPPETS
     )
     assert re.match(r"\d{4} \d+\n", cards)
     assert "Presented(presented=True" in esims and "Presented(presented=True" in awaiting
-    # The purchases of the fourth repeat the first.
+    listed, fulfilled, pay_to = settings.splitlines()
+    assert [order["kind"] for order in json.loads(listed)] == ["esim"] and (fulfilled, pay_to) == ("True", dev.pay_to)
+    # The purchases of the fifth repeat the first.
     order_id = auto.splitlines()[0]
     assert order_id in awaiting and auto.count(order_id) == 2
     assert official.startswith("ord_")
     assert "it is signed" in answers and "card_already_exists" in answers
     paid = dev.transfers(account)
     assert paid[:2] == [CARD, CARD] and len(paid) == 5 and CARD not in paid[2:]
+
+
+def test_the_readmes_snippets_stand_strict_type_checks(tmp_path: Path) -> None:
+    def checked(name: str, *texts: str) -> subprocess.CompletedProcess[str]:
+        folder = tmp_path / name
+        folder.mkdir()
+        for number, text in enumerate(texts):
+            (folder / f"{name}_{number}.py").write_text(text)
+        command = ["mypy", "--strict", "--config-file=", f"--cache-dir={PACKAGE / '.mypy_cache'}", *map(str, folder.iterdir())]
+        return subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    as_they_are = checked("snippet", *SNIPPETS)
+    assert as_they_are.returncode == 0, as_they_are.stdout
+    # It would find a status that is misspelled.
+    [snippet] = [s for s in SNIPPETS if '.status == "fulfilled"' in s]
+    wrong = checked("misspelled", snippet.replace('"fulfilled"', '"fulfiled"'))
+    assert wrong.returncode == 1 and "comparison-overlap" in wrong.stdout, wrong.stdout
 
 
 def test_the_example_runs(dev: Dev, tmp_path: Path) -> None:

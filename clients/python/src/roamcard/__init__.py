@@ -1,8 +1,20 @@
 """Buys roamcard cards and eSIMs with USDC on Base; a purchase cannot be paid twice by accident."""
 
-from ._gen.roamcard.v1.card_pb import Card, GetCardBalanceResponse
-from ._gen.roamcard.v1.esim_pb import EsimPlan
-from ._gen.roamcard.v1.order_pb import EsimCredentials, Order
+from ._gen.models import (
+    Card,
+    CardStatus,
+    EsimPlan,
+    GetCardBalanceResponse,
+    GetCardDiscoveryResponse,
+    GetConfigResponse,
+    GetEsimDiscoveryResponse,
+    GetSessionResponse,
+    GetTopupDiscoveryResponse,
+    Order,
+    OrderKind,
+    OrderStatus,
+)
+from ._gen.roamcard.v1.order_pb import EsimCredentials
 from .aio import AsyncPayingInterceptor, AsyncRoamcard
 from .aio_groups import AsyncCardOrder
 from .answers import RawResponse, RawResponses
@@ -12,6 +24,7 @@ from .errors import (
     ApiError,
     ApprovalDeniedError,
     ClockError,
+    ConfigError,
     ConflictError,
     InsufficientFundsError,
     JournalError,
@@ -29,20 +42,89 @@ from .errors import (
 from .filestore import FileStore
 from .groups import CardOrder
 from .journal import Book, Entry, Journal, MemoryStore, SignedAuthorization, Store, default_journal
+from .model import Model
+from .paging import AsyncListing, AsyncPage, Listing, Page
 from .payer import Events
 from .policy import Policy, Quote, Quoted
 from .presenters import EsimPresenter, PagePresenter, Presented, Presenter, Showing, TerminalPresenter
 from .results import EsimOrder, PaidOrder, Pending, Resumed
 from .secret import Secret
-from .signers import CommandSigner, EthAccountSigner, OutsideWallet, Signer
+from .signers import CommandSigner, EthAccountSigner, NoWallet, OutsideWallet, Signer
 from .x402 import Receipt, nonce_of
 
 __all__ = [
-    "AmbiguousPaymentError", "ApiError", "ApprovalDeniedError", "AsyncCardOrder", "AsyncPayingInterceptor", "AsyncRoamcard", "Book", "Card",
-    "CardOrder", "ClockError", "CommandSigner", "ConflictError", "Entry", "EsimCredentials", "EsimOrder", "EsimPlan", "EsimPresenter",
-    "EthAccountSigner", "Events", "FileStore", "GetCardBalanceResponse", "InsufficientFundsError", "Journal", "JournalError", "KeyConflictError",
-    "MemoryStore", "NotFoundError", "Order", "OutsideWallet", "PagePresenter", "PaidOrder", "PayingInterceptor", "PaymentError", "Pending",
-    "Policy", "PolicyDeniedError", "Presented", "Presenter", "Quote", "Quoted", "RawResponse", "RawResponses", "Receipt", "Resumed",
-    "RevealError", "Roamcard", "RoamcardError", "Secret", "Showing", "SignedAuthorization", "Signer", "Store", "TerminalPresenter",
-    "TermsMismatchError", "UnauthorizedError", "UnavailableError", "UntrustedMessageError", "default_journal", "nonce_of",
+    "AmbiguousPaymentError",
+    "ApiError",
+    "ApprovalDeniedError",
+    "AsyncCardOrder",
+    "AsyncListing",
+    "AsyncPage",
+    "AsyncPayingInterceptor",
+    "AsyncRoamcard",
+    "Book",
+    "Card",
+    "CardOrder",
+    "CardStatus",
+    "ClockError",
+    "CommandSigner",
+    "ConfigError",
+    "ConflictError",
+    "Entry",
+    "EsimCredentials",
+    "EsimOrder",
+    "EsimPlan",
+    "EsimPresenter",
+    "EthAccountSigner",
+    "Events",
+    "FileStore",
+    "GetCardBalanceResponse",
+    "GetCardDiscoveryResponse",
+    "GetConfigResponse",
+    "GetEsimDiscoveryResponse",
+    "GetSessionResponse",
+    "GetTopupDiscoveryResponse",
+    "InsufficientFundsError",
+    "Journal",
+    "JournalError",
+    "KeyConflictError",
+    "Listing",
+    "MemoryStore",
+    "Model",
+    "NoWallet",
+    "NotFoundError",
+    "Order",
+    "OrderKind",
+    "OrderStatus",
+    "OutsideWallet",
+    "Page",
+    "PagePresenter",
+    "PaidOrder",
+    "PayingInterceptor",
+    "PaymentError",
+    "Pending",
+    "Policy",
+    "PolicyDeniedError",
+    "Presented",
+    "Presenter",
+    "Quote",
+    "Quoted",
+    "RawResponse",
+    "RawResponses",
+    "Receipt",
+    "Resumed",
+    "RevealError",
+    "Roamcard",
+    "RoamcardError",
+    "Secret",
+    "Showing",
+    "SignedAuthorization",
+    "Signer",
+    "Store",
+    "TerminalPresenter",
+    "TermsMismatchError",
+    "UnauthorizedError",
+    "UnavailableError",
+    "UntrustedMessageError",
+    "default_journal",
+    "nonce_of",
 ]  # fmt: skip

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,10 @@ from .aio_engine import AsyncEngine, raise_if_cancelled
 from .aio_groups import AsyncAuth, AsyncCards, AsyncDiscovery, AsyncEsim, AsyncOrders, AsyncPlans, AsyncQuotes
 from .answers import RawResponses, recording, reply_of
 from .core import PAID_METHODS, Core
+from .env import settings
 from .errors import RoamcardError
 from .journal import Store
+from .options import Options
 from .payer import ESIM_PATH, Events
 from .policy import Policy
 from .programs import Done, Exchange, Program, Refused, Unclear, serving
@@ -36,14 +39,17 @@ class AsyncRoamcard:
     """A client of one service for one wallet, for one event loop.
 
     base_url: where the service is, such as http://127.0.0.1:8402.
-    signer: the wallet that pays and owns.
+    signer: the wallet that pays and owns; None for a client that only reads what is published.
     policy: what may be paid.
     store: keeps what was signed; memory when None. Use a FileStore to survive a restart.
     origin: the service's public origin, when base_url is a gateway before it: what its terms and messages name.
     timeout: how many seconds one request may take, longer than the service waits for anything.
+    headers: sent with every request beside those of the client.
+    read_retries: how often a read goes out again after a broken connection, 429 or 502 to 504; payments never are, see max_replays.
     max_replays: how often the same signed bytes go out again after an unclear answer.
     events: told what happens during a payment.
-    http_transport: makes the requests, such as one with proxies or certificates of its own; it must not follow redirects.
+    http_transport: makes the requests, with proxies or certificates of its own: one of httpx, such as httpx.AsyncHTTPTransport(proxy=…),
+        or one of pyqwest, which must not follow redirects. Whoever made it closes it.
     rpc_url: a node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its budget
         back at once; without it, time alone does.
     operator_token: for admin.
@@ -53,21 +59,26 @@ class AsyncRoamcard:
     def __init__(
         self,
         base_url: str,
-        signer: Signer,
+        signer: Signer | None,
         policy: Policy,
         *,
         store: Store | None = None,
         origin: str | None = None,
         timeout: float = 30,
+        headers: Mapping[str, str] | None = None,
+        read_retries: int = 2,
         max_replays: int = 4,
         events: Events | None = None,
-        http_transport: Transport | None = None,
+        http_transport: Transport | httpx.AsyncBaseTransport | None = None,
         rpc_url: str | None = None,
         operator_token: Secret[str] | str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
         core = Core(base_url, signer, policy, store, origin, max_replays, events, operator_token, logger, rpc_url, timeout)
-        self._engine = AsyncEngine(core, timeout, http_transport)
+        self._use(AsyncEngine(core, Options(timeout, read_retries, headers or {}), http_transport))
+
+    def _use(self, engine: AsyncEngine) -> None:
+        self._engine = engine
         self.discovery = AsyncDiscovery(self._engine)
         self.quote = AsyncQuotes(self._engine)
         self.plans = AsyncPlans(self._engine)
@@ -76,6 +87,26 @@ class AsyncRoamcard:
         self.orders = AsyncOrders(self._engine)
         self.auth = AsyncAuth(self._engine)
         self.admin = AsyncAdmin(self._engine)
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None, **given: Any) -> AsyncRoamcard:
+        """A client as the environment says, and as is given: any argument of the client, and `approve` of its policy.
+
+        It reads ROAMCARD_URL, ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD, ROAMCARD_MAX_PER_DAY_USD, ROAMCARD_APPROVE_ABOVE_USD,
+        ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY
+        or ROAMCARD_WALLET_KEY_FILE, and ROAMCARD_OPERATOR_TOKEN or ROAMCARD_OPERATOR_TOKEN_FILE. The README tells what they mean.
+        Raises a ConfigError that names all that are wrong.
+        """
+        found = settings(given, environ)
+        return cls(found.base_url, found.signer, found.policy, **found.options)
+
+    def with_options(
+        self, *, timeout: float | None = None, headers: Mapping[str, str] | None = None, read_retries: int | None = None
+    ) -> AsyncRoamcard:
+        """This client with other options for the calls made by it. Journal, session and connections are shared: close one of the two."""
+        twin = copy.copy(self)
+        twin._use(self._engine.with_options(self._engine.options.but(timeout, headers, read_retries)))
+        return twin
 
     async def __aenter__(self) -> AsyncRoamcard:
         return self

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
 import time
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
-from pyqwest import Client, ReadError, RemoteProtocolError, Transport, WriteError
+from pyqwest import Client, ReadError, RemoteProtocolError, WriteError
 
 from ._gen.roamcard.v1.activity_connect import ActivityServiceClient
 from ._gen.roamcard.v1.auth_connect import AuthServiceClient
@@ -20,12 +21,16 @@ from ._gen.roamcard.v1.operator_connect import OperatorServiceClient
 from ._gen.roamcard.v1.order_connect import OrderServiceClient
 from ._gen.roamcard.v1.order_pb import WatchOrderResponse
 from ._gen.roamcard.v1.service_connect import RuntimeServiceClient
-from .answers import RawResponse, api_error_of, note, problem_of
-from .core import Core, Session, now
+from .answers import RawResponse, api_error_of, note
+from .core import Core, now
 from .errors import ApiError
-from .network import UNPACKED, BoundedTransport
+from .network import UNPACKED, BoundedTransport, RefusedAnswerError, asking
+from .options import Options
 from .payer import Purchase
-from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program
+from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program, ReadRetries
+
+if TYPE_CHECKING:
+    from .network import AnyTransport
 
 T = TypeVar("T")
 
@@ -33,9 +38,9 @@ T = TypeVar("T")
 class AsyncEngine:
     """Carries the programs of a core out, in one event loop."""
 
-    def __init__(self, core: Core, timeout: float, transport: Transport | None) -> None:
+    def __init__(self, core: Core, options: Options, transport: AnyTransport | None) -> None:
         self.core = core
-        self.timeout = timeout
+        self.options = options
         url = core.base_url
         self._http = http = Client(BoundedTransport(transport))
         self._clients: dict[str, Any] = {
@@ -47,9 +52,14 @@ class AsyncEngine:
             "orders": OrderServiceClient(url, http_client=http, **UNPACKED),
             "runtime": RuntimeServiceClient(url, http_client=http, **UNPACKED),
         }
-        self._session: Session | None = None
         self._signing_in = asyncio.Lock()
         self._running: dict[tuple[str, str, str], asyncio.Task[Any]] = {}
+
+    def with_options(self, options: Options) -> AsyncEngine:
+        """The same with other options: connections, session and running purchases are shared."""
+        twin = copy.copy(self)
+        twin.options = options
+        return twin
 
     async def close(self) -> None:
         """Waits for the purchases whose callers gave up, and ends the use of the connections."""
@@ -133,47 +143,51 @@ class AsyncEngine:
             case Authorize(stale):
                 return await self._authorize(stale)
             case Forget():
-                self._session = None
+                self.core.signed_in = None
                 return None
+            case ReadRetries():
+                return self.options.read_retries
             case Fetch(path):
                 return await self._fetch(path)
         raise AssertionError(effect)
 
     async def _call(self, call: Call) -> Answer:
         began, method = time.monotonic(), f"{call.service}.{call.method}"
-        with ResponseMetadata() as metadata:
+        timeout, headers = self.options.timeout, self.options.sent(call.headers)
+        with asking(timeout) as asked, ResponseMetadata() as metadata:
             try:
                 act = getattr(self._clients[call.service], call.method)
-                message = await act(call.request, headers=dict(call.headers), timeout_ms=int(self.timeout * 1000))
+                message = await act(call.request, headers=headers, timeout_ms=max(1, int(timeout * 1000)))
             except ConnectError as error:
                 raise_if_cancelled(error)
-                problem = problem_of(error)
-                note(self.core.logger, RawResponse(method, problem.status if problem else 0, metadata.headers), time.monotonic() - began)
-                raise CallFailed(error, metadata.headers) from error
+                note(self.core.logger, RawResponse(method, asked.status, asked.headers), time.monotonic() - began)
+                raise CallFailed(error, asked.status, asked.headers) from error
         kept = None if call.service == "auth" else message
-        note(self.core.logger, RawResponse(method, 200, metadata.headers, kept), time.monotonic() - began)
+        note(self.core.logger, RawResponse(method, asked.status, metadata.headers, kept), time.monotonic() - began)
         return Answer(message, metadata.headers)
 
     async def _fetch(self, path: str) -> tuple[int, dict[str, str], bytes]:
         began = time.monotonic()
-        try:
-            answer = await asyncio.wait_for(self._http.get(self.core.base_url + path), self.timeout)
-        except (OSError, asyncio.TimeoutError, ReadError, RemoteProtocolError, WriteError) as error:
-            raise ApiError(0, "unreachable", str(error), retryable=True) from error
+        with asking(self.options.timeout) as asked:
+            try:
+                answer = await asyncio.wait_for(self._http.get(self.core.base_url + path, self.options.sent({})), self.options.timeout)
+            except (OSError, asyncio.TimeoutError, ReadError, RemoteProtocolError, WriteError, RefusedAnswerError) as error:
+                note(self.core.logger, RawResponse(f"GET {path}", asked.status, asked.headers), time.monotonic() - began)
+                raise ApiError(asked.status, "unreachable", str(error), retryable=not isinstance(error, RefusedAnswerError)) from error
         headers = {name: value for name, value in answer.headers.items()}
         note(self.core.logger, RawResponse(f"GET {path}", answer.status, headers), time.monotonic() - began)
         return answer.status, headers, answer.content
 
     async def _follow(self, follow: Follow) -> AsyncIterator[WatchOrderResponse]:
-        headers = {"authorization": await self._authorize(None)}
+        headers = self.options.sent({"authorization": await self._authorize(None)})
         answers: AsyncIterator[WatchOrderResponse] = self._clients["orders"].watch_order(follow.request, headers=headers, timeout_ms=follow.limit_ms)
         return answers
 
     async def _authorize(self, stale: str | None) -> str:
         async with self._signing_in:
-            session = self._session
+            session = self.core.signed_in
             if session is None or session.header == stale or session.until < now():
-                self._session = session = await self.run(self.core.sign_in())
+                self.core.signed_in = session = await self.run(self.core.sign_in())
             return session.header
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from protobuf import Message
 
-from .answers import api_error_of
+from .answers import api_error_of, passes, wait_of
 from .errors import ApiError, RoamcardError, UnauthorizedError, may_pass
-from .programs import Answer, Authorize, Call, CallFailed, Pause, Program
+from .programs import Answer, Authorize, Call, CallFailed, Pause, Program, ReadRetries
 from .secret import Secret
 
 T = TypeVar("T")
@@ -19,15 +20,37 @@ _DELIVERY_HEADER = "x-esim-delivery-token"
 _KEY_HEADER = "idempotency-key"
 _PATIENCE = (0.25, 0.5, 1.0, 2.0, 4.0)
 """The pauses between looks that a wait does not fail with."""
+_READS = ("get_", "list_", "inspect_")
+"""How the names of methods begin that change nothing: only these are called again by themselves."""
+_FIRST_PAUSE = 0.25
+_LAST_PAUSE = 4.0
+_LONGEST_WAIT = 30.0
 
 
 def called(service: str, method: str, request: Message[Any], headers: Mapping[str, str] | None = None) -> Program[Answer]:
-    """Calls a method."""
-    try:
-        answer: Answer = yield Call(service, method, request, headers or {})
-    except CallFailed as failed:
-        raise api_error_of(failed.error) from failed.error
-    return answer
+    """Calls a method; a read again where its failure may pass."""
+    retries = (yield ReadRetries()) if method.startswith(_READS) else 0
+    for attempt in range(retries + 1):
+        try:
+            answer: Answer = yield Call(service, method, request, headers or {})
+            return answer
+        except CallFailed as failed:
+            pause = pause_before(attempt, failed.headers) if attempt < retries and passes(failed.error.__cause__, failed.status) else None
+            if pause is None:
+                raise api_error_of(failed.error, failed.headers, failed.status) from failed.error
+        yield Pause(pause)
+    raise AssertionError("unreachable")
+
+
+def pause_before(attempt: int, headers: Mapping[str, str]) -> float | None:
+    """How many seconds to wait before another read; None when the service asks for more than anybody would wait here.
+
+    Many clients that failed together do not come again together.
+    """
+    wait = wait_of(headers)
+    if wait is not None:
+        return wait + _FIRST_PAUSE * random.random() if wait <= _LONGEST_WAIT else None
+    return min(_FIRST_PAUSE * 2.0**attempt, _LAST_PAUSE) * random.uniform(0.5, 1)
 
 
 def owned(service: str, method: str, request: Message[Any], headers: Mapping[str, str] | None = None) -> Program[Any]:

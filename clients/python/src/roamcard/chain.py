@@ -8,7 +8,9 @@ from typing import Any
 
 from .errors import RoamcardError
 from .journal import Entry, SignedAuthorization, Void
+from .nesting import loads
 from .network import MOST_BYTES
+from .version import USER_AGENT
 
 _AUTHORIZATION_STATE = "0xe94a0102"
 _USED = "0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5"
@@ -67,16 +69,16 @@ class Chain:
 
     def _ask(self, method: str, *params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        request = urllib.request.Request(self._url, body, {"content-type": "application/json"})
+        request = urllib.request.Request(self._url, body, {"content-type": "application/json", "user-agent": USER_AGENT})
         with self._opener.open(request, timeout=self._timeout) as answer:
-            result = json.loads(answer.read(MOST_BYTES)).get("result")
+            result = loads(answer.read(MOST_BYTES)).get("result")
         if result is None:
             raise RoamcardError(f"the node does not answer {method}")
         return result
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: Any) -> None:
         return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import time
@@ -14,13 +15,12 @@ from urllib.parse import urlsplit
 
 from protobuf import Message
 
-from ._gen.roamcard.v1.auth_pb import CreateChallengeRequest, GetSessionRequest, GetSessionResponse, LogoutRequest, VerifyChallengeRequest
+from ._gen.models import Card, CardConfig, EsimPlan, GetCardBalanceResponse, GetConfigResponse, GetSessionResponse, NetworkConfig, Order
+from ._gen.roamcard.v1.auth_pb import CreateChallengeRequest, GetSessionRequest, LogoutRequest, VerifyChallengeRequest
 from ._gen.roamcard.v1.card_pb import (
-    Card,
     CreateCardOrderRequest,
     CreateRevealChallengeRequest,
     GetCardBalanceRequest,
-    GetCardBalanceResponse,
     ListCardsRequest,
     PurchaseCardRequest,
     RevealCardRequest,
@@ -28,28 +28,29 @@ from ._gen.roamcard.v1.card_pb import (
 )
 from ._gen.roamcard.v1.esim_pb import (
     CreateEsimOrderRequest,
-    EsimPlan,
     GetEsimCredentialsRequest,
     GetEsimOrderRequest,
     ListEsimPlansRequest,
     PurchaseEsimRequest,
 )
-from ._gen.roamcard.v1.order_pb import CreateOrderRequest, EsimCredentials, GetOrderRequest, ListOrdersRequest, Order, PayOrderRequest
-from ._gen.roamcard.v1.service_pb import CardConfig, GetConfigRequest, GetConfigResponse, NetworkConfig
-from .answers import REQUEST_ID_HEADER, reply_of, rest_error
-from .calls import called, delivered, keyed, owned, patiently, present
+from ._gen.roamcard.v1.order_pb import CreateOrderRequest, EsimCredentials, GetOrderRequest, ListOrdersRequest, PayOrderRequest
+from ._gen.roamcard.v1.service_pb import GetConfigRequest
+from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
+from .calls import called, delivered, keyed, owned, patiently, pause_before, present
 from .chain import Chain
-from .errors import RevealError, RoamcardError, TermsMismatchError
+from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, printable
 from .journal import Journal, MemoryStore, Store
 from .messages import Purpose, scheme_of, sign_challenge
+from .model import M, read
 from .money import units_of_cents
+from .paging import Slice, Source
 from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Events, Payer, Published, Purchase
 from .policy import Policy, Quoted
 from .presenters import EsimPresenter, Presented, Presenter
-from .programs import Answer, Call, CallFailed, Do, Done, Emit, Fetch, Forget, Program, Refused, Unclear, serving
-from .results import PaidOrder, Pending, id_of, parted, token_of
+from .programs import Answer, Call, CallFailed, Do, Done, Fetch, Forget, Pause, Program, ReadRetries, Refused, Unclear, serving
+from .results import PaidOrder, Pending, id_of, paid_order, token_of
 from .secret import Secret
-from .signers import OutsideWallet, Signer
+from .signers import NoWallet, OutsideWallet, Signer
 from .watching import following
 from .x402 import RESPONSE_HEADER, SIGNATURE_HEADER, decode_receipt
 
@@ -85,7 +86,7 @@ class Core:
     def __init__(
         self,
         base_url: str,
-        signer: Signer,
+        signer: Signer | None,
         policy: Policy,
         store: Store | None,
         origin: str | None,
@@ -98,12 +99,14 @@ class Core:
     ) -> None:
         self.base_url = base_url.rstrip("/")
         self.origin = (origin or base_url).rstrip("/")
-        self.signer = signer
+        self.signer = signer or NoWallet()
         self.journal = Journal(store or MemoryStore())
         chain = Chain(rpc_url, policy.asset, timeout) if rpc_url else None
-        self.payer = Payer(self.origin, signer, policy, self.journal, events or Events(), max_replays, self, chain)
+        self.payer = Payer(self.origin, self.signer, policy, self.journal, events or Events(), max_replays, self, chain)
         self.operator_token = Secret(operator_token) if isinstance(operator_token, str) else operator_token
         self.logger = logger or logging.getLogger("roamcard")
+        self.signed_in: Session | None = None
+        """The session of the wallet, for all who share this core."""
         self._published: Published | None = None
 
     # What is bought.
@@ -125,12 +128,11 @@ class Core:
             _, paying = self._buy(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key))
             return (yield from paying)
 
-        return self.purchase(PURCHASE_ESIM, key, _esim_request(plan_id, key)), parted(program())
+        return self.purchase(PURCHASE_ESIM, key, _esim_request(plan_id, key)), program()
 
     def pay_order(self, order: Order | str) -> tuple[Purchase, Program[PaidOrder]]:
         order_id = self._order_id(order)
-        purchase, program = self._buy(PAY_ORDER, PayOrderRequest(order_id=order_id), {"orderId": order_id})
-        return purchase, parted(program)
+        return self._buy(PAY_ORDER, PayOrderRequest(order_id=order_id), {"orderId": order_id})
 
     def quote_card(self) -> Program[Quoted]:
         key = new_key()
@@ -181,8 +183,7 @@ class Core:
     # What things cost, for the payer.
 
     def config(self) -> Program[GetConfigResponse]:
-        config: GetConfigResponse = (yield from called("runtime", "get_config", GetConfigRequest())).message
-        return config
+        return read(GetConfigResponse, (yield from called("runtime", "get_config", GetConfigRequest())).message)
 
     def published(self) -> Program[Published]:
         """What the service publishes about payments. It is read once."""
@@ -216,31 +217,29 @@ class Core:
 
     def open_card_order(self, key: str | None) -> Program[Order]:
         answer = yield from owned("cards", "create_card_order", CreateCardOrderRequest(), keyed(key))
-        return present(Order, answer.order)
+        return read(Order, answer.order)
 
     def open_esim_order(self, plan_id: str | None, key: str | None) -> Program[Order]:
         answer = yield from owned("esims", "create_esim_order", CreateEsimOrderRequest(plan_id=plan_id), keyed(key or new_key()))
-        return present(Order, answer.order)
+        return read(Order, answer.order)
 
     def open_order(self, cents: int | None, resource: str | None, key: str | None) -> Program[Order]:
         answer = yield from owned("orders", "create_order", CreateOrderRequest(amount_usd_cents=cents, resource=resource), keyed(key))
-        return present(Order, answer.order)
+        return read(Order, answer.order)
 
     def order(self, order_id: str) -> Program[Order]:
         answer = yield from owned("orders", "get_order", GetOrderRequest(order_id=order_id))
-        return present(Order, answer.order)
+        return read(Order, answer.order)
 
-    def orders(self, active: bool) -> Program[None]:
-        """Emits orders, page by page as they are taken."""
-        token: str | None = None
-        while True:
-            request = ListOrdersRequest(status="active" if active else None, page_token=token)
-            page = yield from owned("orders", "list_orders", request)
-            for order in page.orders:
-                yield Emit(order)
-            token = page.next_page_token or None
-            if token is None:
-                return
+    def orders(self, active: bool) -> Source[Order]:
+        """The wallet's orders, by pages."""
+
+        def page(size: int | None, token: str | None) -> Program[Slice[Order]]:
+            request = ListOrdersRequest(status="active" if active else None, page_size=size, page_token=token)
+            answer = yield from owned("orders", "list_orders", request)
+            return [read(Order, order) for order in answer.orders], answer.next_page_token or None
+
+        return page
 
     def watch(self, order: Order | PaidOrder | str, interval: float, timeout: float | None) -> Program[None]:
         """Emits an order now and whenever it changed, until it moves no more by itself or the time is over."""
@@ -250,11 +249,10 @@ class Core:
 
     def cards(self) -> Program[list[Card]]:
         answer = yield from owned("cards", "list_cards", ListCardsRequest())
-        return list(answer.cards)
+        return [read(Card, card) for card in answer.cards]
 
     def balance(self, card_id: str) -> Program[GetCardBalanceResponse]:
-        balance: GetCardBalanceResponse = yield from owned("cards", "get_card_balance", GetCardBalanceRequest(id=card_id))
-        return balance
+        return read(GetCardBalanceResponse, (yield from owned("cards", "get_card_balance", GetCardBalanceRequest(id=card_id))))
 
     def active_card(self, order: Order) -> Program[Card | None]:
         """The order's card, when it is ACTIVE."""
@@ -288,16 +286,19 @@ class Core:
 
     def listed_plans(self, country_code: str | None, type: str | None) -> Program[list[EsimPlan]]:
         answer = (yield from called("esims", "list_esim_plans", ListEsimPlansRequest(country_code=country_code, type=type))).message
-        return list(answer.plans)
+        return [read(EsimPlan, plan) for plan in answer.plans]
 
-    def plans(self, country_code: str | None, type: str | None) -> Program[None]:
-        """Emits the plans that are sold, the cheapest first."""
-        for plan in (yield from self.listed_plans(country_code, type)):
-            yield Emit(plan)
+    def plans(self, country_code: str | None, type: str | None) -> Source[EsimPlan]:
+        """The plans that are sold, the cheapest first: all on one page."""
+
+        def page(_size: int | None, _token: str | None) -> Program[Slice[EsimPlan]]:
+            return (yield from self.listed_plans(country_code, type)), None
+
+        return page
 
     def esim_status(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Program[Order]:
         answer = yield from delivered("get_esim_order", GetEsimOrderRequest(order_id=id_of(order)), token or token_of(order))
-        return present(Order, answer.order)
+        return read(Order, answer.order)
 
     def install_esim(self, order: Order | PaidOrder | str, presenter: EsimPresenter, token: Secret[str] | None) -> Program[Presented]:
         answer = yield from delivered("get_esim_credentials", GetEsimCredentialsRequest(order_id=id_of(order)), token or token_of(order))
@@ -318,8 +319,7 @@ class Core:
         return Session(f"Bearer {session.access_token}", until - _SESSION_MARGIN)
 
     def session(self) -> Program[GetSessionResponse]:
-        session: GetSessionResponse = yield from owned("auth", "get_session", GetSessionRequest())
-        return session
+        return read(GetSessionResponse, (yield from owned("auth", "get_session", GetSessionRequest())))
 
     def sign_out(self) -> Program[None]:
         yield from owned("auth", "logout", LogoutRequest())
@@ -329,11 +329,21 @@ class Core:
 
     def document(self, path: str) -> Program[dict[str, Any]]:
         """A JSON document of the service."""
-        status, headers, body = yield Fetch(path)
-        if status != 200:
-            raise rest_error(status, headers, body)
-        document: dict[str, Any] = json.loads(body)
-        return document
+        retries = yield ReadRetries()
+        for attempt in range(retries + 1):
+            try:
+                status, headers, body = yield Fetch(path)
+                if status == 200 and (document := object_of(body)) is not None:
+                    return document
+                failure = rest_error(status, headers, body)
+            except ApiError as error:
+                failure, headers = error, {}
+            again = attempt < retries and passes(failure.__cause__, failure.status)
+            pause = pause_before(attempt, headers) if again else None
+            if pause is None:
+                raise failure
+            yield Pause(pause)
+        raise AssertionError("unreachable")
 
     def operated(self, method: str, request: Message[Any], key: str | None = None) -> Program[Any]:
         """Calls what belongs to operators."""
@@ -342,15 +352,18 @@ class Core:
         headers = {"authorization": f"Bearer {self.operator_token.reveal()}", **keyed(key)}
         return (yield from called("operator", method, request, headers)).message
 
-    def pages(self, method: str, items: str, request: Any) -> Program[None]:
-        """Emits what a list of operators holds, page by page as it is taken."""
-        while True:
-            page = yield from self.operated(method, request)
-            for item in getattr(page, items):
-                yield Emit(item)
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
+    def pages(self, kind: type[M], method: str, items: str, request: Any) -> Source[M]:
+        """What a list of operators holds, by pages."""
+
+        def page(size: int | None, token: str | None) -> Program[Slice[M]]:
+            asked = copy.copy(request)
+            for name, value in (("page_size", size), ("page_token", token)):
+                if value is not None:
+                    setattr(asked, name, value)
+            answer = yield from self.operated(method, asked)
+            return [read(kind, item) for item in getattr(answer, items)], answer.next_page_token or None
+
+        return page
 
     def _quote(self, name: str, message: Message[Any], request: Mapping[str, Any]) -> Program[Quoted]:
         purchase = self.purchase(name, str(request["idempotencyKey"]), request)
@@ -361,9 +374,10 @@ class Core:
 
         def program() -> Program[PaidOrder]:
             answer: Answer = yield from serving(self.payer.pay(purchase), _sending(name, message))
-            order: Order = present(Order, answer.message.order)
+            order = read(Order, answer.message.order)
             receipt = decode_receipt(answer.headers.get(RESPONSE_HEADER))
-            return PaidOrder(order, purchase.key, bool(order.replayed), receipt, answer.headers.get(REQUEST_ID_HEADER, ""))
+            request_id = printable(answer.headers.get(REQUEST_ID_HEADER, ""))
+            return paid_order(order, answer.message.order, purchase.key, receipt, request_id)
 
         return purchase, program()
 
@@ -401,7 +415,7 @@ def _sending(name: str, message: Message[Any]) -> Callable[[str | None], Program
         try:
             answer = yield Call(service, method, message, {SIGNATURE_HEADER: payment} if payment else {})
         except CallFailed as failed:
-            return reply_of(failed.error, failed.headers)
+            return reply_of(failed.error, failed.headers, failed.status)
         return Done(answer, answer.message)
 
     return send

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
-from pyqwest import ReadError, RemoteProtocolError, SyncClient, SyncTransport, WriteError
+from pyqwest import ReadError, RemoteProtocolError, SyncClient, WriteError
 
 from ._gen.roamcard.v1.activity_connect import ActivityServiceClientSync
 from ._gen.roamcard.v1.auth_connect import AuthServiceClientSync
@@ -20,12 +21,16 @@ from ._gen.roamcard.v1.operator_connect import OperatorServiceClientSync
 from ._gen.roamcard.v1.order_connect import OrderServiceClientSync
 from ._gen.roamcard.v1.order_pb import WatchOrderResponse
 from ._gen.roamcard.v1.service_connect import RuntimeServiceClientSync
-from .answers import RawResponse, api_error_of, note, problem_of
-from .core import Core, Session, now
+from .answers import RawResponse, api_error_of, note
+from .core import Core, now
 from .errors import ApiError
-from .network import UNPACKED, BoundedSyncTransport
+from .network import UNPACKED, BoundedSyncTransport, RefusedAnswerError, asking
+from .options import Options
 from .payer import Purchase
-from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program
+from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program, ReadRetries
+
+if TYPE_CHECKING:
+    from .network import AnySyncTransport
 
 T = TypeVar("T")
 
@@ -33,9 +38,9 @@ T = TypeVar("T")
 class Engine:
     """Carries the programs of a core out. Threads may share it."""
 
-    def __init__(self, core: Core, timeout: float, transport: SyncTransport | None) -> None:
+    def __init__(self, core: Core, options: Options, transport: AnySyncTransport | None) -> None:
         self.core = core
-        self.timeout = timeout
+        self.options = options
         url = core.base_url
         self._http = http = SyncClient(BoundedSyncTransport(transport))
         self._clients: dict[str, Any] = {
@@ -47,10 +52,15 @@ class Engine:
             "orders": OrderServiceClientSync(url, http_client=http, **UNPACKED),
             "runtime": RuntimeServiceClientSync(url, http_client=http, **UNPACKED),
         }
-        self._session: Session | None = None
         self._signing_in = threading.Lock()
         self._running: dict[tuple[str, str, str], Future[Any]] = {}
         self._running_lock = threading.Lock()
+
+    def with_options(self, options: Options) -> Engine:
+        """The same with other options: connections, session and running purchases are shared."""
+        twin = copy.copy(self)
+        twin.options = options
+        return twin
 
     def close(self) -> None:
         """Ends the use of the connections."""
@@ -102,12 +112,10 @@ class Engine:
     def once(self, purchase: Purchase, program: Program[T], face: str = "client") -> T:
         """Lets calls of one purchase at the same time share one run."""
         name = (face, self.core.payer.identity(purchase), purchase.fingerprint)
+        mine: Future[Any] = Future()
         with self._running_lock:
-            running = self._running.get(name)
-            if running is None:
-                mine: Future[Any] = Future()
-                self._running[name] = mine
-        if running is not None:
+            running = self._running.setdefault(name, mine)
+        if running is not mine:
             shared: T = running.result()
             return shared
         try:
@@ -133,46 +141,50 @@ class Engine:
             case Authorize(stale):
                 return self._authorize(stale)
             case Forget():
-                self._session = None
+                self.core.signed_in = None
                 return None
+            case ReadRetries():
+                return self.options.read_retries
             case Fetch(path):
                 return self._fetch(path)
         raise AssertionError(effect)
 
     def _call(self, call: Call) -> Answer:
         began, method = time.monotonic(), f"{call.service}.{call.method}"
-        with ResponseMetadata() as metadata:
+        timeout, headers = self.options.timeout, self.options.sent(call.headers)
+        with asking(timeout) as asked, ResponseMetadata() as metadata:
             try:
                 act = getattr(self._clients[call.service], call.method)
-                message = act(call.request, headers=dict(call.headers), timeout_ms=int(self.timeout * 1000))
+                message = act(call.request, headers=headers, timeout_ms=max(1, int(timeout * 1000)))
             except ConnectError as error:
-                problem = problem_of(error)
-                note(self.core.logger, RawResponse(method, problem.status if problem else 0, metadata.headers), time.monotonic() - began)
-                raise CallFailed(error, metadata.headers) from error
+                note(self.core.logger, RawResponse(method, asked.status, asked.headers), time.monotonic() - began)
+                raise CallFailed(error, asked.status, asked.headers) from error
         kept = None if call.service == "auth" else message
-        note(self.core.logger, RawResponse(method, 200, metadata.headers, kept), time.monotonic() - began)
+        note(self.core.logger, RawResponse(method, asked.status, metadata.headers, kept), time.monotonic() - began)
         return Answer(message, metadata.headers)
 
     def _fetch(self, path: str) -> tuple[int, dict[str, str], bytes]:
         began = time.monotonic()
-        try:
-            answer = self._http.get(self.core.base_url + path, timeout=self.timeout)
-        except (OSError, ReadError, RemoteProtocolError, WriteError) as error:
-            raise ApiError(0, "unreachable", str(error), retryable=True) from error
+        with asking(self.options.timeout) as asked:
+            try:
+                answer = self._http.get(self.core.base_url + path, self.options.sent({}), timeout=self.options.timeout)
+            except (OSError, ReadError, RemoteProtocolError, WriteError, RefusedAnswerError) as error:
+                note(self.core.logger, RawResponse(f"GET {path}", asked.status, asked.headers), time.monotonic() - began)
+                raise ApiError(asked.status, "unreachable", str(error), retryable=not isinstance(error, RefusedAnswerError)) from error
         headers = {name: value for name, value in answer.headers.items()}
         note(self.core.logger, RawResponse(f"GET {path}", answer.status, headers), time.monotonic() - began)
         return answer.status, headers, answer.content
 
     def _follow(self, follow: Follow) -> Iterator[WatchOrderResponse]:
-        headers = {"authorization": self._authorize(None)}
+        headers = self.options.sent({"authorization": self._authorize(None)})
         answers: Iterator[WatchOrderResponse] = self._clients["orders"].watch_order(follow.request, headers=headers, timeout_ms=follow.limit_ms)
         return answers
 
     def _authorize(self, stale: str | None) -> str:
         with self._signing_in:
-            session = self._session
+            session = self.core.signed_in
             if session is None or session.header == stale or session.until < now():
-                self._session = session = self.run(self.core.sign_in())
+                self.core.signed_in = session = self.run(self.core.sign_in())
             return session.header
 
 

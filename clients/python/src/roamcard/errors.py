@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+_LONGEST = 2_000
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Controls of terminals, and what makes a text look like another one."""
+
+
+def printable(text: object) -> str:
+    """A text of the service as a terminal, a log and a reader can take it: controls are escaped, and it is cut where it is too long."""
+    shown = _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], str(text))
+    return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
 
 class RoamcardError(Exception):
@@ -13,6 +25,25 @@ class RoamcardError(Exception):
     """What the service's operators ask for; empty when no answer of theirs led to this."""
     idempotency_key: str = ""
     """Set once a payment was signed: only a call with this key is safe from paying twice."""
+    _told: tuple[str, ...] = ("request_id", "idempotency_key")
+
+    def __init__(self, message: object = "") -> None:
+        super().__init__(printable(message))
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is known of it, as json.dumps takes it: `type`, `message`, and the members that are set."""
+        members = {name: value for name in self._told if (value := getattr(self, name)) not in ("", None, ())}
+        if fields := members.get("fields"):
+            members["fields"] = [asdict(field) for field in fields]
+        return {"type": type(self).__name__, "message": str(self), **members}
+
+
+class ConfigError(RoamcardError):
+    """The environment makes no client. It names every mistake, and no secret."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        super().__init__(f"the environment makes no client: {'; '.join(mistakes)}")
+        self.mistakes = tuple(mistakes)
 
 
 @dataclass(frozen=True)
@@ -27,6 +58,11 @@ class WrongField:
 class ApiError(RoamcardError):
     """The service answered with a failure. `request_id` is what its operators ask for."""
 
+    _told = (
+        "status", "code", "detail", "request_id", "idempotency_key", "retryable", "safe_to_pay_again", "next_action", "order_id", "fields",
+        "retry_after", "retry_at",
+    )  # fmt: skip
+
     def __init__(
         self,
         status: int,
@@ -39,19 +75,23 @@ class ApiError(RoamcardError):
         next_action: str = "",
         order_id: str | None = None,
         fields: tuple[WrongField, ...] = (),
+        retry_after: float | None = None,
     ) -> None:
         super().__init__(f"{status} {code}: {detail}")
         self.status = status
-        self.code = code
-        self.detail = detail
-        self.request_id = request_id
+        """The HTTP status; 0 when no answer of the service came."""
+        self.code = printable(code)
+        self.detail = printable(detail)
+        self.request_id = printable(request_id)
         self.retryable = retryable
         """Whether the same request can succeed later."""
         self.safe_to_pay_again = safe_to_pay_again
         """Whether a new payment is safe: no authorization of this key can still land."""
-        self.next_action = next_action
-        self.order_id = order_id
+        self.next_action = printable(next_action)
+        self.order_id = None if order_id is None else printable(order_id)
         self.fields = fields
+        self.retry_after = retry_after
+        """How many seconds the service asks to wait before another try."""
         self.retry_at: int | None = None
         """When another payment may be signed for the key, in seconds since 1970: the chain can no longer take the one before."""
 
@@ -128,6 +168,7 @@ class AmbiguousPaymentError(PaymentError):
     """
 
     retryable = True
+    _told = ("request_id", "idempotency_key", "order_id", "retryable")
 
     def __init__(self, idempotency_key: str, order_id: str | None, request_id: str = "") -> None:
         super().__init__(f"the outcome of the payment is not known yet; call again with idempotency_key {idempotency_key}")
@@ -145,6 +186,8 @@ JournalReason = Literal["damaged", "foreign", "unreadable", "read_only", "full",
 
 class JournalError(RoamcardError):
     """The journal cannot be read or kept. Nothing is sent that is not kept."""
+
+    _told = ("file", "reason", "idempotency_key")
 
     def __init__(self, file: str, reason: JournalReason, detail: str) -> None:
         super().__init__(f"the journal {file} is {reason.replace('_', ' ')}: {detail}")

@@ -6,21 +6,24 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from ._gen.roamcard.v1.auth_pb import GetSessionResponse
-from ._gen.roamcard.v1.card_pb import (
+from ._gen.models import (
     Card,
+    EsimPlan,
     GetCardBalanceResponse,
-    GetCardDiscoveryRequest,
     GetCardDiscoveryResponse,
-    GetTopupDiscoveryRequest,
+    GetConfigResponse,
+    GetEsimDiscoveryResponse,
+    GetSessionResponse,
     GetTopupDiscoveryResponse,
+    Order,
 )
-from ._gen.roamcard.v1.esim_pb import EsimPlan, GetEsimDiscoveryRequest, GetEsimDiscoveryResponse
-from ._gen.roamcard.v1.order_pb import Order
-from ._gen.roamcard.v1.service_pb import GetConfigResponse
+from ._gen.roamcard.v1.card_pb import GetCardDiscoveryRequest, GetTopupDiscoveryRequest
+from ._gen.roamcard.v1.esim_pb import GetEsimDiscoveryRequest
 from .calls import called
 from .core import Core
 from .engine import Engine
+from .model import read
+from .paging import Listing
 from .policy import Quoted
 from .presenters import EsimPresenter, Presented, Presenter, Where, presenter_of
 from .results import EsimOrder, PaidOrder, id_of, no_card, unfulfilled
@@ -63,17 +66,17 @@ class Discovery(Group):
     def card(self) -> GetCardDiscoveryResponse:
         """Reads how a card is bought, owned and issued."""
         answer = self._engine.run(called("cards", "get_card_discovery", GetCardDiscoveryRequest()))
-        return cast(GetCardDiscoveryResponse, answer.message)
+        return read(GetCardDiscoveryResponse, answer.message)
 
     def topup(self) -> GetTopupDiscoveryResponse:
         """Reads what a top-up may be, what it costs and how the credit arrives."""
         answer = self._engine.run(called("cards", "get_topup_discovery", GetTopupDiscoveryRequest()))
-        return cast(GetTopupDiscoveryResponse, answer.message)
+        return read(GetTopupDiscoveryResponse, answer.message)
 
     def esim(self) -> GetEsimDiscoveryResponse:
         """Reads how an eSIM is paid for, owned and delivered."""
         answer = self._engine.run(called("esims", "get_esim_discovery", GetEsimDiscoveryRequest()))
-        return cast(GetEsimDiscoveryResponse, answer.message)
+        return read(GetEsimDiscoveryResponse, answer.message)
 
 
 class Quotes(Group):
@@ -95,9 +98,9 @@ class Quotes(Group):
 class Plans(Group):
     """The eSIM plans."""
 
-    def list(self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None) -> Iterator[EsimPlan]:
+    def list(self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None) -> Listing[EsimPlan]:
         """Lists the plans that are sold, the cheapest first. Prices and ids change: list again before each purchase."""
-        return self._engine.each(self._core.plans(country_code, type))
+        return Listing(self._engine, self._core.plans(country_code, type))
 
 
 class Cards(Group):
@@ -212,9 +215,9 @@ class Orders(Group):
                 return cast(Order, update)
         raise unfulfilled(id_of(order))
 
-    def list(self, *, active: bool = False) -> Iterator[Order]:
+    def list(self, *, active: bool = False) -> Listing[Order]:
         """Reads the wallet's orders, newest first, page by page as they are taken."""
-        return self._engine.each(self._core.orders(active))
+        return Listing(self._engine, self._core.orders(active))
 
 
 class Auth(Group):

@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from .errors import JournalError, KeyConflictError, PolicyDeniedError, RoamcardError, TermsMismatchError
 from .money import dollars_of
+from .nesting import loads
 from .x402 import nonce_of, same_address
 
 T = TypeVar("T")
@@ -165,7 +166,7 @@ def _encoded(members: Mapping[str, Any]) -> dict[str, Any]:
 def decode_book(text: str, file: str) -> Book:
     """Reads the text of a file, or raises a JournalError: nothing is paid on the word of half a journal."""
     try:
-        value = json.loads(text)
+        value = loads(text)
     except ValueError as error:
         raise JournalError(file, "damaged", str(error)) from error
     if not isinstance(value, dict):
@@ -183,7 +184,7 @@ def decode_book(text: str, file: str) -> Book:
 
 def _decoded_entry(value: Any) -> Entry:
     _require(isinstance(value, dict), "purchase")
-    members = {_MEMBERS.get(name, name): member for name, member in value.items()}
+    members: dict[str, Any] = {str(_MEMBERS.get(name, name)): member for name, member in value.items()}
     members["authorizations"] = tuple(_decoded_authorization(a) for a in members["authorizations"]) if "authorizations" in members else ()
     entry = Entry(**members)
     texts = (entry.key, entry.operation, entry.origin, entry.path, entry.payer)
@@ -197,7 +198,8 @@ def _decoded_entry(value: Any) -> Entry:
 
 def _decoded_authorization(value: Any) -> SignedAuthorization:
     _require(isinstance(value, dict), "authorization")
-    a = SignedAuthorization(**{_MEMBERS.get(name, name): member for name, member in value.items()})
+    members: dict[str, Any] = {str(_MEMBERS.get(name, name)): member for name, member in value.items()}
+    a = SignedAuthorization(**members)
     _require(_is_text(a.nonce) and _is_units(a.amount) and _is_count(a.signed_at) and _is_count(a.valid_before), "authorization")
     _require(a.void in (None, "expired", "cancelled", "used_elsewhere"), "authorization")
     return a
@@ -395,14 +397,14 @@ def canonical(request: Mapping[str, Any]) -> str:
     return json.dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def default_journal() -> str:
+def default_journal(environ: Mapping[str, str] = os.environ) -> str:
     """The folder that the clients of all languages share.
 
     What ROAMCARD_JOURNAL names, or roamcard below XDG_STATE_HOME, which is ~/.local/state when it is not set.
     """
-    if named := os.environ.get("ROAMCARD_JOURNAL"):
+    if named := environ.get("ROAMCARD_JOURNAL", "").strip():
         return named
-    state = os.environ.get("XDG_STATE_HOME", "")
+    state = environ.get("XDG_STATE_HOME", "")
     return os.path.join(state if os.path.isabs(state) else os.path.expanduser("~/.local/state"), "roamcard")
 
 
@@ -436,7 +438,10 @@ def _taken(authorizations: tuple[SignedAuthorization, ...], now: int, nonce: str
 
 def _cap(spent: int, per_day: int | None) -> None:
     if per_day is not None and spent > per_day:
-        raise PolicyDeniedError(f"with it, {dollars_of(spent)} US dollars would be signed for in a day, and {dollars_of(per_day)} are allowed")
+        raise PolicyDeniedError(
+            f"with it, {dollars_of(spent)} US dollars would be signed for in a day, and {dollars_of(per_day)} are allowed by "
+            "Policy.max_per_day_usd (ROAMCARD_MAX_PER_DAY_USD)"
+        )
 
 
 @contextmanager

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pyqwest import HTTPTransport, ReadError, Request, Response, SyncHTTPTransport, SyncRequest, SyncResponse, SyncTransport, Transport
+from pyqwest import HTTPTransport, Request, Response, SyncHTTPTransport, SyncRequest, SyncResponse, SyncTransport, Transport
+
+from .nesting import Frames, is_deep
+
+if TYPE_CHECKING:
+    import httpx
 
 MOST_BYTES = 1 << 20
 """The most bytes of an answer that are read. Answers are not compressed, so that none grows while it is unpacked."""
+
+
+class RefusedAnswerError(Exception):
+    """An answer that is not read: to ask again would bring it again."""
 
 
 class Codec:
@@ -36,23 +48,57 @@ _PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
+@dataclass
+class Asking:
+    """One request on its way, and what came back of it whatever becomes of its body."""
+
+    timeout: float
+    status: int = 0
+    """0 while nothing came."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+_asking: ContextVar[Asking | None] = ContextVar("roamcard_asking", default=None)
+
+
+@contextmanager
+def asking(timeout: float) -> Iterator[Asking]:
+    """Keeps what comes back of the request that is made inside."""
+    request = Asking(timeout)
+    token = _asking.set(request)
+    try:
+        yield request
+    finally:
+        _asking.reset(token)
+
+
+def time_limit() -> float | None:
+    """How many seconds the request on its way may take; None when nobody said."""
+    request = _asking.get()
+    return None if request is None else request.timeout
+
+
+if TYPE_CHECKING:
+    AnySyncTransport: TypeAlias = SyncTransport | httpx.BaseTransport
+    AnyTransport: TypeAlias = Transport | httpx.AsyncBaseTransport
+
+
 class BoundedSyncTransport:
     """Makes requests that block, follows no redirect and reads no more than MOST_BYTES."""
 
-    def __init__(self, below: SyncTransport | None = None) -> None:
-        self._below = below or SyncHTTPTransport(**_PLAIN)
+    def __init__(self, below: AnySyncTransport | None = None) -> None:
+        self._below: SyncTransport = _sync_of(below) if below is not None else SyncHTTPTransport(**_PLAIN)
 
     def execute_sync(self, request: SyncRequest) -> SyncResponse:
         """Implements SyncTransport."""
         response = self._below.execute_sync(request)
         _check(response)
-        if _is_stream(response):
-            return response
+        content = _framed(response.content) if _is_stream(response) else _shallow(response.content)
         return SyncResponse(
             status=response.status,
             http_version=response.http_version,
             headers=response.headers,
-            content=_limited(response.content),
+            content=content,
             trailers=response.trailers,
         )
 
@@ -60,20 +106,19 @@ class BoundedSyncTransport:
 class BoundedTransport:
     """Makes requests that are awaited, follows no redirect and reads no more than MOST_BYTES."""
 
-    def __init__(self, below: Transport | None = None) -> None:
-        self._below = below or HTTPTransport(**_PLAIN)
+    def __init__(self, below: AnyTransport | None = None) -> None:
+        self._below: Transport = _async_of(below) if below is not None else HTTPTransport(**_PLAIN)
 
     async def execute(self, request: Request) -> Response:
         """Implements Transport."""
         response = await self._below.execute(request)
         _check(response)
-        if _is_stream(response):
-            return response
+        content = _framed_async(response.content) if _is_stream(response) else _shallow_async(response.content)
         return Response(
             status=response.status,
             http_version=response.http_version,
             headers=response.headers,
-            content=_limited_async(response.content),
+            content=content,
             trailers=response.trailers,
         )
 
@@ -81,9 +126,9 @@ class BoundedTransport:
 def check_answer(status: int, encoding: str | None) -> None:
     """Refuses what is not followed or unpacked."""
     if 300 <= status < 400:
-        raise ReadError(f"the service answered with a redirect ({status}), which is not followed")
+        raise RefusedAnswerError(f"the service answered with a redirect ({status}), which is not followed")
     if encoding not in (None, "", "identity"):
-        raise ReadError(f"the answer is encoded as {encoding}, which was not asked for")
+        raise RefusedAnswerError(f"the answer is encoded as {encoding!a}, which was not asked for")
 
 
 def bounded(parts: Iterable[bytes]) -> bytes:
@@ -91,7 +136,27 @@ def bounded(parts: Iterable[bytes]) -> bytes:
     return b"".join(_limited(parts))
 
 
+def _sync_of(below: Any) -> SyncTransport:
+    if hasattr(below, "handle_request"):
+        from .httpx_transports import HttpxSyncTransport
+
+        below = HttpxSyncTransport(below)
+    transport: SyncTransport = below
+    return transport
+
+
+def _async_of(below: Any) -> Transport:
+    if hasattr(below, "handle_async_request"):
+        from .httpx_transports import HttpxTransport
+
+        below = HttpxTransport(below)
+    transport: Transport = below
+    return transport
+
+
 def _check(response: Response | SyncResponse) -> None:
+    if (request := _asking.get()) is not None:
+        request.status, request.headers = response.status, dict(response.headers.items())
     check_answer(response.status, response.headers.get("content-encoding"))
 
 
@@ -106,15 +171,47 @@ def _limited(parts: Iterable[Any]) -> Iterator[bytes]:
         yield bytes(part)
 
 
-async def _limited_async(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
-    seen = 0
+def _shallow(parts: Iterable[Any]) -> Iterator[bytes]:
+    yield _checked(bounded(parts))
+
+
+async def _shallow_async(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    body = bytearray()
     async for part in parts:
-        seen = _counted(seen, part)
-        yield bytes(part)
+        _counted(len(body), part)
+        body += part
+    yield _checked(bytes(body))
+
+
+def _checked(body: bytes) -> bytes:
+    if is_deep(body):
+        raise RefusedAnswerError("the answer is nested without end")
+    return body
+
+
+def _framed(parts: Iterable[Any]) -> Iterator[bytes]:
+    frames = Frames(MOST_BYTES)
+    for part in parts:
+        yield _whole(frames, part)
+    yield frames.left()
+
+
+async def _framed_async(parts: AsyncIterator[Any]) -> AsyncIterator[bytes]:
+    frames = Frames(MOST_BYTES)
+    async for part in parts:
+        yield _whole(frames, part)
+    yield frames.left()
+
+
+def _whole(frames: Frames, part: Any) -> bytes:
+    try:
+        return frames.fed(part)
+    except ValueError as error:
+        raise RefusedAnswerError(str(error)) from error
 
 
 def _counted(seen: int, part: Any) -> int:
     seen += len(part)
     if seen > MOST_BYTES:
-        raise ReadError(f"the answer has more than {MOST_BYTES} bytes")
+        raise RefusedAnswerError(f"the answer has more than {MOST_BYTES} bytes")
     return seen

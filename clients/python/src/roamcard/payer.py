@@ -70,6 +70,7 @@ class Prices(Protocol):
 
     def order_units(self, order_id: str) -> Program[int | None]:
         """None for a wallet that cannot sign in."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -337,7 +338,7 @@ class Payer:
         approve = self.policy.approve
         if self.policy.asks(quote.amount):
             if approve is None:
-                raise PolicyDeniedError(f"{self.policy.mode} needs an approve function for a payment of {quote.amount_usd} US dollars")
+                raise PolicyDeniedError(f"{self.policy.mode} needs Policy.approve, a function, for a payment of {quote.amount_usd} US dollars")
             if (yield Do(lambda: approve(quote))) is not True:
                 raise ApprovalDeniedError(f"the payment of {quote.amount_usd} US dollars was not approved")
         if self.events.on_approval:

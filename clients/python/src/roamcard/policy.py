@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from .errors import PolicyDeniedError, TermsMismatchError
+from .model import Model
 from .money import Dollars, dollars_of, units_of_dollars
 from .x402 import NETWORK, USDC, Terms, same_address
 
@@ -16,7 +17,7 @@ _MAX_WINDOW = 3600
 
 
 @dataclass(frozen=True)
-class Quote:
+class Quote(Model):
     """A price that has been checked, before anything is signed."""
 
     operation: str
@@ -32,7 +33,7 @@ class Quote:
 
 
 @dataclass(frozen=True)
-class Quoted:
+class Quoted(Model):
     """A checked price and what the policy says of it now. Nothing is signed."""
 
     quote: Quote
@@ -87,9 +88,14 @@ class Policy:
         if self.operations is not None and operation not in self.operations:
             raise PolicyDeniedError(f"the policy does not allow {operation}")
         if self.mode == "autonomous" and (self.max_per_payment_usd is None or self.max_per_day_usd is None):
-            raise PolicyDeniedError("autonomous payments need max_per_payment_usd and max_per_day_usd")
+            raise PolicyDeniedError(
+                "autonomous payments need Policy.max_per_payment_usd and max_per_day_usd (ROAMCARD_MAX_PER_PAYMENT_USD and ROAMCARD_MAX_PER_DAY_USD)"
+            )
         if self.max_per_payment_usd is not None and amount > units_of_dollars(self.max_per_payment_usd):
-            raise PolicyDeniedError(f"{dollars_of(amount)} US dollars is more than the {self.max_per_payment_usd} allowed for a payment")
+            raise PolicyDeniedError(
+                f"{dollars_of(amount)} US dollars is more than the {self.max_per_payment_usd} that Policy.max_per_payment_usd "
+                "(ROAMCARD_MAX_PER_PAYMENT_USD) allows for a payment"
+            )
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,7 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
         ("network", offer.get("network"), policy.network, offer.get("network") == policy.network),
         ("asset", asset, policy.asset, same_address(asset, policy.asset)),
         ("payee", pay_to, expected.pay_to, same_address(pay_to, expected.pay_to)),
-        ("resource", resource, expected.resource, resource == expected.resource or (is_prefix and resource.startswith(expected.resource))),
+        ("resource", resource, expected.resource, resource == expected.resource or (is_prefix and _is_below(resource, expected))),
         ("signing domain", extra, expected.domain, (extra.get("name"), extra.get("version")) == expected.domain),
         ("amount", offer["amount"], expected.amount or "a whole number of units", _is_amount(offer["amount"], expected.amount)),
     )
@@ -129,6 +135,11 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
     if type(seconds) is not int or not 0 < seconds <= _MAX_WINDOW:
         raise TermsMismatchError(f"the 402 names a payment window of {seconds} seconds; nothing was signed")
     return offer
+
+
+def _is_below(resource: str, expected: Expected) -> bool:
+    """Whether it is a plain URL of the origin: it is shown to whoever approves."""
+    return resource.startswith(expected.resource) and resource.isascii() and resource.isprintable() and " " not in resource
 
 
 def _is_amount(text: str, expected: int | None) -> bool:

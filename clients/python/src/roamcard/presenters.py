@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
 import re
 import secrets
@@ -17,24 +15,22 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, Protocol, TextIO, TypeAlias, TypeVar
 
-from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from pyhpke import AEADId, CipherSuite, KDFId, KEMId, KEMKey, PyHPKEError
 
 from ._gen.roamcard.v1.order_pb import EsimCredentials
 from .errors import RevealError
+from .model import Model
 from .secret import Secret
 
 SUITE = "DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-256-GCM"
 """The HPKE suite as the service names it."""
 
 _INFO = b"roamcard card reveal v1"
-_KEM = b"KEM\x00\x20"
-_HPKE = b"HPKE\x00\x20\x00\x01\x00\x02"
 
 
 @dataclass(frozen=True)
-class Presented:
+class Presented(Model):
     """Whether a card was seen. It never says what was on it."""
 
     presented: bool
@@ -47,9 +43,11 @@ class Showing(Protocol):
     @property
     def recipient_key(self) -> str:
         """The X25519 public key that this one card is sealed to: 32 bytes, base64."""
+        ...
 
     def show(self, card_id: str, suite: str, enc: str, ciphertext: str) -> Presented:
         """Opens the card where the person sees it, and returns when that is over. It blocks."""
+        ...
 
 
 class Presenter(Protocol):
@@ -63,6 +61,7 @@ class EsimPresenter(Protocol):
 
     def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
         """Shows it, and returns when that is over. It blocks."""
+        ...
 
 
 Where: TypeAlias = Literal["browser", "tty"]
@@ -98,8 +97,7 @@ class _Sealed:
     def __init__(self, view: Callable[[_Card], Presented]) -> None:
         self._view = view
         self._private = X25519PrivateKey.generate()
-        self._public = self._private.public_key().public_bytes_raw()
-        self.recipient_key = base64.b64encode(self._public).decode()
+        self.recipient_key = base64.b64encode(self._private.public_key().public_bytes_raw()).decode()
 
     def show(self, card_id: str, suite: str, enc: str, ciphertext: str) -> Presented:
         if suite != SUITE:
@@ -107,7 +105,7 @@ class _Sealed:
         try:
             card = json.loads(self._open(base64.b64decode(enc), base64.b64decode(ciphertext), card_id.encode()))
             number, month, year, code = str(card["number"]), int(card["expiryMonth"]), int(card["expiryYear"]), str(card["securityCode"])
-        except (InvalidTag, ValueError, KeyError, TypeError):
+        except (PyHPKEError, ValueError, KeyError, TypeError):
             # The reason could quote the number.
             raise RevealError("what was sealed cannot be opened") from None
         if not re.fullmatch("[0-9]{12,19}", number) or not re.fullmatch("[0-9]{3,4}", code):
@@ -116,21 +114,8 @@ class _Sealed:
 
     def _open(self, enc: bytes, ciphertext: bytes, aad: bytes) -> bytes:
         """The receiver of RFC 9180 in base mode."""
-        shared = self._private.exchange(X25519PublicKey.from_public_bytes(enc))
-        secret = _expand(_KEM, _extract(_KEM, b"", b"eae_prk", shared), b"shared_secret", enc + self._public, 32)
-        context = b"\0" + _extract(_HPKE, b"", b"psk_id_hash", b"") + _extract(_HPKE, b"", b"info_hash", _INFO)
-        schedule = _extract(_HPKE, secret, b"secret", b"")
-        key, nonce = _expand(_HPKE, schedule, b"key", context, 32), _expand(_HPKE, schedule, b"base_nonce", context, 12)
-        return AESGCM(key).decrypt(nonce, ciphertext, aad)
-
-
-def _extract(suite: bytes, salt: bytes, label: bytes, data: bytes) -> bytes:
-    return hmac.digest(salt, b"HPKE-v1" + suite + label + data, hashlib.sha256)
-
-
-def _expand(suite: bytes, key: bytes, label: bytes, info: bytes, length: int) -> bytes:
-    # Every output here is at most one block of SHA-256, so HKDF-Expand is one step.
-    return hmac.digest(key, length.to_bytes(2, "big") + b"HPKE-v1" + suite + label + info + b"\x01", hashlib.sha256)[:length]
+        suite = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES256_GCM)
+        return suite.create_recipient_context(enc, KEMKey.from_pyca_cryptography_key(self._private), info=_INFO).open(ciphertext, aad)
 
 
 class PagePresenter:
@@ -193,7 +178,7 @@ class _Page(ThreadingHTTPServer):
 
 
 class _PageHandler(BaseHTTPRequestHandler):
-    server: _Page
+    server: _Page  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_GET(self) -> None:
         # Another host name or a foreign page means that somebody tricked the browser into asking.

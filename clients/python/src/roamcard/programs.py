@@ -14,7 +14,7 @@ from connectrpc.errors import ConnectError
 from protobuf import Message
 
 from ._gen.roamcard.v1.order_pb import WatchOrderRequest
-from .errors import ApiError
+from .errors import ApiError, printable
 
 T = TypeVar("T")
 
@@ -61,12 +61,18 @@ class Answer:
 
 
 class CallFailed(Exception):
-    """A call that failed, with the headers of the answer."""
+    """A call that failed, with the HTTP status and headers of the answer; 0 and none when there was none."""
 
-    def __init__(self, error: ConnectError, headers: Mapping[str, str]) -> None:
-        super().__init__(str(error))
+    def __init__(self, error: ConnectError, status: int, headers: Mapping[str, str]) -> None:
+        super().__init__(printable(error))
         self.error = error
+        self.status = status
         self.headers = headers
+
+
+@dataclass(frozen=True)
+class ReadRetries:
+    """Give how often a read goes out again after a failure that may pass."""
 
 
 @dataclass(frozen=True)

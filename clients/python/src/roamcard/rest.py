@@ -6,17 +6,16 @@ import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import httpx
-from pyqwest import ReadError
 
 from .aio_engine import AsyncEngine
 from .answers import object_of, reply_to, rest_error
 from .core import Core
 from .engine import Engine
 from .errors import RoamcardError
-from .network import MOST_BYTES, bounded, check_answer
+from .network import MOST_BYTES, RefusedAnswerError, bounded, check_answer
 from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Purchase, named
 from .programs import Done, Exchange, Program, Refused, Unclear, serving
 from .signers import OutsideWallet
@@ -61,14 +60,14 @@ class PayingTransport(httpx.BaseTransport):
             response = self._below.handle_request(paid)
             try:
                 with _bounds(response):
-                    return _Answer(response.status_code, response.headers, bounded(response.iter_raw()))
+                    return _Answer(response.status_code, response.headers, bounded(cast(httpx.SyncByteStream, response.stream)))
             finally:
                 response.close()
 
         core = self._engine.core
         if _is_open(core, purchase, request):
             purchase, request = _with_plan(purchase, request, self._engine.run(core.payer.plan_for(purchase.key)))
-        program = _answering(core, purchase, request, self._engine.timeout, exchange)
+        program = _answering(core, purchase, request, self._engine.options.timeout, exchange)
         answer = self._engine.once(purchase, program, "rest")
         return self._below.handle_request(request) if answer is None else answer.response(request)
 
@@ -95,11 +94,11 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
             response = await self._below.handle_async_request(paid)
             try:
                 with _bounds(response):
-                    body, parts = bytearray(), response.aiter_raw()
+                    body, parts = bytearray(), cast(httpx.AsyncByteStream, response.stream)
                     async for part in parts:
                         body += part
                         if len(body) > MOST_BYTES:
-                            raise ReadError(f"the answer has more than {MOST_BYTES} bytes")
+                            raise RefusedAnswerError(f"the answer has more than {MOST_BYTES} bytes")
                     return _Answer(response.status_code, response.headers, bytes(body))
             finally:
                 await response.aclose()
@@ -107,7 +106,7 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
         core = self._engine.core
         if _is_open(core, purchase, request):
             purchase, request = _with_plan(purchase, request, await self._engine.run(core.payer.plan_for(purchase.key)))
-        program = _answering(core, purchase, request, self._engine.timeout, exchange)
+        program = _answering(core, purchase, request, self._engine.options.timeout, exchange)
         answer = await self._engine.once(purchase, program, "rest")
         return await self._below.handle_async_request(request) if answer is None else answer.response(request)
 
@@ -173,7 +172,7 @@ def _bounds(response: httpx.Response) -> Iterator[None]:
     try:
         check_answer(response.status_code, response.headers.get("content-encoding"))
         yield
-    except ReadError as error:
+    except RefusedAnswerError as error:
         raise httpx.ReadError(str(error)) from error
 
 

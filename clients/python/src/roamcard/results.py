@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._gen.roamcard.v1.order_pb import EsimCredentials, Order
+from ._gen.models import Order, OrderStatus
+from ._gen.roamcard.v1.order_pb import EsimCredentials
 from .errors import RoamcardError
-from .programs import Program
+from .model import Model
 from .secret import Secret
 from .x402 import Receipt
 
 
 @dataclass(frozen=True)
-class PaidOrder:
+class PaidOrder(Model):
     """A paid purchase. Keep the key: the same call with it returns the same order."""
 
     order: Order
@@ -37,7 +37,7 @@ class PaidOrder:
         return self.order.operation_id
 
     @property
-    def status(self) -> str:
+    def status(self) -> OrderStatus:
         """How far the order was when it was answered."""
         return self.order.status
 
@@ -53,7 +53,7 @@ class EsimOrder(PaidOrder):
 
 
 @dataclass(frozen=True)
-class Pending:
+class Pending(Model):
     """A purchase whose outcome is not known: call again with its key."""
 
     operation: str
@@ -66,13 +66,12 @@ class Pending:
 
 
 @dataclass(frozen=True)
-class Resumed:
+class Resumed(Model):
     """A purchase that was taken up again: its order, or why its outcome is still not known or that no money moved."""
 
     purchase: Pending
     order: PaidOrder | None
     error: RoamcardError | None
-    """In USDC's smallest unit."""
 
 
 def id_of(order: Order | PaidOrder | str) -> str:
@@ -95,18 +94,11 @@ def token_of(order: Order | PaidOrder | str) -> Secret[str] | None:
     return order.delivery_token if isinstance(order, EsimOrder) else None
 
 
-def parted(program: Program[PaidOrder]) -> Program[PaidOrder]:
-    """Takes the secrets out of an order that was paid, when it is of an eSIM."""
-    paid = yield from program
-    if paid.order.kind != "esim":
-        return paid
-    # What a call of the same purchase at the same time is given stays whole.
-    order = copy.deepcopy(paid.order)
-    credentials, token = order.credentials, order.delivery.token if order.delivery else None
-    order.credentials = None
-    if order.delivery:
-        order.delivery.clear_field("token")
-    return EsimOrder(
-        order, paid.idempotency_key, paid.replayed, paid.receipt, paid.request_id,
-        Secret(token) if token else None, Secret(credentials) if credentials else None,
-    )  # fmt: skip
+def paid_order(order: Order, message: Any, key: str, receipt: Receipt | None, request_id: str) -> PaidOrder:
+    """What an order came to that was paid; the secrets of an eSIM are taken out of its message."""
+    replayed = bool(order.replayed)
+    if order.kind != "esim":
+        return PaidOrder(order, key, replayed, receipt, request_id)
+    token = message.delivery.token if message.delivery else None
+    credentials: EsimCredentials | None = message.credentials
+    return EsimOrder(order, key, replayed, receipt, request_id, Secret(token) if token else None, Secret(credentials) if credentials else None)

@@ -19,6 +19,7 @@ class Signer(Protocol):
 
     def sign_typed_data(self, data: TypedData) -> str:
         """Signs an EIP-712 document; 0x and the hex of 65 bytes."""
+        ...
 
 
 @runtime_checkable
@@ -72,6 +73,22 @@ class OutsideWallet:
     def sign_typed_data(self, data: TypedData) -> str:
         """Refuses."""
         raise RoamcardError(f"the wallet {self._address} signs outside of this client; nothing was signed")
+
+
+class NoWallet:
+    """Stands for the wallet of a client that only reads what is published."""
+
+    @property
+    def address(self) -> str:
+        """There is none."""
+        raise RoamcardError(_NO_WALLET)
+
+    def sign_typed_data(self, data: TypedData) -> str:
+        """Refuses."""
+        raise RoamcardError(_NO_WALLET)
+
+
+_NO_WALLET = "the client has no wallet: give it a signer, or set ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY(_FILE)"
 
 
 class CommandSigner:

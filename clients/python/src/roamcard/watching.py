@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from ._gen.roamcard.v1.order_pb import Order, WatchOrderRequest, WatchOrderResponse
+from ._gen.models import Order
+from ._gen.roamcard.v1.order_pb import WatchOrderRequest, WatchOrderResponse
 from .errors import ApiError, may_pass
+from .model import read
 from .programs import Emit, Follow, Next, Pause, Program
 
 _MOVING = {"payment_required", "settling", "settled", "provisioning", "refund_pending"}
@@ -93,7 +95,7 @@ class Watch:
     def received(self, answer: WatchOrderResponse) -> Order | None:
         """Takes an answer of the stream, and gives its order when it changed."""
         self._after, self._brought, self._failures = answer.cursor, True, 0
-        return self.looked(answer.order) if answer.order is not None else None
+        return self.looked(read(Order, answer.order)) if answer.order is not None else None
 
     def looked(self, order: Order) -> Order | None:
         """Takes an order, and gives it when it changed."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from .errors import TermsMismatchError
+from .model import Model
+from .nesting import loads
 
 NETWORK = "eip155:8453"
 """The network every payment is made on: Base."""
@@ -37,7 +39,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Receipt:
+class Receipt(Model):
     """What the service says about a payment it took."""
 
     success: bool
@@ -51,7 +53,7 @@ def decode_terms(header: str) -> Terms:
     terms = _decode(header)
     match terms:
         case {"x402Version": int(version), "resource": {"url": str()} as resource, "accepts": [{"amount": str()}, *_] as accepts}:
-            return Terms(version, str(terms.get("error", "")), resource, accepts)
+            return Terms(version, str(terms.get("error", "")), resource, list(accepts))
     raise TermsMismatchError("the PAYMENT-REQUIRED header cannot be read; nothing was signed")
 
 
@@ -139,6 +141,6 @@ def _members(types: dict[str, str]) -> list[dict[str, str]]:
 
 def _decode(header: str) -> Any:
     try:
-        return json.loads(base64.b64decode(header, validate=True))
+        return loads(base64.b64decode(header, validate=True))
     except ValueError:
         return None

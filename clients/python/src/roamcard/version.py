@@ -1,0 +1,17 @@
+"""Which package asks."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+
+def _version() -> str:
+    try:
+        return version("roamcard")
+    except PackageNotFoundError:  # run from a copy of the sources
+        return "0"
+
+
+USER_AGENT = f"roamcard-python/{_version()} (Python {platform.python_version()})"
+"""What every request of this package names itself by."""
