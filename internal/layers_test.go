@@ -24,7 +24,7 @@ var rows = [][]string{
 	0:  {"money", "fault", "faultpoint", "mutant", "telemetry"},
 	1:  {"x402", "limit"},
 	2:  {"order", "auth", "job", "ledger"},
-	3:  {"payment", "card", "esim", "activity"},
+	3:  {"payment", "card", "esim", "activity", "agent/keys", "agent/install"},
 	4:  {"checkout", "reconcile"},
 	5:  {"store", "chain", "facilitator", "provider/*"},
 	6:  {"api"},
@@ -44,11 +44,11 @@ const (
 // the folder above it; it holds for the folder's own packages too.
 var only = map[string][]string{
 	module + "ent":                    {"store"},
-	"github.com/ethereum/go-ethereum": {"x402", "auth", "chain", "devnet"},
+	"github.com/ethereum/go-ethereum": {"x402", "auth", "chain", "devnet", "agent/keys"},
 	"connectrpc.com":                  {"api", "rest", "mcp", "server"},
 	"github.com/modelcontextprotocol": {"mcp", "agent"},
 	module + "gen/go":                 {"api", "rest", "mcp", "discovery", "web", "agent"},
-	module + "clients/go":             {"demo", "agent"},
+	module + "clients/go":             {"demo", "agent", "agent/keys"},
 }
 
 // allowed are imports beside the table, each with its reason.
@@ -56,7 +56,11 @@ var allowed = map[string][]string{
 	// A buyer speaks the API's own messages, as any client does.
 	"demo": {module + "gen/go/roamcard/v1"},
 	// So does a command that buys, and its tools' protocol.
-	"cmd/roamcard": {module + "gen/go/roamcard/v1", module + "clients/go/roamcard", module + "internal/agent", "github.com/modelcontextprotocol/go-sdk/mcp"},
+	"cmd/roamcard": {
+		module + "gen/go/roamcard/v1", module + "clients/go/roamcard", "github.com/modelcontextprotocol/go-sdk/mcp",
+		// And what serves it to an agent, which no service runs.
+		module + "internal/agent", module + "internal/agent/keys", module + "internal/agent/install",
+	},
 	// Each test gets a database, which the development network runs.
 	"store/storetest": {module + "internal/devnet"},
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/agent/keys"
 	"github.com/roamcard/roamcard/internal/app"
 )
 
@@ -35,6 +36,7 @@ type buyer struct {
 	client      *roamcard.Client
 	// signsAlone says that the wallet signs without asking anybody.
 	signsAlone bool
+	opened     roamcard.Signer
 }
 
 const defaultURL = "http://127.0.0.1:8402"
@@ -64,7 +66,7 @@ func (b *buyer) open(cmd *cobra.Command) (*roamcard.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	signer, err := b.signer(r)
+	signer, err := b.signer(cmd, r)
 	if err != nil {
 		return nil, err
 	}
@@ -180,15 +182,31 @@ func (b *buyer) ready() (app.Ready, error) {
 	return app.ReadReady(path)
 }
 
-// signer is the external signer, the key of the environment, a wallet of the ready file, or the wallet that
-// `wallet new` made, whichever comes first. Nil when there is none: much can be read without.
-func (b *buyer) signer(r app.Ready) (roamcard.Signer, error) {
+// signer is the external signer, the keystore or the keychain's entry of the environment, its key, a wallet of the
+// ready file, or the wallet that `wallet new` made, whichever comes first. Nil when there is none: much can be read
+// without. It is opened once: a passphrase is asked for once.
+func (b *buyer) signer(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error) {
+	if b.opened != nil {
+		return b.opened, nil
+	}
+	signer, err := b.openSigner(cmd, r)
+	if err != nil {
+		return nil, err
+	}
+	b.opened = signer
+	return signer, nil
+}
+
+func (b *buyer) openSigner(cmd *cobra.Command, r app.Ready) (roamcard.Signer, error) {
 	if command := os.Getenv("ROAMCARD_SIGNER"); command != "" {
 		address := os.Getenv("ROAMCARD_SIGNER_ADDRESS")
 		if address == "" {
 			return nil, fmt.Errorf("%w: ROAMCARD_SIGNER needs ROAMCARD_SIGNER_ADDRESS beside it", errUsage)
 		}
 		return roamcard.CommandSigner{Account: address, Command: strings.Fields(command)}, nil
+	}
+	if kept, named := keptKey(cmd); named {
+		return keys.Open(cmd.Context(), kept)
 	}
 	key, err := app.Env("ROAMCARD_WALLET_KEY")
 	if err != nil {
@@ -267,7 +285,7 @@ func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote
 	return func(ctx context.Context, q roamcard.Quote) (bool, error) {
 		w := printable{cmd.ErrOrStderr()}
 		fmt.Fprintf(w, "Pay %s USDC to %s\nfor %s (%s)\n", q.Amount, q.PayTo, first(line(q.Description), q.Operation), line(q.Resource))
-		fmt.Fprint(w, b.means(ctx), "Pay? [y/N] ")
+		fmt.Fprint(w, b.means(ctx, cmd), "Pay? [y/N] ")
 		answer, err := readLine(ctx, in)
 		if err != nil {
 			fmt.Fprintln(w)
@@ -280,10 +298,10 @@ func (b *buyer) approve(cmd *cobra.Command) func(context.Context, roamcard.Quote
 
 // means says what the wallet holds, and what is left of the day once this payment, whose budget is taken already, is
 // signed.
-func (b *buyer) means(ctx context.Context) string {
+func (b *buyer) means(ctx context.Context, cmd *cobra.Command) string {
 	text := "What the wallet holds is not known; name a node of Base with --rpc-url.\n"
 	if r, err := b.ready(); err == nil && b.node(r) != "" {
-		text = b.balance(ctx, r)
+		text = b.balance(ctx, cmd, r)
 	}
 	budget, err := b.client.Budget(ctx)
 	if err != nil {
@@ -295,11 +313,11 @@ func (b *buyer) means(ctx context.Context) string {
 	return text + fmt.Sprintf("With it, %s of %s USD are signed for in 24 hours; %s are left.\n", budget.Spent, budget.Cap, budget.Left())
 }
 
-func (b *buyer) balance(ctx context.Context, r app.Ready) string {
+func (b *buyer) balance(ctx context.Context, cmd *cobra.Command, r app.Ready) string {
 	const patience = 5 * time.Second // a person waits for it
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	signer, err := b.signer(r)
+	signer, err := b.signer(cmd, r)
 	if err != nil {
 		return "What the wallet holds is not known: " + line(err.Error()) + "\n"
 	}
@@ -377,6 +395,8 @@ func stateFile(env, name string) (string, error) {
 	}
 	return filepath.Join(dir, "roamcard", name), nil
 }
+
+func keystoreFile() (string, error) { return stateFile("ROAMCARD_KEYSTORE", "keystore.json") }
 
 func walletFile() (string, error) { return stateFile("ROAMCARD_WALLET_FILE", "wallet") }
 

@@ -61,7 +61,7 @@ func mcpTools() *cobra.Command {
 			}
 			return b.showJSON(cmd, res.StructuredContent)
 		}),
-	})
+	}, b.mcpInstall())
 	return cmd
 }
 

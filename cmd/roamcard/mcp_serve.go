@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -13,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/internal/agent/keys"
 	"github.com/roamcard/roamcard/internal/app"
 )
 
@@ -40,7 +38,7 @@ func (b *buyer) mcpServe() *cobra.Command {
 				return err
 			}
 			return agent.New(agent.Config{
-				Settings: settings, OpenSigner: b.agentSigner(settings), Store: store, Approvals: agent.ApprovalsOf(journal),
+				Settings: settings, OpenSigner: b.agentSigner(cmd, settings), Store: store, Approvals: agent.ApprovalsOf(journal),
 				Presenter: presenterOf(settings), Version: app.Version, Log: logger(cmd.ErrOrStderr()),
 			}).Run(cmd.Context(), &mcp.StdioTransport{})
 		},
@@ -75,11 +73,16 @@ func presenterOf(s agent.Settings) agent.Presenter {
 	return roamcard.BrowserPresenter{Open: agent.OpenBrowser(s.Browser)}
 }
 
-// agentSigner finds the signer that the settings name, or the wallet that the other commands use.
-func (b *buyer) agentSigner(s agent.Settings) func(context.Context) (roamcard.Signer, error) {
-	return func(context.Context) (roamcard.Signer, error) {
+// agentSigner opens the signer that the settings name, or the wallet that the other commands use. Nobody is asked for a
+// passphrase: standard input has the protocol.
+func (b *buyer) agentSigner(cmd *cobra.Command, s agent.Settings) func(context.Context) (roamcard.Signer, error) {
+	return func(ctx context.Context) (roamcard.Signer, error) {
 		if len(s.Signer) > 0 {
-			return commandSigner(s.Signer)
+			named, err := keys.Parse(s.Signer)
+			if err != nil {
+				return nil, err
+			}
+			return keys.Open(ctx, named)
 		}
 		if os.Getenv("ROAMCARD_WALLET_KEY") != "" {
 			return nil, errKeyInEnvironment
@@ -88,26 +91,9 @@ func (b *buyer) agentSigner(s agent.Settings) func(context.Context) (roamcard.Si
 		if err != nil {
 			return nil, err
 		}
-		return b.signer(r)
+		return b.signer(cmd, r)
 	}
 }
 
 // errKeyInEnvironment keeps keys out of the files that start agents' servers, which every tool of the agent may read.
 var errKeyInEnvironment = errors.New("a key in ROAMCARD_WALLET_KEY is refused here; name a signer in the settings, or ROAMCARD_WALLET_KEY_FILE")
-
-// commandSigner reads the one kind of signer that needs no key here.
-func commandSigner(source json.RawMessage) (roamcard.Signer, error) {
-	var named struct {
-		Command []string `json:"command"`
-		Address string   `json:"address"`
-	}
-	from := json.NewDecoder(bytes.NewReader(source))
-	from.DisallowUnknownFields()
-	if err := from.Decode(&named); err != nil {
-		return nil, fmt.Errorf("read the signer of the settings: %w", err)
-	}
-	if len(named.Command) == 0 || named.Address == "" {
-		return nil, errors.New("the settings' signer needs a command and an address")
-	}
-	return roamcard.CommandSigner{Account: named.Address, Command: named.Command}, nil
-}

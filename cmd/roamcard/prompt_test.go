@@ -32,7 +32,7 @@ func meansOf(t *testing.T, answer http.HandlerFunc, caps ...string) string {
 		t.Fatal(err)
 	}
 	b.client = client
-	return b.means(context.Background())
+	return b.means(context.Background(), cmd)
 }
 
 func TestPromptSaysBalanceAndBudgetLeft(t *testing.T) {

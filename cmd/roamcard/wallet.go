@@ -17,55 +17,68 @@ func wallet() *cobra.Command {
 	b := &buyer{}
 	cmd := &cobra.Command{
 		Use: "wallet", GroupID: "buy", Args: noArgs, Short: "Make a wallet for development, and look at the one in use", RunE: help,
-		Long: "The wallet in use is, in this order: the program in ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, the key in\n" +
-			"ROAMCARD_WALLET_KEY or the file ROAMCARD_WALLET_KEY_FILE, one of the ready file's, the one that `wallet new` made.",
+		Long: "The wallet in use is, in this order: the program in ROAMCARD_SIGNER with ROAMCARD_SIGNER_ADDRESS, the keystore in\n" +
+			"ROAMCARD_KEYSTORE with the passphrase in ROAMCARD_KEYSTORE_PASSPHRASE_FILE, the keychain's entry ROAMCARD_KEYCHAIN,\n" +
+			"the key in ROAMCARD_WALLET_KEY or the file ROAMCARD_WALLET_KEY_FILE, one of the ready file's, the one that `wallet new` made.",
 	}
 	b.flags(cmd)
 	cmd.PersistentFlags().IntVar(&b.wallet, "wallet", 0, "which of the ready file's wallets, counted from 0")
-	cmd.AddCommand(b.walletNew(), b.walletAddress(), b.walletBalance())
+	cmd.AddCommand(b.walletNew(), b.walletImport(), b.walletAddress(), b.walletBalance())
 	return cmd
 }
 
 func (b *buyer) walletNew() *cobra.Command {
-	return &cobra.Command{
-		Use: "new", Args: noArgs, Short: "Make a key for development and sandbox use, in a file that only you can read",
+	var k keeping
+	cmd := &cobra.Command{
+		Use: "new", Args: noArgs, Short: "Make a key: in an encrypted keystore, in the OS keychain, or for development in a plain file",
+		Long: "Makes a key. Without a flag it goes into a plain file that only you can read, for development and sandbox use.\n" + keepingLong,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			path, err := walletFile()
-			if err != nil {
-				return err
+			raw := make([]byte, 32)
+			_, _ = rand.Read(raw) // never fails: the program ends when there is no randomness
+			key := roamcard.NewSecret(hex.EncodeToString(raw))
+			if k.chosen() {
+				return b.keep(cmd, k, key)
 			}
-			key := make([]byte, 32)
-			_, _ = rand.Read(key) // never fails: the program ends when there is no randomness
-			text := hex.EncodeToString(key)
-			signer, err := roamcard.NewKeySigner(text)
-			if err != nil {
-				return err
-			}
-			if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-				return fmt.Errorf("make the wallet's folder: %w", err)
-			}
-			f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-			if errors.Is(err, os.ErrExist) {
-				return fmt.Errorf("there is a wallet in %s already; move it away first", path)
-			}
-			if err != nil {
-				return fmt.Errorf("write the wallet: %w", err)
-			}
-			_, err = fmt.Fprintln(f, text)
-			if err := errors.Join(err, f.Close()); err != nil {
-				return fmt.Errorf("write the wallet: %w", err)
-			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "The key is in %s. Keep no real money behind it.\n", path)
-			return b.showAddress(cmd, signer)
+			return b.keepPlain(cmd, key)
 		},
 	}
+	k.flags(cmd)
+	return cmd
+}
+
+// keepPlain writes a key as it is.
+func (b *buyer) keepPlain(cmd *cobra.Command, key roamcard.Secret) error {
+	path, err := walletFile()
+	if err != nil {
+		return err
+	}
+	signer, err := roamcard.NewKeySigner(key.Reveal())
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("make the wallet's folder: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("there is a wallet in %s already; move it away first", path)
+	}
+	if err != nil {
+		return fmt.Errorf("write the wallet: %w", err)
+	}
+	_, err = fmt.Fprintln(f, key.Reveal())
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("write the wallet: %w", err)
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "The key is in %s. Keep no real money behind it.\n", path)
+	return b.showAddress(cmd, signer)
 }
 
 func (b *buyer) walletAddress() *cobra.Command {
 	return &cobra.Command{
 		Use: "address", Args: noArgs, Short: "Print the address of the wallet in use",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signer, err := b.mustSign()
+			signer, err := b.mustSign(cmd)
 			if err != nil {
 				return err
 			}
@@ -78,7 +91,7 @@ func (b *buyer) walletBalance() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "balance", Args: noArgs, Short: "Read the wallet's USDC from the chain",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signer, err := b.mustSign()
+			signer, err := b.mustSign(cmd)
 			if err != nil {
 				return err
 			}
@@ -106,14 +119,14 @@ func (b *buyer) walletBalance() *cobra.Command {
 }
 
 // errNoWallet says that nothing signs here.
-var errNoWallet = errors.New("there is no wallet: set ROAMCARD_SIGNER, ROAMCARD_WALLET_KEY or --ready-file, or run `roamcard wallet new`")
+var errNoWallet = errors.New("there is no wallet: set ROAMCARD_SIGNER, ROAMCARD_KEYSTORE, ROAMCARD_WALLET_KEY or --ready-file, or run `roamcard wallet new`")
 
-func (b *buyer) mustSign() (roamcard.Signer, error) {
+func (b *buyer) mustSign(cmd *cobra.Command) (roamcard.Signer, error) {
 	r, err := b.ready()
 	if err != nil {
 		return nil, err
 	}
-	signer, err := b.signer(r)
+	signer, err := b.signer(cmd, r)
 	if err == nil && signer == nil {
 		err = errNoWallet
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -128,6 +129,8 @@ func answer[In, Out any](ctx context.Context, c call, arguments *jsonschema.Reso
 	var value map[string]any
 	var in In
 	err = json.Unmarshal(given, &value)
+	// Clients made from schemas, as CrewAI's is, write null for an argument that is left out.
+	maps.DeleteFunc(value, func(_ string, v any) bool { return v == nil })
 	if err == nil {
 		err = arguments.Validate(value)
 	}
