@@ -58,6 +58,10 @@ test: $(PACKAGES) tools/conformance/node_modules/.ready ## Run every test: Go wi
 conformance: setup tools/conformance/node_modules/.ready ## Run clients, crawlers, linters and a browser that are not ours against a development server
 	tools/conformance.sh
 
+.PHONY: mcpb
+mcpb: setup tools/conformance/node_modules/.ready ## Build and check the MCP bundle and the registry's server.json; TARGETS="linux/amd64 darwin/arm64"
+	VERSION=$(VERSION) tools/mcpb.sh
+
 .PHONY: clients
 clients: setup clients/typescript/node_modules/.ready ## Prove the scenarios in TypeScript, Python and Go against one development server
 	tools/clients.sh

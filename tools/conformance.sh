@@ -112,6 +112,25 @@ openapi_go() {
   go mod edit -replace "github.com/roamcard/roamcard=$PWD" "$at/go.mod" && go run -C "$at" . "$ROAMCARD_READY"
 }
 
+# recipe FRAMEWORK runs a program of docs/agents with a scripted model; one whose packages do not install is left out.
+recipe() {
+  local code=0
+  echo "--- recipe $1"
+  ROAMCARD_BIN=$work/roamcard "$here/recipes.sh" "$1" || code=$?
+  case $code in
+    0) passed=$((passed + 1)); echo "--- recipe $1: ok" ;;
+    77) echo "--- recipe $1: left out, its packages do not install here" ;;
+    *) failed=$((failed + 1)); echo "--- recipe $1: FAILED" ;;
+  esac
+}
+
+# bundle builds the MCP bundle and server.json, which their own tools check, and settings for the server in it.
+bundle() {
+  OUT=$work/bundle ROAMCARD_BIN=$work/roamcard tools/mcpb.sh &&
+    "$work/roamcard" mcp install --client cursor --yes --file "$work/cursor.json" --config "$work/agent.json" \
+      --ready-file "$ROAMCARD_READY"
+}
+
 if ! start; then
   echo "0 passed, 1 failed"
   exit 1
@@ -128,6 +147,9 @@ step "oapi-codegen" openapi_go
 step "schemathesis" tools/schemathesis.sh
 tests "clients of agents" agents.test.mjs
 tests "crawlers of x402" discovery.test.mjs
+for framework in langchain openai_agents adk crewai vercel; do recipe "$framework"; done
+step "MCP bundle" bundle
+ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
 if [[ $(uname -sm) == "Linux x86_64" ]]; then
   tests "browser" docs.test.mjs
 else
