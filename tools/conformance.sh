@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N failed.
 # Each tool is one function below and one line at the end.
+#
+#   RECIPES=…   which programs of docs/agents; all, whose Python packages are 2 GB, unless it says fewer
 set -uo pipefail
 cd "$(dirname "$0")/.."
 here=tools/conformance
@@ -147,7 +149,7 @@ step "oapi-codegen" openapi_go
 step "schemathesis" tools/schemathesis.sh
 tests "clients of agents" agents.test.mjs
 tests "crawlers of x402" discovery.test.mjs
-for framework in langchain openai_agents adk crewai vercel; do recipe "$framework"; done
+for framework in ${RECIPES-langchain openai_agents adk crewai vercel}; do recipe "$framework"; done
 step "MCP bundle" bundle
 ROAMCARD_BUNDLE=$work/bundle ROAMCARD_SETTINGS=$work/agent.json tests "MCP bundle's contents" bundle.test.mjs
 if [[ $(uname -sm) == "Linux x86_64" ]]; then
