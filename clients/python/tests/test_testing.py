@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -116,3 +117,9 @@ def test_a_proxy_puts_faults_before_a_real_service() -> None:
             bought = Roamcard(proxy.url, signer, POLICY, origin=service.url).esim.purchase(idempotency_key="k")
             assert bought.replayed and len(service.token.transfers) == 1
             assert len([r for r in proxy.faults.requests if r.fault]) == 2
+
+
+def test_the_readmes_test_runs() -> None:
+    readme = (Path(__file__).parent.parent / "README.md").read_text()
+    [snippet] = re.findall(r"```py\n(.*?)```", readme, re.S)
+    exec(compile(snippet, "README.md", "exec"), {})

@@ -1,6 +1,6 @@
 // roamcard/testing: the fake answers as the service does, and every fault is survived.
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { test } from "node:test";
 import { InsufficientFundsError, payingFetch, Roamcard } from "roamcard";
@@ -94,4 +94,13 @@ test("a proxy puts faults before a real service", async (t) => {
   const order = await client.esim.purchase({ idempotencyKey: "k" });
   assert.deepEqual([order.replayed, service.token.transfers.length], [true, 1]);
   assert.equal(proxy.faults.requests.filter((r) => r.fault).length, 2);
+});
+
+test("the README's test runs", async (t) => {
+  const root = join(import.meta.dirname, "..");
+  const [, code] = /```js\n([\s\S]*?)```/.exec(await readFile(join(root, "README.md"), "utf8"));
+  const file = join(root, "dist", `testing-${process.pid}.mjs`);
+  await writeFile(file, code);
+  t.after(() => rm(file));
+  await import(file);
 });

@@ -80,6 +80,7 @@ func (s *Service) PayTo() string { return s.published.Config.Network.PayTo }
 func (s *Service) Transport() http.RoundTripper { return s.Faults.Transport(direct{s}) }
 
 // Listen serves the fake on a free port of the loopback interface as well, for programs that are not Go, until Close.
+// Call it before anything else: it is the fake's URL from then on.
 func (s *Service) Listen() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
