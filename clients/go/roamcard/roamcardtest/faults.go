@@ -201,8 +201,12 @@ func (f *fault) apply(req *http.Request, ask func() (*http.Response, []byte, err
 	}
 	res, body := &http.Response{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: http.Header{}, Request: req}, []byte(nil)
 	if !f.Before || f.hold > 0 {
-		var err error
-		for range map[bool]int{false: 1, true: 2}[f.twice] {
+		times := 1
+		if f.twice {
+			times = 2
+		}
+		for range times {
+			var err error
 			if res, body, err = ask(); err != nil {
 				return nil, err
 			}
