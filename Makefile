@@ -79,7 +79,7 @@ lint: $(PACKAGES) ## Check formatting, vet, staticcheck, protos and that generat
 	tools/lint.sh
 
 .PHONY: torture
-torture: setup ## Kill the program at every point of a purchase, again while it recovers, under every settler, and attack it
+torture: $(PACKAGES) ## Kill the program at every point of a purchase, again while it recovers, under every settler, and attack it and its clients
 	tools/torture.sh
 
 .PHONY: fuzz

@@ -13,3 +13,4 @@ clients/python/setup.sh
 PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen
 clients/python/.venv/bin/python clients/python/tools/models.py
 go generate ./ent
+node clients/testing/publish.mjs

@@ -13,7 +13,7 @@ go tool -modfile=tools/go.mod staticcheck ./cmd/... ./clients/go/... ./internal/
 (cd tools && go vet ./...)
 
 # Generated files are compared with themselves before and after, so that a work in progress lints too.
-generated() { find gen third_party ent clients/typescript/src/gen clients/python/src/roamcard/_gen internal/devnet/contracts -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum; }
+generated() { find gen third_party ent clients/typescript/src/gen clients/python/src/roamcard/_gen internal/devnet/contracts clients/go/roamcard/roamcardtest/published.json clients/typescript/src/testing/published.ts clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum; }
 before=$(generated)
 tools/gen.sh
 node internal/devnet/contracts/build.mjs --check

@@ -15,6 +15,7 @@ import "./words.test.mjs";
 import "./reads.test.mjs";
 import "./hpke.test.mjs";
 import "./from-env.test.mjs";
+import "./shapes.test.mjs";
 import "./browser.test.mjs";
 import "./esim-client.test.mjs";
 import "./service-readme.test.mjs";

@@ -1,0 +1,245 @@
+"""What the fake sells, and what it shows to those who bought."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..money import dollars_of, units_of_cents
+from ..x402 import NETWORK, REQUIRED_HEADER, RESPONSE_HEADER, SIGNATURE_HEADER, decode_payment, same_address
+from .orders import Bought, FakeOrder, Members, Orders, stamp
+from .said import problem_of
+from .token import Token
+
+_MAX_TIMEOUT = 120
+_READS = ("OrderService/GetOrder", "EsimService/GetEsimOrder", "EsimService/GetEsimCredentials")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as both protocols make it."""
+
+    method: str
+    """The procedure, as in CardService/PurchaseCard."""
+    connect: bool
+    resource: str
+    """The address that was called."""
+    headers: Mapping[str, str]
+    request_id: str
+    members: Members
+    """Those of body, path and query."""
+
+    def problem(self, code: str, detail: str) -> Told:
+        """A failure of the service."""
+        body = problem_of(code, detail, self.request_id)
+        return Told(body["status"], body)
+
+
+@dataclass(frozen=True)
+class Told:
+    """An answer in the form of REST."""
+
+    status: int
+    body: Members
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+def ok(body: Members) -> Told:
+    """What is said with 200."""
+    return Told(200, body)
+
+
+class Shop:
+    """The fake's shop."""
+
+    def __init__(self, said: Members, orders: Orders, token: Token) -> None:
+        self._said = said
+        self._orders = orders
+        self._token = token
+        self._bought: dict[tuple[str, str, str], FakeOrder] = {}
+        self._paid_with: dict[tuple[str, str], FakeOrder] = {}
+
+    def plans(self, asked: Asked) -> Told:
+        """The plans of the catalogue."""
+        country, kind = asked.members.get("countryCode"), asked.members.get("type")
+        fits = [p for p in self._said["plans"] if (not country or country in p["countryCodes"]) and (not kind or kind == p["type"])]
+        return ok({"plans": fits})
+
+    def sell(self, asked: Asked) -> Told:
+        """Answers a paid call: the price, or what the payment buys."""
+        bought = self._purchase(asked)
+        if isinstance(bought, Told):
+            return bought
+        header = asked.headers.get(SIGNATURE_HEADER)
+        if header is None:
+            if bought.open is not None and bought.open.payment is not None:
+                return asked.problem("order_not_payable", "The order is paid.")
+            return self._ask(asked, bought, "payment_required", "Payment required")
+        payment = decode_payment(header)
+        if payment is None:
+            return asked.problem("payment_malformed", "The PAYMENT-SIGNATURE header is no payment.")
+        a = payment.authorization
+        refused = self._known(asked, bought, a) or self._refused(asked, bought, a)
+        if refused is not None:
+            return refused
+        taken = self._token.take(header)
+        if taken == "invalid_exact_evm_nonce_already_used":
+            return asked.problem("authorization_already_used", "The authorization was used.")
+        if isinstance(taken, str):
+            return self._ask(asked, bought, "payment_rejected", taken)
+        order = bought.open or self._orders.create(bought, a["from"])
+        payer = a["from"].lower()
+        self._bought[bought.kind, payer, bought.key] = self._paid_with[payer, a["nonce"].lower()] = order
+        self._orders.pay(order, taken)
+        return self._sold(order, False)
+
+    def delivered(self, asked: Asked) -> Told | None:
+        """An eSIM order by its delivery token; None when it is not asked for so."""
+        if asked.method not in _READS[1:]:
+            return None
+        order = self._orders.find(asked.members.get("orderId"))
+        token = asked.headers.get("x-esim-delivery-token")
+        return self._read(asked, order) if order is not None and order.delivery is not None and order.delivery == token else None
+
+    def owned(self, asked: Asked, wallet: str) -> Told:
+        """What belongs to a wallet."""
+        card, members = self._orders.card(wallet), asked.members
+        match asked.method:
+            case "OrderService/ListOrders":
+                orders = [o for o in self._orders.of(wallet) if members.get("status") != "active" or o.status != "fulfilled"]
+                return ok({"orders": [self._orders.look(o) for o in orders]})
+            case method if method in _READS:
+                order = next((o for o in self._orders.of(wallet) if o.id == members.get("orderId")), None)
+                return self._read(asked, order) if order else asked.problem("order_not_found", "There is no such order.")
+            case "CardService/ListCards":
+                cards = [] if card is None else [{"id": card.id, "status": "ACTIVE", "last4": "4242", "createdAt": stamp(card.created)}]
+                return ok({"cards": cards})
+            case "CardService/GetCardBalance":
+                if card is None or card.id != members.get("id"):
+                    return asked.problem("card_not_found", "There is no such card.")
+                return ok({"cardId": card.id, "availableUsdCents": card.cents, "currency": "USD", "asOf": stamp(self._orders.now())})
+            case "CardService/CreateCardOrder" | "OrderService/CreateOrder" | "EsimService/CreateEsimOrder":
+                return self._open(asked, wallet)
+        return asked.problem("route_not_found", "The fake does not serve it.")
+
+    def _read(self, asked: Asked, order: FakeOrder) -> Told:
+        if asked.method != "EsimService/GetEsimCredentials":
+            return ok({"order": self._orders.look(order)})
+        if order.kind != "esim" or order.status != "fulfilled":
+            return asked.problem("order_not_fulfilled", "The order has no eSIM.")
+        return ok({"credentials": self._said["esim"]})
+
+    def _open(self, asked: Asked, wallet: str) -> Told:
+        """Opens an order that is paid later; the same key gives the same one."""
+        bought = self._priced(asked, "")
+        if isinstance(bought, Told):
+            return bought
+        wrong = self._needs_card(asked, bought, wallet)
+        if wrong is not None:
+            return wrong
+        name = ("open " + bought.kind, wallet.lower(), asked.headers.get("idempotency-key", ""))
+        order = self._bought.get(name)
+        if order is not None and not bought.same(order):
+            return asked.problem("idempotency_key_reused", "The key belongs to another request.")
+        if order is None:
+            order = self._bought[name] = self._orders.create(bought, wallet)
+        shown = self._orders.look(order)
+        if bought.kind == "esim":
+            terms = {name: value for name, value in self._offer(bought).items() if name != "extra"}
+            shown["paymentRequirements"] = {"x402Version": 2, **terms, "resource": f"{self._orders.origin}/pay/{order.id}"}
+        return ok({"order": shown})
+
+    def _purchase(self, asked: Asked) -> Bought | Told:
+        if asked.method == "OrderService/PayOrder":
+            order = self._orders.find(asked.members.get("orderId"))
+            if order is None:
+                return asked.problem("order_not_found", "There is no such order.")
+            return Bought(order.kind, "An order", order.id, order.cents, order.plan_id, order)
+        key = asked.members.get("idempotencyKey")
+        if isinstance(key, str) and 0 < len(key) <= 200 and "\0" not in key:
+            return self._priced(asked, key)
+        told = asked.problem("schema_invalid", "The request has members that are wrong, see fields.")
+        told.body["fields"] = [{"path": "idempotencyKey", "rule": "string", "message": "must have 1 to 200 characters"}]
+        return told
+
+    def _priced(self, asked: Asked, key: str) -> Bought | Told:
+        terms = self._said["config"]["card"]
+        match asked.method.partition("/")[2]:
+            case "PurchaseCard" | "CreateCardOrder":
+                return Bought("card_issue", "Virtual card", key, terms["walletPaymentUsdCents"])
+            case "TopUpCard" | "CreateOrder":
+                cents = asked.members.get("amountUsdCents", terms["defaultOrderUsdCents"])
+                if not isinstance(cents, int) or not terms["minOrderUsdCents"] <= cents <= terms["maxOrderUsdCents"]:
+                    return asked.problem("schema_invalid", "The amount is not one that can be paid.")
+                return Bought("card_topup", "Top-up of a card", key, cents)
+        plans, plan_id = self._said["plans"], asked.members.get("planId")
+        plan = min(plans, key=_price) if plan_id is None else next((p for p in plans if p["planId"] == plan_id), None)
+        if plan is None:
+            return asked.problem("schema_invalid", "There is no such plan.")
+        return Bought("esim", f"Travel eSIM: {plan['name']}", key, plan["priceUsdCents"], plan["planId"])
+
+    def _offer(self, bought: Bought) -> Members:
+        network = self._said["config"]["network"]
+        # An order that was made first needs no quote.
+        extra = {"name": "USD Coin", "version": "2", **({} if bought.open else {"quoteId": "fake"})}
+        return {
+            "scheme": "exact", "network": NETWORK, "amount": str(units_of_cents(bought.cents)), "asset": network["asset"],
+            "payTo": network["payTo"], "maxTimeoutSeconds": _MAX_TIMEOUT, "extra": extra,
+        }  # fmt: skip
+
+    def _ask(self, asked: Asked, bought: Bought, code: str, reason: str) -> Told:
+        resource = {"url": asked.resource, "description": bought.description, "mimeType": "application/json", "serviceName": "roamcard"}
+        required = {"x402Version": 2, "error": reason, "resource": resource, "accepts": [self._offer(bought)]}
+        price = f"Pay {dollars_of(units_of_cents(bought.cents))} USD in USDC and repeat the request with PAYMENT-SIGNATURE."
+        told = asked.problem(code, price if code == "payment_required" else reason)
+        return Told(told.status, told.body, {REQUIRED_HEADER: _base64(required)})
+
+    def _known(self, asked: Asked, bought: Bought, a: Mapping[str, str]) -> Told | None:
+        """Answers a payment, or a key, that has bought already."""
+        payer = a["from"].lower()
+        by_nonce, by_key = self._paid_with.get((payer, a["nonce"].lower())), self._bought.get((bought.kind, payer, bought.key))
+        if by_nonce is not None and by_nonce is not by_key:
+            return asked.problem("authorization_already_used", "The payment bought another order.")
+        if by_key is None:
+            return None
+        return self._sold(by_key, True) if bought.same(by_key) else asked.problem("idempotency_key_reused", "The key belongs to another request.")
+
+    def _refused(self, asked: Asked, bought: Bought, a: Mapping[str, str]) -> Told | None:
+        if bought.open is not None and not same_address(bought.open.owner, a["from"]):
+            return self._ask(asked, bought, "payment_rejected", "the order is another wallet's")
+        if (wrong := self._needs_card(asked, bought, a["from"])) is not None:
+            return wrong
+        if not same_address(a["to"], self._said["config"]["network"]["payTo"]):
+            return self._ask(asked, bought, "payment_rejected", "invalid_exact_evm_recipient_mismatch")
+        if a["value"] != str(units_of_cents(bought.cents)):
+            return self._ask(asked, bought, "payment_rejected", "invalid_exact_evm_payload_authorization_value_mismatch")
+        return None
+
+    def _needs_card(self, asked: Asked, bought: Bought, wallet: str) -> Told | None:
+        card = self._orders.card(wallet)
+        if bought.kind == "card_issue" and card is not None:
+            return asked.problem("card_already_exists", "The wallet already has a card.")
+        if bought.kind == "card_topup" and card is None:
+            return asked.problem("active_card_missing", "The wallet has no active card.")
+        return None
+
+    def _sold(self, order: FakeOrder, replayed: bool) -> Told:
+        assert order.payment is not None
+        paid, shown = order.payment, self._orders.show(order)
+        receipt = {"success": True, "transaction": paid.transaction, "network": NETWORK, "payer": paid.payer, "amount": str(paid.amount)}
+        if replayed:
+            shown["replayed"] = True
+        elif order.kind == "esim":
+            shown.update(credentials=self._said["esim"], delivery=self._orders.deliver(order))
+        return Told(200, {"order": shown}, {RESPONSE_HEADER: _base64(receipt)})
+
+
+def _price(plan: Members) -> int:
+    return int(plan["priceUsdCents"])
+
+
+def _base64(value: Any) -> str:
+    return base64.b64encode(json.dumps(value).encode()).decode()

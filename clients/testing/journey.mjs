@@ -1,0 +1,186 @@
+// Walks through what the clients call of a service, by both protocols, and tells the shape of every answer: its status, the
+// headers that clients read, and the members of its body with their types. The fakes of the testing packages are held to what
+// the real service told: clients/testing/shapes.json.
+//
+//   node clients/testing/journey.mjs BASEURL WALLETKEY      prints { "<call>": shape } as JSON
+//
+// The wallet must be one that has bought nothing yet.
+import { createRequire } from "node:module";
+import { pathToFileURL } from "node:url";
+
+const require = createRequire(new URL("../typescript/package.json", import.meta.url));
+const { privateKeyToAccount } = require("viem/accounts");
+const read = ["content-type", "payment-required", "payment-response", "www-authenticate", "retry-after", "x-request-id", "date"];
+
+/** Walks, and gives the shapes by the names of the calls. */
+export async function walk(baseUrl, key) {
+  const walker = new Walker(baseUrl, privateKeyToAccount(key.startsWith("0x") ? key : `0x${key}`));
+  await walker.look();
+  await walker.buyCard();
+  await walker.buyEsim();
+  await walker.openAndPay();
+  await walker.beRefused();
+  return walker.shapes;
+}
+
+class Walker {
+  shapes = {};
+
+  constructor(baseUrl, account) {
+    Object.assign(this, { baseUrl, account });
+  }
+
+  async call(name, method, path, { body, headers = {} } = {}) {
+    const response = await fetch(this.baseUrl + path, {
+      method, headers: { ...headers, ...(body !== undefined && { "content-type": "application/json" }) },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const json = text && /json/.test(response.headers.get("content-type") ?? "") ? JSON.parse(text) : undefined;
+    const seen = read.filter((h) => response.headers.has(h));
+    const decoded = Object.fromEntries(seen.filter((h) => h.startsWith("payment-")).map((h) => [h, shapeOf(offered(response.headers.get(h)))]));
+    this.shapes[name] = {
+      status: response.status, headers: seen, type: response.headers.get("content-type"), ...decoded, body: shapeOf(json), ...problemIn(json),
+    };
+    return { json, response };
+  }
+
+  rpc(name, method, body, headers) {
+    return this.call(name, "POST", `/roamcard.v1.${method}`, { body, headers });
+  }
+
+  // pay asks for the price, signs it and pays.
+  async pay(name, path, body) {
+    const { response } = await this.call(`${name}, unpaid`, "POST", path, { body });
+    const payment = await this.sign(decode(response.headers.get("payment-required")));
+    const paid = () => ({ body, headers: { "payment-signature": payment } });
+    const { json } = await this.call(`${name}, paid`, "POST", path, paid());
+    const order = json.order ?? json;
+    if (order.kind === "card_issue") this.card = await this.issued(order.orderId);
+    await this.call(`${name}, repeated`, "POST", path, paid());
+    return order;
+  }
+
+  async sign({ accepts: [offer], resource }, changes = {}) {
+    const now = Math.floor(Date.now() / 1000);
+    const field = (type, name) => ({ name, type });
+    const authorization = {
+      from: this.account.address, to: offer.payTo, value: offer.amount, validAfter: String(now - 600), validBefore: String(now + 120),
+      nonce: `0x${Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("hex")}`, ...changes,
+    };
+    const signature = await this.account.signTypedData({
+      domain: { name: offer.extra.name, version: offer.extra.version, chainId: 8453, verifyingContract: offer.asset },
+      primaryType: "TransferWithAuthorization",
+      types: {
+        TransferWithAuthorization: [
+          field("address", "from"), field("address", "to"), field("uint256", "value"), field("uint256", "validAfter"),
+          field("uint256", "validBefore"), field("bytes32", "nonce"),
+        ],
+      },
+      message: authorization,
+    });
+    return Buffer.from(JSON.stringify({ x402Version: 2, resource, accepted: offer, payload: { signature, authorization } })).toString("base64");
+  }
+
+  async signIn() {
+    const { address } = this.account;
+    const { json: challenge } = await this.rpc("sign-in challenge", "AuthService/CreateChallenge", { address, preferredMessageSchemes: ["eip191"] });
+    const signature = await this.account.signMessage({ message: challenge.message });
+    const { intentId, messageScheme } = challenge;
+    const { json } = await this.rpc("sign-in", "AuthService/VerifyChallenge", { address, signature, intentId, messageScheme });
+    this.session = { authorization: `Bearer ${json.accessToken}` };
+  }
+
+  async look() {
+    await this.call("config, REST", "GET", "/api/config");
+    await this.rpc("config", "RuntimeService/GetConfig", {});
+    await this.call("plans, REST", "GET", "/api/esim/plans");
+    const { json } = await this.rpc("plans", "EsimService/ListEsimPlans", {});
+    this.plan = json.plans[0];
+    await this.call("card discovery, REST", "GET", "/api/card/discovery");
+    await this.rpc("card discovery", "CardService/GetCardDiscovery", {});
+    await this.rpc("top-up discovery", "CardService/GetTopupDiscovery", {});
+    await this.rpc("eSIM discovery", "EsimService/GetEsimDiscovery", {});
+  }
+
+  async buyCard() {
+    await this.signIn();
+    await this.rpc("session", "AuthService/GetSession", {}, this.session);
+    await this.rpc("no cards", "CardService/ListCards", {}, this.session);
+    await this.rpc("top-up without a card", "CardService/TopUpCard", { amountUsdCents: 2500, idempotencyKey: "journey-early" });
+    await this.pay("card", "/roamcard.v1.CardService/PurchaseCard", { idempotencyKey: "journey-card" });
+    await this.rpc("cards", "CardService/ListCards", {}, this.session);
+    await this.rpc("balance", "CardService/GetCardBalance", { id: this.card }, this.session);
+    await this.pay("top-up, REST", "/api/card/topup", { amountUsdCents: 3000, idempotencyKey: "journey-topup" });
+    await this.rpc("another request under the key", "CardService/TopUpCard", { amountUsdCents: 2500, idempotencyKey: "journey-topup" });
+  }
+
+  // issued waits for a card, which takes the real service a moment.
+  async issued(orderId) {
+    for (;;) {
+      const { json } = await this.rpc("order", "OrderService/GetOrder", { orderId }, this.session);
+      if (["fulfilled", "operator_review"].includes(json.order.status)) return json.order.issuance.cardId;
+      await new Promise((done) => setTimeout(done, 200));
+    }
+  }
+
+  async buyEsim() {
+    const order = await this.pay("eSIM, REST", "/api/esim/purchase", { planId: this.plan.planId, idempotencyKey: "journey-esim" });
+    const token = { "x-esim-delivery-token": order.delivery.token };
+    await this.rpc("eSIM order", "EsimService/GetEsimOrder", { orderId: order.orderId }, token);
+    await this.rpc("eSIM credentials", "EsimService/GetEsimCredentials", { orderId: order.orderId }, this.session);
+  }
+
+  async openAndPay() {
+    const key = (name) => ({ ...this.session, "idempotency-key": `journey-${name}` });
+    const { json: topUp } = await this.rpc("opened top-up", "OrderService/CreateOrder", { amountUsdCents: 2500 }, key("open-topup"));
+    await this.pay("pay", `/pay/${topUp.order.orderId}`, undefined);
+    const { json: esim } = await this.rpc("opened eSIM", "EsimService/CreateEsimOrder", { planId: this.plan.planId }, key("open-esim"));
+    await this.rpc("unpaid order", "OrderService/GetOrder", { orderId: esim.order.orderId }, this.session);
+    await this.rpc("pay, Connect, unpaid", "OrderService/PayOrder", { orderId: esim.order.orderId });
+    await this.rpc("orders", "OrderService/ListOrders", {}, this.session);
+  }
+
+  async beRefused() {
+    await this.rpc("unknown order", "OrderService/GetOrder", { orderId: "ord_unknown" }, this.session);
+    await this.rpc("no session", "OrderService/ListOrders", {});
+    await this.rpc("second card", "CardService/PurchaseCard", { idempotencyKey: "journey-second" });
+    const { response } = await this.call("eSIM to refuse, unpaid", "POST", "/api/esim/purchase", { body: { planId: this.plan.planId, idempotencyKey: "journey-bad" } });
+    const terms = decode(response.headers.get("payment-required"));
+    const body = { planId: this.plan.planId, idempotencyKey: "journey-bad" };
+    const refused = async (name, payment) => this.call(name, "POST", "/api/esim/purchase", { body, headers: { "payment-signature": payment } });
+    await refused("payment of less", await this.sign(terms, { value: "1" }));
+    await refused("payment that is over", await this.sign(terms, { validBefore: "1700000000" }));
+    await refused("payment of nonsense", "%%%");
+    await this.rpc("session's end", "AuthService/Logout", {}, this.session);
+    await this.rpc("session that ended", "OrderService/ListOrders", {}, this.session);
+  }
+}
+
+// problemIn is what tells refusals apart.
+function problemIn(json) {
+  const told = json?.details?.[0]?.debug ?? json;
+  return typeof told?.code === "string" && { code: told.code };
+}
+
+// offered leaves out what is for crawlers, which no client reads.
+function offered(header) {
+  const { extensions: _, ...read } = decode(header);
+  return read;
+}
+
+/** The members of a value with their types; lists by their first item. */
+function shapeOf(value) {
+  if (Array.isArray(value)) return value.length > 0 ? [shapeOf(value[0])] : [];
+  if (value === null || typeof value !== "object") return typeof value;
+  return Object.fromEntries(Object.keys(value).sort().map((name) => [name, shapeOf(value[name])]));
+}
+
+function decode(header) {
+  return JSON.parse(Buffer.from(header, "base64").toString("utf8"));
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? "").href) {
+  const shapes = Object.entries(await walk(process.argv[2], process.argv[3]));
+  console.log(`{\n${shapes.map(([call, shape]) => `${JSON.stringify(call)}: ${JSON.stringify(shape)}`).join(",\n")}\n}`);
+}

@@ -1,0 +1,136 @@
+// The fake's orders and cards, and how they stand.
+import { createHash } from "node:crypto";
+import { network, sameAddress } from "../x402.js";
+import type { Members, Said } from "./problem.js";
+import type { Transfer } from "./token.js";
+
+/** What is bought, as a request has it. */
+export interface Bought {
+  kind: "card_issue" | "card_topup" | "esim";
+  description: string;
+  /** The idempotency key; the id of an order that was made first. */
+  key: string;
+  planId?: string | undefined;
+  cents: number;
+  open?: FakeOrder | undefined;
+}
+
+/** An order; it is fulfilled once it was paid and looked at. */
+export interface FakeOrder {
+  id: string;
+  operationId: string;
+  kind: Bought["kind"];
+  status: "payment_required" | "settled" | "fulfilled";
+  planId?: string | undefined;
+  cents: number;
+  owner: string;
+  created: Date;
+  payment?: Transfer;
+  card?: FakeCard;
+  /** Opens the order without a session. */
+  delivery?: string;
+}
+
+/** The card of a wallet. */
+export interface FakeCard {
+  id: string;
+  cents: number;
+  created: Date;
+}
+
+const openMs = 30 * 60_000;
+const deliveryMs = 30 * 24 * 60 * 60_000;
+
+/** The fake's orders and cards. */
+export class Orders {
+  readonly all: FakeOrder[] = [];
+  readonly cards = new Map<string, FakeCard>();
+  #counter = 0;
+
+  constructor(readonly said: Said, readonly origin: string, readonly now: () => Date) {}
+
+  /** A name that no other one has. */
+  id(what: string): string {
+    const h = createHash("sha256").update(`${what}${++this.#counter}`).digest("hex");
+    return `${h.slice(0, 8)}-${h.slice(8, 12)}-4${h.slice(13, 16)}-8${h.slice(17, 20)}-${h.slice(20, 32)}`;
+  }
+
+  find(id: unknown): FakeOrder | undefined {
+    return this.all.find((order) => order.id === id);
+  }
+
+  /** The orders of a wallet, newest first. */
+  of(wallet: string): FakeOrder[] {
+    return this.all.filter((order) => sameAddress(order.owner, wallet)).reverse();
+  }
+
+  card(wallet: string): FakeCard | undefined {
+    return this.cards.get(wallet.toLowerCase());
+  }
+
+  create({ kind, planId, cents }: Bought, owner: string): FakeOrder {
+    const id = `ord_${this.id("order").replaceAll("-", "")}`;
+    const order: FakeOrder = { id, operationId: this.id("operation"), kind, status: "payment_required", planId, cents, owner, created: this.now() };
+    this.all.push(order);
+    return order;
+  }
+
+  /** Gives what a payment bought: an eSIM at once, the rest by the next look. */
+  pay(order: FakeOrder, payment: Transfer): void {
+    const { walletPaymentUsdCents, cardIssueFeeUsdCents } = this.said.config.card;
+    Object.assign(order, { payment, status: order.kind === "esim" ? "fulfilled" : "settled" });
+    if (order.kind === "card_issue") {
+      order.card = { id: this.id("card"), cents: walletPaymentUsdCents - cardIssueFeeUsdCents, created: this.now() };
+      this.cards.set(order.owner.toLowerCase(), order.card);
+    }
+    const card = this.card(order.owner);
+    if (order.kind === "card_topup" && card) card.cents += order.cents - this.#fee(order);
+  }
+
+  /** Shows an order to who owns it; what was on its way has come. */
+  look(order: FakeOrder): Members {
+    if (order.status === "settled") order.status = "fulfilled";
+    return this.show(order);
+  }
+
+  show(order: FakeOrder): Members {
+    const { id, operationId, kind, status, cents, created, payment } = order;
+    return {
+      orderId: id, operationId, kind, status, amountUsdCents: cents, createdAt: created.toISOString(),
+      ...(payment ? { payment: this.#payment(payment) } : { payable_url: `${this.origin}/pay/${id}`, expiresAt: new Date(created.getTime() + openMs).toISOString() }),
+      ...this.#goods(order),
+    };
+  }
+
+  /** A delivery that can be opened by a token of its own. */
+  deliver(order: FakeOrder): Members {
+    order.delivery = this.id("delivery");
+    const tokenExpiresAt = new Date(this.now().getTime() + deliveryMs).toISOString();
+    return { status: "fulfilled", planId: order.planId, token: order.delivery, tokenExpiresAt };
+  }
+
+  #payment({ payer, amount, transaction, at }: Transfer): Members {
+    return { payer, network, asset: this.said.config.network.asset, amount: String(amount), transaction, settledAt: at.toISOString() };
+  }
+
+  #goods(order: FakeOrder): Members {
+    const { kind, status, cents, card, planId } = order;
+    const { walletPaymentUsdCents, cardIssueFeeUsdCents } = this.said.config.card;
+    const done = (as: string) => ({ payment_required: "unpaid", settled: "queued", fulfilled: as })[status];
+    if (kind === "esim") return { delivery: { status: done("fulfilled"), planId } };
+    if (kind === "card_topup") {
+      const fee = this.#fee(order);
+      return { topup: { status: done("credited"), grossUsdCents: cents, loadFeeUsdCents: fee, cardCreditUsdCents: cents - fee } };
+    }
+    return {
+      issuance: {
+        status: done("active"), cardIssueFeeUsdCents, expectedAvailableAfterIssueUsdCents: walletPaymentUsdCents - cardIssueFeeUsdCents,
+        ...(status === "fulfilled" && { cardId: card?.id }),
+      },
+    };
+  }
+
+  #fee({ cents }: FakeOrder): number {
+    return Math.floor((cents * this.said.config.card.loadFeeBps) / 10_000);
+  }
+}
