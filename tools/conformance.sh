@@ -2,7 +2,7 @@
 # Runs programs that are not ours against a development server on free ports, and ends with one line: N passed, N failed.
 # Each tool is one function below and one line at the end.
 #
-#   RECIPES=…   which programs of docs/agents; all, whose Python packages are 2 GB, unless it says fewer
+#   RECIPES=…   which programs of docs/agents; all, whose Python packages are large, unless it says fewer
 set -uo pipefail
 cd "$(dirname "$0")/.."
 here=tools/conformance
