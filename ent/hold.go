@@ -29,7 +29,9 @@ type Hold struct {
 	// SettledAt holds the value of the "settled_at" field.
 	SettledAt *time.Time `json:"settled_at,omitempty"`
 	// ReleasedAt holds the value of the "released_at" field.
-	ReleasedAt   *time.Time `json:"released_at,omitempty"`
+	ReleasedAt *time.Time `json:"released_at,omitempty"`
+	// SuspendedAt holds the value of the "suspended_at" field.
+	SuspendedAt  *time.Time `json:"suspended_at,omitempty"`
 	selectValues sql.SelectValues
 }
 
@@ -42,7 +44,7 @@ func (*Hold) scanValues(columns []string) ([]any, error) {
 			values[i] = new(sql.NullInt64)
 		case hold.FieldOrderID, hold.FieldResource:
 			values[i] = new(sql.NullString)
-		case hold.FieldCreatedAt, hold.FieldSettledAt, hold.FieldReleasedAt:
+		case hold.FieldCreatedAt, hold.FieldSettledAt, hold.FieldReleasedAt, hold.FieldSuspendedAt:
 			values[i] = new(sql.NullTime)
 		case hold.FieldID:
 			values[i] = new(uuid.UUID)
@@ -105,6 +107,13 @@ func (_m *Hold) assignValues(columns []string, values []any) error {
 				_m.ReleasedAt = new(time.Time)
 				*_m.ReleasedAt = value.Time
 			}
+		case hold.FieldSuspendedAt:
+			if value, ok := values[i].(*sql.NullTime); !ok {
+				return fmt.Errorf("unexpected type %T for field suspended_at", values[i])
+			} else if value.Valid {
+				_m.SuspendedAt = new(time.Time)
+				*_m.SuspendedAt = value.Time
+			}
 		default:
 			_m.selectValues.Set(columns[i], values[i])
 		}
@@ -160,6 +169,11 @@ func (_m *Hold) String() string {
 	builder.WriteString(", ")
 	if v := _m.ReleasedAt; v != nil {
 		builder.WriteString("released_at=")
+		builder.WriteString(v.Format(time.ANSIC))
+	}
+	builder.WriteString(", ")
+	if v := _m.SuspendedAt; v != nil {
+		builder.WriteString("suspended_at=")
 		builder.WriteString(v.Format(time.ANSIC))
 	}
 	builder.WriteByte(')')

@@ -76,6 +76,20 @@ func (_c *HoldCreate) SetNillableReleasedAt(v *time.Time) *HoldCreate {
 	return _c
 }
 
+// SetSuspendedAt sets the "suspended_at" field.
+func (_c *HoldCreate) SetSuspendedAt(v time.Time) *HoldCreate {
+	_c.mutation.SetSuspendedAt(v)
+	return _c
+}
+
+// SetNillableSuspendedAt sets the "suspended_at" field if the given value is not nil.
+func (_c *HoldCreate) SetNillableSuspendedAt(v *time.Time) *HoldCreate {
+	if v != nil {
+		_c.SetSuspendedAt(*v)
+	}
+	return _c
+}
+
 // SetID sets the "id" field.
 func (_c *HoldCreate) SetID(v uuid.UUID) *HoldCreate {
 	_c.mutation.SetID(v)
@@ -205,6 +219,10 @@ func (_c *HoldCreate) createSpec() (*Hold, *sqlgraph.CreateSpec) {
 		_spec.SetField(hold.FieldReleasedAt, field.TypeTime, value)
 		_node.ReleasedAt = &value
 	}
+	if value, ok := _c.mutation.SuspendedAt(); ok {
+		_spec.SetField(hold.FieldSuspendedAt, field.TypeTime, value)
+		_node.SuspendedAt = &value
+	}
 	return _node, _spec
 }
 
@@ -290,6 +308,24 @@ func (u *HoldUpsert) UpdateReleasedAt() *HoldUpsert {
 // ClearReleasedAt clears the value of the "released_at" field.
 func (u *HoldUpsert) ClearReleasedAt() *HoldUpsert {
 	u.SetNull(hold.FieldReleasedAt)
+	return u
+}
+
+// SetSuspendedAt sets the "suspended_at" field.
+func (u *HoldUpsert) SetSuspendedAt(v time.Time) *HoldUpsert {
+	u.Set(hold.FieldSuspendedAt, v)
+	return u
+}
+
+// UpdateSuspendedAt sets the "suspended_at" field to the value that was provided on create.
+func (u *HoldUpsert) UpdateSuspendedAt() *HoldUpsert {
+	u.SetExcluded(hold.FieldSuspendedAt)
+	return u
+}
+
+// ClearSuspendedAt clears the value of the "suspended_at" field.
+func (u *HoldUpsert) ClearSuspendedAt() *HoldUpsert {
+	u.SetNull(hold.FieldSuspendedAt)
 	return u
 }
 
@@ -392,6 +428,27 @@ func (u *HoldUpsertOne) UpdateReleasedAt() *HoldUpsertOne {
 func (u *HoldUpsertOne) ClearReleasedAt() *HoldUpsertOne {
 	return u.Update(func(s *HoldUpsert) {
 		s.ClearReleasedAt()
+	})
+}
+
+// SetSuspendedAt sets the "suspended_at" field.
+func (u *HoldUpsertOne) SetSuspendedAt(v time.Time) *HoldUpsertOne {
+	return u.Update(func(s *HoldUpsert) {
+		s.SetSuspendedAt(v)
+	})
+}
+
+// UpdateSuspendedAt sets the "suspended_at" field to the value that was provided on create.
+func (u *HoldUpsertOne) UpdateSuspendedAt() *HoldUpsertOne {
+	return u.Update(func(s *HoldUpsert) {
+		s.UpdateSuspendedAt()
+	})
+}
+
+// ClearSuspendedAt clears the value of the "suspended_at" field.
+func (u *HoldUpsertOne) ClearSuspendedAt() *HoldUpsertOne {
+	return u.Update(func(s *HoldUpsert) {
+		s.ClearSuspendedAt()
 	})
 }
 
@@ -661,6 +718,27 @@ func (u *HoldUpsertBulk) UpdateReleasedAt() *HoldUpsertBulk {
 func (u *HoldUpsertBulk) ClearReleasedAt() *HoldUpsertBulk {
 	return u.Update(func(s *HoldUpsert) {
 		s.ClearReleasedAt()
+	})
+}
+
+// SetSuspendedAt sets the "suspended_at" field.
+func (u *HoldUpsertBulk) SetSuspendedAt(v time.Time) *HoldUpsertBulk {
+	return u.Update(func(s *HoldUpsert) {
+		s.SetSuspendedAt(v)
+	})
+}
+
+// UpdateSuspendedAt sets the "suspended_at" field to the value that was provided on create.
+func (u *HoldUpsertBulk) UpdateSuspendedAt() *HoldUpsertBulk {
+	return u.Update(func(s *HoldUpsert) {
+		s.UpdateSuspendedAt()
+	})
+}
+
+// ClearSuspendedAt clears the value of the "suspended_at" field.
+func (u *HoldUpsertBulk) ClearSuspendedAt() *HoldUpsertBulk {
+	return u.Update(func(s *HoldUpsert) {
+		s.ClearSuspendedAt()
 	})
 }
 

@@ -69,6 +69,26 @@ func (_u *HoldUpdate) ClearReleasedAt() *HoldUpdate {
 	return _u
 }
 
+// SetSuspendedAt sets the "suspended_at" field.
+func (_u *HoldUpdate) SetSuspendedAt(v time.Time) *HoldUpdate {
+	_u.mutation.SetSuspendedAt(v)
+	return _u
+}
+
+// SetNillableSuspendedAt sets the "suspended_at" field if the given value is not nil.
+func (_u *HoldUpdate) SetNillableSuspendedAt(v *time.Time) *HoldUpdate {
+	if v != nil {
+		_u.SetSuspendedAt(*v)
+	}
+	return _u
+}
+
+// ClearSuspendedAt clears the value of the "suspended_at" field.
+func (_u *HoldUpdate) ClearSuspendedAt() *HoldUpdate {
+	_u.mutation.ClearSuspendedAt()
+	return _u
+}
+
 // Mutation returns the HoldMutation object of the builder.
 func (_u *HoldUpdate) Mutation() *HoldMutation {
 	return _u.mutation
@@ -127,6 +147,12 @@ func (_u *HoldUpdate) sqlSave(ctx context.Context) (_node int, err error) {
 	}
 	if _u.mutation.ReleasedAtCleared() {
 		_spec.ClearField(hold.FieldReleasedAt, field.TypeTime)
+	}
+	if value, ok := _u.mutation.SuspendedAt(); ok {
+		_spec.SetField(hold.FieldSuspendedAt, field.TypeTime, value)
+	}
+	if _u.mutation.SuspendedAtCleared() {
+		_spec.ClearField(hold.FieldSuspendedAt, field.TypeTime)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	if _node, err = sqlgraph.UpdateNodes(ctx, _u.driver, _spec); err != nil {
@@ -187,6 +213,26 @@ func (_u *HoldUpdateOne) SetNillableReleasedAt(v *time.Time) *HoldUpdateOne {
 // ClearReleasedAt clears the value of the "released_at" field.
 func (_u *HoldUpdateOne) ClearReleasedAt() *HoldUpdateOne {
 	_u.mutation.ClearReleasedAt()
+	return _u
+}
+
+// SetSuspendedAt sets the "suspended_at" field.
+func (_u *HoldUpdateOne) SetSuspendedAt(v time.Time) *HoldUpdateOne {
+	_u.mutation.SetSuspendedAt(v)
+	return _u
+}
+
+// SetNillableSuspendedAt sets the "suspended_at" field if the given value is not nil.
+func (_u *HoldUpdateOne) SetNillableSuspendedAt(v *time.Time) *HoldUpdateOne {
+	if v != nil {
+		_u.SetSuspendedAt(*v)
+	}
+	return _u
+}
+
+// ClearSuspendedAt clears the value of the "suspended_at" field.
+func (_u *HoldUpdateOne) ClearSuspendedAt() *HoldUpdateOne {
+	_u.mutation.ClearSuspendedAt()
 	return _u
 }
 
@@ -278,6 +324,12 @@ func (_u *HoldUpdateOne) sqlSave(ctx context.Context) (_node *Hold, err error) {
 	}
 	if _u.mutation.ReleasedAtCleared() {
 		_spec.ClearField(hold.FieldReleasedAt, field.TypeTime)
+	}
+	if value, ok := _u.mutation.SuspendedAt(); ok {
+		_spec.SetField(hold.FieldSuspendedAt, field.TypeTime, value)
+	}
+	if _u.mutation.SuspendedAtCleared() {
+		_spec.ClearField(hold.FieldSuspendedAt, field.TypeTime)
 	}
 	_spec.AddModifiers(_u.modifiers...)
 	_node = &Hold{config: _u.config}

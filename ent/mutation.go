@@ -10588,6 +10588,7 @@ type HoldMutation struct {
 	created_at    *time.Time
 	settled_at    *time.Time
 	released_at   *time.Time
+	suspended_at  *time.Time
 	clearedFields map[string]struct{}
 	done          bool
 	oldValue      func(context.Context) (*Hold, error)
@@ -10960,6 +10961,55 @@ func (m *HoldMutation) ResetReleasedAt() {
 	delete(m.clearedFields, hold.FieldReleasedAt)
 }
 
+// SetSuspendedAt sets the "suspended_at" field.
+func (m *HoldMutation) SetSuspendedAt(t time.Time) {
+	m.suspended_at = &t
+}
+
+// SuspendedAt returns the value of the "suspended_at" field in the mutation.
+func (m *HoldMutation) SuspendedAt() (r time.Time, exists bool) {
+	v := m.suspended_at
+	if v == nil {
+		return
+	}
+	return *v, true
+}
+
+// OldSuspendedAt returns the old "suspended_at" field's value of the Hold entity.
+// If the Hold object wasn't provided to the builder, the object is fetched from the database.
+// An error is returned if the mutation operation is not UpdateOne, or the database query fails.
+func (m *HoldMutation) OldSuspendedAt(ctx context.Context) (v *time.Time, err error) {
+	if !m.op.Is(OpUpdateOne) {
+		return v, errors.New("OldSuspendedAt is only allowed on UpdateOne operations")
+	}
+	if m.id == nil || m.oldValue == nil {
+		return v, errors.New("OldSuspendedAt requires an ID field in the mutation")
+	}
+	oldValue, err := m.oldValue(ctx)
+	if err != nil {
+		return v, fmt.Errorf("querying old value for OldSuspendedAt: %w", err)
+	}
+	return oldValue.SuspendedAt, nil
+}
+
+// ClearSuspendedAt clears the value of the "suspended_at" field.
+func (m *HoldMutation) ClearSuspendedAt() {
+	m.suspended_at = nil
+	m.clearedFields[hold.FieldSuspendedAt] = struct{}{}
+}
+
+// SuspendedAtCleared returns if the "suspended_at" field was cleared in this mutation.
+func (m *HoldMutation) SuspendedAtCleared() bool {
+	_, ok := m.clearedFields[hold.FieldSuspendedAt]
+	return ok
+}
+
+// ResetSuspendedAt resets all changes to the "suspended_at" field.
+func (m *HoldMutation) ResetSuspendedAt() {
+	m.suspended_at = nil
+	delete(m.clearedFields, hold.FieldSuspendedAt)
+}
+
 // Where appends a list predicates to the HoldMutation builder.
 func (m *HoldMutation) Where(ps ...predicate.Hold) {
 	m.predicates = append(m.predicates, ps...)
@@ -10994,7 +11044,7 @@ func (m *HoldMutation) Type() string {
 // order to get all numeric fields that were incremented/decremented, call
 // AddedFields().
 func (m *HoldMutation) Fields() []string {
-	fields := make([]string, 0, 6)
+	fields := make([]string, 0, 7)
 	if m.order_id != nil {
 		fields = append(fields, hold.FieldOrderID)
 	}
@@ -11012,6 +11062,9 @@ func (m *HoldMutation) Fields() []string {
 	}
 	if m.released_at != nil {
 		fields = append(fields, hold.FieldReleasedAt)
+	}
+	if m.suspended_at != nil {
+		fields = append(fields, hold.FieldSuspendedAt)
 	}
 	return fields
 }
@@ -11033,6 +11086,8 @@ func (m *HoldMutation) Field(name string) (ent.Value, bool) {
 		return m.SettledAt()
 	case hold.FieldReleasedAt:
 		return m.ReleasedAt()
+	case hold.FieldSuspendedAt:
+		return m.SuspendedAt()
 	}
 	return nil, false
 }
@@ -11054,6 +11109,8 @@ func (m *HoldMutation) OldField(ctx context.Context, name string) (ent.Value, er
 		return m.OldSettledAt(ctx)
 	case hold.FieldReleasedAt:
 		return m.OldReleasedAt(ctx)
+	case hold.FieldSuspendedAt:
+		return m.OldSuspendedAt(ctx)
 	}
 	return nil, fmt.Errorf("unknown Hold field %s", name)
 }
@@ -11104,6 +11161,13 @@ func (m *HoldMutation) SetField(name string, value ent.Value) error {
 			return fmt.Errorf("unexpected type %T for field %s", value, name)
 		}
 		m.SetReleasedAt(v)
+		return nil
+	case hold.FieldSuspendedAt:
+		v, ok := value.(time.Time)
+		if !ok {
+			return fmt.Errorf("unexpected type %T for field %s", value, name)
+		}
+		m.SetSuspendedAt(v)
 		return nil
 	}
 	return fmt.Errorf("unknown Hold field %s", name)
@@ -11156,6 +11220,9 @@ func (m *HoldMutation) ClearedFields() []string {
 	if m.FieldCleared(hold.FieldReleasedAt) {
 		fields = append(fields, hold.FieldReleasedAt)
 	}
+	if m.FieldCleared(hold.FieldSuspendedAt) {
+		fields = append(fields, hold.FieldSuspendedAt)
+	}
 	return fields
 }
 
@@ -11175,6 +11242,9 @@ func (m *HoldMutation) ClearField(name string) error {
 		return nil
 	case hold.FieldReleasedAt:
 		m.ClearReleasedAt()
+		return nil
+	case hold.FieldSuspendedAt:
+		m.ClearSuspendedAt()
 		return nil
 	}
 	return fmt.Errorf("unknown Hold nullable field %s", name)
@@ -11201,6 +11271,9 @@ func (m *HoldMutation) ResetField(name string) error {
 		return nil
 	case hold.FieldReleasedAt:
 		m.ResetReleasedAt()
+		return nil
+	case hold.FieldSuspendedAt:
+		m.ResetSuspendedAt()
 		return nil
 	}
 	return fmt.Errorf("unknown Hold field %s", name)

@@ -51,6 +51,7 @@ order_unfenced          store     LostItsJob
 supplier_not_asked      esim      NobodyIsAskedToPay
 claim_unswitched        store     ASwitch
 holds_unlimited         store     WhatIsScarce
+holds_kept              app       WhoHasNoMoneyHoldsNothing
 lanes_overlap           store     LanesLeaveRoom
 holds_released_early    store     AHoldLasts
 paid_too_late           store     WhoseTimeIsOver

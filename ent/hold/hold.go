@@ -24,6 +24,8 @@ const (
 	FieldSettledAt = "settled_at"
 	// FieldReleasedAt holds the string denoting the released_at field in the database.
 	FieldReleasedAt = "released_at"
+	// FieldSuspendedAt holds the string denoting the suspended_at field in the database.
+	FieldSuspendedAt = "suspended_at"
 	// Table holds the table name of the hold in the database.
 	Table = "holds"
 )
@@ -37,6 +39,7 @@ var Columns = []string{
 	FieldCreatedAt,
 	FieldSettledAt,
 	FieldReleasedAt,
+	FieldSuspendedAt,
 }
 
 // ValidColumn reports if the column name is valid (part of the table columns).
@@ -90,4 +93,9 @@ func BySettledAt(opts ...sql.OrderTermOption) OrderOption {
 // ByReleasedAt orders the results by the released_at field.
 func ByReleasedAt(opts ...sql.OrderTermOption) OrderOption {
 	return sql.OrderByField(FieldReleasedAt, opts...).ToFunc()
+}
+
+// BySuspendedAt orders the results by the suspended_at field.
+func BySuspendedAt(opts ...sql.OrderTermOption) OrderOption {
+	return sql.OrderByField(FieldSuspendedAt, opts...).ToFunc()
 }

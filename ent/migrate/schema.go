@@ -443,6 +443,7 @@ var (
 		{Name: "created_at", Type: field.TypeTime},
 		{Name: "settled_at", Type: field.TypeTime, Nullable: true},
 		{Name: "released_at", Type: field.TypeTime, Nullable: true},
+		{Name: "suspended_at", Type: field.TypeTime, Nullable: true},
 	}
 	// HoldsTable holds the schema information for the "holds" table.
 	HoldsTable = &schema.Table{
@@ -464,6 +465,14 @@ var (
 				Columns: []*schema.Column{HoldsColumns[1]},
 				Annotation: &entsql.IndexAnnotation{
 					Where: "(released_at IS NULL)",
+				},
+			},
+			{
+				Name:    "holds_suspended",
+				Unique:  false,
+				Columns: []*schema.Column{HoldsColumns[1]},
+				Annotation: &entsql.IndexAnnotation{
+					Where: "(suspended_at IS NOT NULL)",
 				},
 			},
 			{

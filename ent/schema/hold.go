@@ -22,6 +22,8 @@ func (Hold) Fields() []ent.Field {
 		// When its order was paid: what unpaid claims hold is bounded.
 		field.Time("settled_at").Optional().Nillable(),
 		field.Time("released_at").Optional().Nillable(),
+		// Since when it is given back only until its order is paid.
+		field.Time("suspended_at").Optional().Nillable(),
 	}
 }
 
@@ -35,6 +37,9 @@ func (Hold) Indexes() []ent.Index {
 		index.Fields("order_id").
 			StorageKey("holds_order").
 			Annotations(entsql.IndexWhere("(released_at IS NULL)")),
+		index.Fields("order_id").
+			StorageKey("holds_suspended").
+			Annotations(entsql.IndexWhere("(suspended_at IS NOT NULL)")),
 		// What was given back lately.
 		index.Fields("resource", "released_at").
 			StorageKey("holds_released").

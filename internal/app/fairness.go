@@ -25,6 +25,8 @@ type FairnessConfig struct {
 	Delegates []x402.Address
 	// UnsettledPercent is the share of a float that unpaid orders may hold; zero is no bound.
 	UnsettledPercent int
+	// SuspendAfter is how long an unpaid order whose payer does not have the money holds its share of a float.
+	SuspendAfter time.Duration
 	// Reverts, PayerGas and HourGas bound what transactions that move nothing may cost; gas is in gwei.
 	Reverts, PayerGas, HourGas int
 	// AttemptsRetention is how long transactions that ended are kept.
@@ -64,6 +66,7 @@ func fairnessSettings() []setting {
 		{key: "payment.max_validity", help: "how far ahead an authorization may end, at least 5m", standard: maxValidity.String(), set: atLeast(5*time.Minute, lasting(func(f *FairnessConfig) *time.Duration { return &f.MaxValidity }))},
 		{key: "payment.delegates", help: "contracts that payers may have delegated to by EIP-7702, separated by commas; every other payer with code is refused", standard: delegates, set: func(c *Config, s string) (err error) { c.Fairness.Delegates, err = addresses(s); return err }},
 		{key: "float.unsettled_percent", help: "the share of a float that unpaid orders may hold, 1 to 100", standard: strconv.Itoa(unsettledPercent), set: percent(at(func(f *FairnessConfig) *int { return &f.UnsettledPercent }))},
+		{key: "float.suspend_after", help: "how long an unpaid order whose payer does not have the money holds its share of a float, at least 1s", standard: "15s", set: atLeast(time.Second, lasting(func(f *FairnessConfig) *time.Duration { return &f.SuspendAfter }))},
 		{key: "relayer.reverts", help: "how many transactions of one authorization may revert before the chain is only watched", standard: "2", set: number(at(func(f *FairnessConfig) *int { return &f.Reverts }))},
 		{key: "relayer.payer_gas", help: "what one payer's transactions that moved nothing may cost within an hour, in gwei", standard: strconv.Itoa(payerGas), set: number(at(func(f *FairnessConfig) *int { return &f.PayerGas }))},
 		{key: "relayer.hour_gas", help: "what all of them may cost within an hour, in gwei; beyond it an authorization gets one transaction", standard: strconv.Itoa(hourGas), set: number(at(func(f *FairnessConfig) *int { return &f.HourGas }))},

@@ -246,6 +246,63 @@ func TestUnpaidOrdersLeaveFloatToOthers(t *testing.T) {
 	w.settled(30 * time.Second)
 }
 
+// TestWhoHasNoMoneyHoldsNothingForLong: payers take their money away between our last look and our transaction, as many
+// as may hold a share of the float. Soon others can buy; and who has the money again gets what was promised.
+func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{chain: ownChain(t), change: func(c *app.Config) {
+		c.Fairness.UnsettledPercent, c.Fairness.SuspendAfter, c.Wait = 20, 4*time.Second, 2*time.Second
+	}})
+	for _, cards := range []int{0, 30} { // a share of six cards, once the service has seen the change
+		w.float(cards)
+		eventually(t, 10*time.Second, func() (bool, string) {
+			a := w.send(purchase("look", ""))
+			return (a.status == 402) == (cards > 0), string(a.body)
+		})
+	}
+	w.rpc(nil, "evm_setIntervalMining", 0)
+	w.rpc(nil, "evm_setAutomine", false)
+	payers, honest := w.buyers(6), w.buyer()
+	var all sync.WaitGroup
+	for i, b := range payers {
+		all.Go(func() {
+			if a := w.send(purchase(fmt.Sprint("poor-", i), header(t, b.payment()))); a.problem.Code != string(fault.SettlementUnknown) {
+				t.Errorf("answered %d %s", a.status, clipped(a.body))
+			}
+		})
+	}
+	all.Wait()
+	for _, b := range payers {
+		slot, nothing := balanceOf(b.address, 0)
+		w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, nothing)
+	}
+	w.rpc(nil, "evm_setAutomine", true)
+	w.rpc(nil, "evm_setIntervalMining", 1)
+	payment := header(t, honest.payment())
+	if a := w.send(purchase("honest", payment)); a.problem.Code != string(fault.FloatReserved) {
+		t.Fatalf("answered %d %s, want %s", a.status, clipped(a.body), fault.FloatReserved)
+	}
+	eventually(t, 30*time.Second, func() (bool, string) {
+		a := w.send(purchase("honest", payment))
+		return a.status == 200, string(a.body)
+	})
+	if n := w.count("SELECT count(*) FROM payments WHERE status = 'claimed'"); n != len(payers) {
+		t.Errorf("%d payments are undecided, want %d", n, len(payers))
+	}
+	late := payers[0]
+	w.fund(late.address, price())
+	eventually(t, 30*time.Second, func() (bool, string) {
+		n := w.count("SELECT count(*) FROM orders WHERE owner = $1 AND status = 'fulfilled'", late.address.Lower())
+		return n == 1, fmt.Sprint(n, " orders of who has the money again are fulfilled")
+	})
+	if n := w.count("SELECT count(*) FROM holds WHERE suspended_at IS NOT NULL AND settled_at IS NULL"); n != len(payers)-1 {
+		t.Errorf("%d shares are given back for now, want %d", n, len(payers)-1)
+	}
+	if n := w.arrivedFrom(late); n != 1 || len(w.issuer.books().Cards) != 2 {
+		t.Errorf("%d transfers, %d cards", n, len(w.issuer.books().Cards))
+	}
+}
+
 // TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob: what it holds ends with it, however often its job has failed.
 func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
 	t.Parallel()

@@ -194,6 +194,9 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, know
 		wait = rest
 	case payment.Unknown, payment.Unused:
 		faultpoint.Reach("settle.undecided")
+		if verdict.State == payment.Unused && c.withoutMoney(ctx, pay) {
+			return o, c.suspendedPause(pay), c.suspend(ctx, l, o)
+		}
 		return o, payment.LookAgain(c.Now().Sub(pay.CreatedAt)), nil
 	}
 	if err == nil && known != nil {

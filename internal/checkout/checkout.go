@@ -85,6 +85,8 @@ type Store interface {
 	// Bury records that a payment can never arrive, gives its order's holds back, and makes the order
 	// payable again.
 	Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error)
+	// Suspend gives what an unpaid order holds of floats back until Settle, which takes it again.
+	Suspend(ctx context.Context, f job.Fence, id order.ID) error
 	// Move takes a step of an order. When it ends the order, its holds are given back.
 	Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error)
 	RefundStore
@@ -212,6 +214,9 @@ type Config struct {
 	PayableFor time.Duration
 	// MostUnpaid is how many unpaid orders an owner may have open at once; zero does not limit.
 	MostUnpaid int
+	// SuspendAfter is how old an unpaid claim is at least when its payer is found not to have the money, and it gives
+	// its share of a float back. Zero is 15 s.
+	SuspendAfter time.Duration
 }
 
 // Checkout sells products.
@@ -222,12 +227,16 @@ type Checkout struct {
 	unpaid   challenges
 }
 
-// payableFor is the standard of Config.PayableFor.
-const payableFor = 30 * time.Minute
+// The standards of Config.PayableFor and Config.SuspendAfter.
+const (
+	payableFor   = 30 * time.Minute
+	suspendAfter = 15 * time.Second
+)
 
 // New makes a Checkout.
 func New(c Config) *Checkout {
 	c.PayableFor = cmp.Or(c.PayableFor, payableFor)
+	c.SuspendAfter = cmp.Or(c.SuspendAfter, suspendAfter)
 	co := &Checkout{Config: c, products: map[order.Kind]Product{}, quotes: quotes{key: c.QuoteKey, now: c.Now}}
 	for _, p := range c.Products {
 		co.products[p.Kind()] = p

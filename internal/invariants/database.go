@@ -160,7 +160,7 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
 		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
-		table(ctx, tx, &d.holds, `SELECT order_id, resource, units, released_at IS NOT NULL FROM holds`),
+		table(ctx, tx, &d.holds, `SELECT order_id, resource, units, released_at IS NOT NULL AND suspended_at IS NULL FROM holds`),
 		table(ctx, tx, &d.jobs, `SELECT id::text, kind, unique_key, coalesce(payload->>'order', ''), status,
 			coalesce((payload->>'version')::bigint, 1), attempt, lease_owner IS NOT NULL FROM jobs`),
 		table(ctx, tx, &d.fees, `SELECT id::text, payload @> '{"kept": true}', payload @> '{"owed": true}', payload @> '{"writtenOff": true}'

@@ -108,6 +108,8 @@ const (
 	SupplierNotAsked = planted == "supplier_not_asked"
 	// ClaimUnswitched claims by what was known of the kill switch a moment ago.
 	ClaimUnswitched = planted == "claim_unswitched"
+	// HoldsKept leaves what is scarce with claims whose payers do not have the money.
+	HoldsKept = planted == "holds_kept"
 	// HoldsUnlimited promises the same float to everyone.
 	HoldsUnlimited = planted == "holds_unlimited"
 	// LanesOverlap leaves no room for what those in other lanes are taking of the same float.

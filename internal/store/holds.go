@@ -102,8 +102,10 @@ func within(tx *ent.Tx, otherwise error, count string, most any, args ...any) {
 	})
 }
 
-// settleHolds queues that what an order holds is paid.
+// settleHolds queues that what an order holds is paid. What was suspended is held again, even if others have taken
+// their shares since: it is paid for like theirs, and new claims see that there is less.
 func settleHolds(tx *ent.Tx, id order.ID, now time.Time) {
+	later(tx, "UPDATE holds SET released_at = NULL, suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
 	later(tx, "UPDATE holds SET settled_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
 }
 
@@ -155,7 +157,14 @@ func refusedHold(short error, err *pgconn.PgError) error {
 	return fmt.Errorf("%w: %w", short, err)
 }
 
+// suspendHolds queues that what an unpaid order holds of floats is given back until it is paid.
+func suspendHolds(tx *ent.Tx, id order.ID, now time.Time) {
+	later(tx, `UPDATE holds SET released_at = $2, suspended_at = $2
+		WHERE order_id = $1 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'`, id, now)
+}
+
 func releaseHolds(tx *ent.Tx, id order.ID, now time.Time) {
+	later(tx, "UPDATE holds SET suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
 	later(tx, "UPDATE holds SET released_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
 }
 

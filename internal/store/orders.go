@@ -295,6 +295,17 @@ func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m orde
 	})
 }
 
+// Suspend implements checkout.Store.
+func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
+	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
+		fence(tx, f)
+		if !mutant.HoldsKept {
+			suspendHolds(tx, id, o.s.stamp())
+		}
+		return nil
+	})
+}
+
 // Move implements checkout.Store.
 func (o Orders) Move(ctx context.Context, f job.Fence, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(context.Context, *ent.Tx) error { return faultpoint.Fail("move.before_commit") })

@@ -1,7 +1,7 @@
 // How this package names itself to the service.
 
 /** The version of this package, as its package.json has it. */
-export const version = "0.4.0";
+export const version = "0.3.1";
 
 /** The header that names who asks. */
 export const userAgentHeader = "user-agent";
