@@ -157,10 +157,16 @@ func refusedHold(short error, err *pgconn.PgError) error {
 	return fmt.Errorf("%w: %w", short, err)
 }
 
-// suspendHolds queues that what an unpaid order holds of floats is given back until it is paid.
+// mostSuspended is about how many shares are suspended at once. They come back when their orders are paid, so without
+// a bound any number of payers could be let in by claims that are left unpaid, and pay all at the same time.
+const mostSuspended = 100
+
+// suspendHolds queues that what an unpaid order holds of floats is given back until it is paid, while there are not too
+// many of those.
 func suspendHolds(tx *ent.Tx, id order.ID, now time.Time) {
 	later(tx, `UPDATE holds SET released_at = $2, suspended_at = $2
-		WHERE order_id = $1 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'`, id, now)
+		WHERE order_id = $1 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
+			AND (SELECT count(*) FROM holds WHERE suspended_at IS NOT NULL) < $3`, id, now, mostSuspended)
 }
 
 func releaseHolds(tx *ent.Tx, id order.ID, now time.Time) {

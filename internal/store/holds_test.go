@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 )
@@ -88,5 +90,50 @@ func TestLanesLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 		if !isShort(second) {
 			t.Errorf("10 more were taken of 15, with 10 on their way: %v", second)
 		}
+	}
+}
+
+// What payers without money hold is given back, of so many at once; and is held again by whoever pays.
+func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
+	s := storetest.New(t)
+	const most = 100
+	held := func(want int64) {
+		t.Helper()
+		got, err := s.Cards().Held(t.Context(), "float/card", time.Now().Add(time.Minute))
+		if err != nil || got != want {
+			t.Errorf("%d held, want %d: %v", got, want, err)
+		}
+	}
+	var first checkout.Placement
+	var fence job.Fence
+	for i := range most + 2 {
+		p := placement(fmt.Sprint("unpaid-", i), holding(order.Hold{
+			Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
+		}))
+		f := place(t, s, p).Job.Fence()
+		if err := s.Orders().Suspend(t.Context(), f, p.Order.ID); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first, fence = p, f
+		}
+	}
+	held(2)
+	err := errOf(s.Orders().Settle(t.Context(), fence, settled(first), move(first, order.Settling, order.Settled), follow(first)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held(3)
+	p := placement("proven", holding(order.Hold{
+		Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
+	}))
+	place(t, s, p)
+	if err := s.Desk().Prove(t.Context(), settled(p), follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"}); err != nil {
+		t.Fatal(err)
+	}
+	var unpaid int
+	err = s.Pool().QueryRow(t.Context(), "SELECT count(*) FROM holds WHERE order_id = $1 AND settled_at IS NULL", p.Order.ID).Scan(&unpaid)
+	if err != nil || unpaid != 0 {
+		t.Errorf("%d shares of an order that an operator has proven count as unpaid: %v", unpaid, err)
 	}
 }

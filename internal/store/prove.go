@@ -80,6 +80,7 @@ func (d Desk) Prove(ctx context.Context, p payment.Payment, follow job.New, act 
 		later(tx, decideJobSQL, checkout.Carrying, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
+		settleHolds(tx, p.Order, d.s.stamp())
 		post(tx, d.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
