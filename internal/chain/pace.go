@@ -261,7 +261,7 @@ func (p *pool) compare(ctx context.Context, e *endpoint, raw json.RawMessage) {
 	}
 	e.shown.Store(&mine)
 	var all []tip
-	for _, e := range p.endpoints {
+	for _, e := range p.known {
 		if s := e.shown.Load(); s != nil && now.Sub(s.last) < maxPause {
 			all = append(all, s.tip)
 		}

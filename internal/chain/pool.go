@@ -41,11 +41,13 @@ var errIncomplete = errors.New("not found by the endpoints that answer")
 // asked last for a while.
 type pool struct {
 	endpoints []*endpoint
-	chainID   uint64
-	timeout   time.Duration
-	now       func() time.Time
-	tracer    trace.Tracer
-	metrics   *telemetry.Metrics
+	// known are all nodes, also those that a part of the pool does not ask.
+	known   []*endpoint
+	chainID uint64
+	timeout time.Duration
+	now     func() time.Time
+	tracer  trace.Tracer
+	metrics *telemetry.Metrics
 	// later is what goes on when nobody waits for it.
 	later *later
 	// partial says that there are nodes which are not asked: what those asked do not know may yet be.
@@ -95,6 +97,7 @@ func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout 
 	if len(p.endpoints) == 0 {
 		return nil, errors.New("there is no RPC endpoint")
 	}
+	p.known = p.endpoints
 	return p, p.checkChainIDs(ctx)
 }
 
@@ -164,7 +167,7 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 		if missing > 0 && next == len(order) && p.hasty && p.allSlow(out) {
 			return errIncomplete
 		}
-		a, answered := p.await(answers, order[next-1], next < len(order) || missing > 0 && p.hasty)
+		a, answered := p.await(answers, order[next-1], out, next < len(order) || missing > 0 && p.hasty)
 		if !answered {
 			if next < len(order) {
 				begin()
@@ -206,8 +209,9 @@ type reply struct {
 	err  error
 }
 
-// await waits for an answer; where that is bounded, no longer than the node asked last should need.
-func (p *pool) await(answers <-chan reply, asked *endpoint, bounded bool) (a reply, answered bool) {
+// await waits for an answer; where that is bounded, no longer than the node asked last should need. All that are out by
+// then have taken longer.
+func (p *pool) await(answers <-chan reply, asked *endpoint, out map[*endpoint]bool, bounded bool) (a reply, answered bool) {
 	if !bounded {
 		return <-answers, true
 	}
@@ -218,7 +222,9 @@ func (p *pool) await(answers <-chan reply, asked *endpoint, bounded bool) (a rep
 	case a := <-answers:
 		return a, true
 	case <-late.C:
-		asked.pace.waited(patience)
+		for e := range out {
+			e.pace.waited(patience)
+		}
 		return reply{}, false
 	}
 }

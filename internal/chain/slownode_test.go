@@ -239,3 +239,31 @@ func TestAFrozenHeadIsFoundOutSoon(t *testing.T) {
 		t.Errorf("the node that stands still was asked %d times in %d looks", asked, often)
 	}
 }
+
+// TestASurveyDoesNotForgiveAFrozenHead: a survey asks each node alone. That one stands still is known by the others all
+// the same.
+func TestASurveyDoesNotForgiveAFrozenHead(t *testing.T) {
+	b := newBench(t)
+	stopped, looks := b.frozen()
+	c := b.over(stopped, b.url, b.url)
+	b.mine(2)
+	survey := func() {
+		if err := c.Ready(t.Context(), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	survey()
+	b.ahead.Add(2)
+	survey()
+	before := looks.Load()
+	const often = 10
+	for range often {
+		survey() // which asks it once
+		if _, err := c.Head(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if asked := looks.Load() - before; asked > often+2 {
+		t.Errorf("the node that stands still was asked %d times in %d surveys and as many looks", asked, often)
+	}
+}
