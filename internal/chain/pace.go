@@ -162,10 +162,10 @@ type word[T any] struct {
 	err  error
 }
 
-// poll asks nodes at once, each alone. When there are enough answers to witness for each other, it waits for the others
-// no longer than patience.
+// poll asks nodes at once, each alone. When there are enough answers, it waits for the others no longer than patience.
 func poll[T any](
-	ctx context.Context, c *Chain, nodes []*endpoint, patience time.Duration, ask func(context.Context, *Chain) (T, error),
+	ctx context.Context, c *Chain, nodes []*endpoint, enough int, patience time.Duration,
+	ask func(context.Context, *Chain) (T, error),
 ) (words []word[T]) {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -179,7 +179,7 @@ func poll[T any](
 	late := time.NewTimer(patience)
 	defer late.Stop()
 	waited, told := false, 0
-	for len(words) < len(nodes) && (!waited || told < witnesses) {
+	for len(words) < len(nodes) && (!waited || told < enough) {
 		select {
 		case w := <-answers:
 			if words = append(words, w); w.err == nil {

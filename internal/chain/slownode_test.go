@@ -267,3 +267,26 @@ func TestASurveyDoesNotForgiveAFrozenHead(t *testing.T) {
 		t.Errorf("the node that stands still was asked %d times in %d surveys and as many looks", asked, often)
 	}
 }
+
+// TestNoSurveyWaitsForANodeThatIsQuickAtFirst: it shows its latest block at once, and hangs when it is asked for others.
+func TestNoSurveyWaitsForANodeThatIsQuickAtFirst(t *testing.T) {
+	b := newBench(t)
+	let := make(chan struct{})
+	defer close(let)
+	quick := b.lying(func(q question) string {
+		if q.Method == "eth_getBlockByNumber" && !q.has("latest") {
+			<-let
+		}
+		return ""
+	})
+	c := b.over(quick, b.url, b.url)
+	for range 3 {
+		b.within("a survey", func() {
+			if err := c.Ready(t.Context(), 0); err != nil {
+				t.Error(err)
+			}
+		})
+		b.mine(1)
+		b.ahead.Add(2)
+	}
+}

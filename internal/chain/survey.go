@@ -80,7 +80,7 @@ func (c *Chain) heads(ctx context.Context, patience time.Duration) ([]tip, error
 	}
 	var found []tip
 	var errs error
-	for _, w := range poll(ctx, c, nodes, patience, func(ctx context.Context, one *Chain) (header, error) {
+	for _, w := range poll(ctx, c, nodes, witnesses, patience, func(ctx context.Context, one *Chain) (header, error) {
 		return one.readHeader(ctx, "eth_getBlockByNumber", "latest")
 	}) {
 		if errs = errors.Join(errs, w.err); w.err == nil {
@@ -138,15 +138,22 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 		common = min(common, t.head.Number)
 	}
 	follow := map[x402.Hash][]tip{}
+	tips := map[*endpoint]tip{}
+	var ahead []*endpoint
 	for _, t := range asked {
-		at := t.head
-		if at.Number != common {
-			var err error
-			if at, err = c.alone(t.node).headerAt(ctx, common); err != nil {
-				continue // it answered a moment ago, and will be asked again
-			}
+		if t.head.Number == common {
+			follow[t.head.Hash] = append(follow[t.head.Hash], t)
+			continue
 		}
-		follow[at.Hash] = append(follow[at.Hash], t)
+		ahead, tips[t.node] = append(ahead, t.node), t
+	}
+	enough := witnesses - (len(asked) - len(ahead))
+	for _, w := range poll(ctx, c, ahead, enough, c.pool.patience(nil), func(ctx context.Context, one *Chain) (header, error) {
+		return one.headerAt(ctx, common)
+	}) {
+		if w.err == nil { // else it answered a moment ago, and will be asked again
+			follow[w.said.Hash] = append(follow[w.said.Hash], tips[w.node])
+		}
 	}
 	var most []tip
 	tie := false
@@ -189,26 +196,29 @@ const maxSeen = 128
 // settled says whether blocks were replaced of late. Where there are several nodes, it takes two to say so: one alone
 // would keep payers away by showing another block each time.
 func (c *Chain) settled(ctx context.Context, heads []tip) error {
-	untils, errs := make([]time.Time, len(heads)), make([]error, len(heads))
-	var looking sync.WaitGroup
-	for i, t := range heads {
-		looking.Go(func() { untils[i], errs[i] = c.unsettledUntil(ctx, t) })
+	tips := map[*endpoint]tip{}
+	var nodes []*endpoint
+	for _, t := range heads {
+		nodes, tips[t.node] = append(nodes, t.node), t
 	}
-	looking.Wait()
 	now := c.config.Now()
 	told := 0
 	var unsettled []time.Time
-	for i := range heads {
-		if errs[i] != nil {
+	var errs error
+	for _, w := range poll(ctx, c, nodes, witnesses, c.pool.patience(nil), func(ctx context.Context, one *Chain) (time.Time, error) {
+		return one.unsettledUntil(ctx, tips[one.pool.endpoints[0]])
+	}) {
+		if w.err != nil {
+			errs = errors.Join(errs, w.err)
 			continue
 		}
-		if told++; now.Before(untils[i]) {
-			unsettled = append(unsettled, untils[i])
+		if told++; now.Before(w.said) {
+			unsettled = append(unsettled, w.said)
 		}
 	}
 	switch {
 	case told == 0:
-		return fmt.Errorf("compare with earlier blocks: %w", errors.Join(errs...))
+		return fmt.Errorf("compare with earlier blocks: %w", errs)
 	case len(unsettled) >= min(told, witnesses):
 		return fmt.Errorf("blocks were replaced: %w", fault.New(fault.ChainUnsettled, "The chain is being reorganised.").
 			After(slices.MaxFunc(unsettled, time.Time.Compare).Sub(now)))
@@ -216,7 +226,7 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 	return nil
 }
 
-// unsettledUntil compares a node's chain with what earlier looks saw there. Blocks that are replaced, or gone, down to
+// unsettledUntil compares the chain of a node, which is asked alone, with what earlier looks saw there. Blocks that are replaced, or gone, down to
 // a depth make it unsettled for a while: what is paid then may be undone, too.
 func (c *Chain) unsettledUntil(ctx context.Context, at tip) (time.Time, error) {
 	p := &at.node.past
@@ -229,7 +239,7 @@ func (c *Chain) unsettledUntil(ctx context.Context, at tip) (time.Time, error) {
 			known := p.seen[n-1]
 			stands := at.head.Hash == known.Hash
 			if !stands && known.Number < at.head.Number {
-				block, err := c.alone(at.node).headerAt(ctx, known.Number)
+				block, err := c.headerAt(ctx, known.Number)
 				if err != nil {
 					return time.Time{}, err
 				}
