@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -79,8 +78,9 @@ type Client struct {
 	origin  string
 	session session
 
-	publishedMu sync.Mutex
-	published   *roamcardv1.GetConfigResponse
+	// publishing is the turn to read and write published.
+	publishing semaphore
+	published  *roamcardv1.GetConfigResponse
 }
 
 // Services are the services of the protocol.
@@ -113,7 +113,8 @@ func New(c Config) (*Client, error) {
 	if c.Logger != nil {
 		c.Events = LogEvents(c.Logger, c.Events)
 	}
-	client := &Client{config: c, origin: u.Scheme + "://" + u.Host}
+	client := &Client{config: c, origin: u.Scheme + "://" + u.Host, publishing: newSemaphore()}
+	client.session.signing = newSemaphore()
 	client.HTTP = &http.Client{
 		Transport: recorder{limited{addressed{client.transport()}}},
 		// A redirect would carry the payment to an address that nobody checked.
@@ -194,8 +195,10 @@ func bounded(timeout time.Duration) connect.UnaryInterceptorFunc {
 
 // settings are the service's public settings, asked for once.
 func (c *Client) settings(ctx context.Context) (*roamcardv1.GetConfigResponse, error) {
-	c.publishedMu.Lock()
-	defer c.publishedMu.Unlock()
+	if err := c.publishing.take(ctx); err != nil {
+		return nil, err
+	}
+	defer c.publishing.give()
 	if c.published == nil {
 		published, err := c.Services.Runtime.GetConfig(ctx, &roamcardv1.GetConfigRequest{})
 		if err != nil {

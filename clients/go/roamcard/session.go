@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	"connectrpc.com/connect"
@@ -24,7 +23,7 @@ const refreshBefore = time.Minute
 
 // session is the wallet's sign-in: made when it is first needed, by one caller while the others wait.
 type session struct {
-	mu      sync.Mutex
+	signing semaphore
 	token   string
 	expires time.Time
 }
@@ -40,24 +39,29 @@ func (a Auth) SignIn(ctx context.Context) (*roamcardv1.GetSessionResponse, error
 // SignOut ends the session.
 func (a Auth) SignOut(ctx context.Context) error {
 	s := &a.client.session
-	s.mu.Lock()
+	if err := s.signing.take(ctx); err != nil {
+		return err
+	}
 	signedIn := s.token != ""
-	s.mu.Unlock()
+	s.signing.give()
 	if !signedIn {
 		return nil
 	}
 	_, err := a.client.Services.Auth.Logout(ctx, &roamcardv1.LogoutRequest{})
-	s.mu.Lock()
-	s.token = ""
-	s.mu.Unlock()
+	if forget := s.signing.take(context.WithoutCancel(ctx)); forget == nil {
+		s.token = ""
+		s.signing.give()
+	}
 	return err
 }
 
 // token is a live session's; stale is one that was refused.
 func (c *Client) token(ctx context.Context, stale string) (string, error) {
 	s := &c.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if err := s.signing.take(ctx); err != nil {
+		return "", err
+	}
+	defer s.signing.give()
 	if s.token != "" && s.token != stale && c.config.Now().Add(refreshBefore).Before(s.expires) {
 		return s.token, nil
 	}
