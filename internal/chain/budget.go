@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"math/big"
 	"sync"
 	"time"
 
@@ -56,21 +54,6 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
 	r.config.Metrics.Unaffordable(ctx, reason)
 	return fmt.Errorf("%w: budget %q, %d reverted, %d wei of the payer's and %d in all within %s",
 		ErrWatched, reason, lost.Reverts, lost.Payer, lost.All, budgetPeriod)
-}
-
-// cost is what an included transaction took from the relayer, in wei.
-func (f receipt) cost() int64 {
-	if f.GasPrice == nil {
-		return 0
-	}
-	wei := new(big.Int).Mul(f.GasPrice.ToInt(), new(big.Int).SetUint64(uint64(f.GasUsed)))
-	if f.DataFee != nil {
-		wei.Add(wei, f.DataFee.ToInt())
-	}
-	if !wei.IsInt64() {
-		return math.MaxInt64
-	}
-	return wei.Int64()
 }
 
 // feeLog keeps the last fee for a moment, which saves two calls for each purchase that is simulated.

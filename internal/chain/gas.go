@@ -93,13 +93,45 @@ func (r *Relayer) gasOf(ctx context.Context, a account) (*big.Int, error) {
 	return r.readGas(ctx, a)
 }
 
+// readGas asks further nodes where the first one says that there is too little, or errs: no single one closes sales. A
+// balance that is too large is believed; each sending would show it.
 func (r *Relayer) readGas(ctx context.Context, a account) (*big.Int, error) {
-	var balance hexutil.Big
-	if err := r.config.Chain.pool.call(ctx, &balance, "eth_getBalance", a.address.String(), "latest"); err != nil {
+	on := r.config.Chain
+	balance, err := on.ether(ctx, a.address)
+	if len(on.pool.endpoints) > 1 && (err != nil || balance.Cmp(r.config.MinBalance) < 0) {
+		if most, known := on.etherOfMost(ctx, a.address); known {
+			balance, err = most, nil
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("read gas balance: %w", err)
 	}
-	r.gas.keep(a.address, balance.ToInt(), r.config.Now())
-	return balance.ToInt(), nil
+	r.gas.keep(a.address, balance, r.config.Now())
+	return balance, nil
+}
+
+// ether is what an account holds at the latest block, in wei.
+func (c *Chain) ether(ctx context.Context, of x402.Address) (*big.Int, error) {
+	var balance hexutil.Big
+	err := c.pool.call(ctx, &balance, "eth_getBalance", of.String(), "latest")
+	return balance.ToInt(), err
+}
+
+// etherOfMost asks each node alone. That there is less than the result, fewer than most of those say that answer; of
+// two, the larger number counts. known is false when none answers.
+func (c *Chain) etherOfMost(ctx context.Context, of x402.Address) (wei *big.Int, known bool) {
+	ask := func(ctx context.Context, one *Chain) (*big.Int, error) { return one.ether(ctx, of) }
+	var said []*big.Int
+	for _, w := range poll(ctx, c, c.pool.brisk(), witnesses, c.pool.patience(nil), ask) {
+		if w.err == nil {
+			said = append(said, w.said)
+		}
+	}
+	if len(said) == 0 {
+		return nil, false
+	}
+	slices.SortFunc(said, (*big.Int).Cmp)
+	return said[len(said)/2], true
 }
 
 // gasLog keeps balances for a moment, which saves a call for each payment. What is kept is enough for

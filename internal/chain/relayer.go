@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
@@ -112,7 +111,8 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 // resume looks after an open attempt. It is live unless a block shows that it moved nothing.
 func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err error) {
 	receipt, included, err := r.inclusion(ctx, r.config.Chain.hasty(), a)
-	if err != nil && !errors.Is(err, errIncomplete) { // what a silent node may know makes the same bytes no worse
+	// What a silent node may know, or a single one says, makes the same bytes no worse.
+	if err != nil && !errors.Is(err, errIncomplete) && !errors.Is(err, errUnconfirmed) {
 		return false, fmt.Errorf("resume attempt: %w", err)
 	}
 	if !included && !mutant.InFlightIsFailed {
@@ -183,37 +183,6 @@ func (r *Relayer) send(ctx context.Context, a payment.Attempt) error {
 	}
 	faultpoint.Reach("attempt.sent")
 	return err
-}
-
-// receipt is the part of a transaction's receipt that is used here. Status 1 is success.
-type receipt struct {
-	Status      hexutil.Uint64 `json:"status"`
-	BlockNumber hexutil.Uint64 `json:"blockNumber"`
-	BlockHash   common.Hash    `json:"blockHash"`
-	GasUsed     hexutil.Uint64 `json:"gasUsed"`
-	GasPrice    *hexutil.Big   `json:"effectiveGasPrice"`
-	// DataFee is what a rollup charges beside the gas.
-	DataFee *hexutil.Big `json:"l1Fee"`
-}
-
-// inclusion finds the block that holds any variant of the attempt. A receipt of a block that the chain does
-// not have, or has no more, says nothing: on its word nothing would ever be sent again.
-func (r *Relayer) inclusion(ctx context.Context, on *Chain, a payment.Attempt) (receipt, bool, error) {
-	for _, v := range a.Variants {
-		var found receipt
-		err := on.pool.call(ctx, &found, "eth_getTransactionReceipt", v.Hash.String())
-		if err == nil {
-			var block header
-			block, err = on.headerAt(ctx, uint64(found.BlockNumber))
-			if err == nil && block.Hash == x402.Hash(found.BlockHash) {
-				return found, true, nil
-			}
-		}
-		if err != nil && !errors.Is(err, errNotFound) {
-			return receipt{}, false, fmt.Errorf("read receipt: %w", err)
-		}
-	}
-	return receipt{}, false, nil
 }
 
 func attemptAttrs(a payment.Attempt) []any {

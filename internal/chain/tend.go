@@ -74,10 +74,12 @@ func (r *Relayer) tendAccount(ctx context.Context, by account) error {
 
 func (r *Relayer) tendAttempt(ctx context.Context, l *lane, a payment.Attempt) error {
 	found, included, err := r.inclusion(ctx, r.config.Chain, a)
-	if errors.Is(err, errIncomplete) && a.Nonce >= l.latest {
-		err = nil // no block has its nonce, whatever a silent node may know
+	if (errors.Is(err, errIncomplete) || errors.Is(err, errUnconfirmed)) && a.Nonce >= l.latest {
+		err = nil // no block has its nonce, whatever a silent node may know, or a single one says
 	}
 	switch {
+	case errors.Is(err, errUnconfirmed):
+		return nil // it stays open until a second node shows the same
 	case err != nil:
 		return err
 	case included && found.Status == 0:

@@ -17,9 +17,9 @@ type Account struct {
 }
 
 // Usable reports whether the token can be moved to us and by us now: its issuer has not paused it, and blocks none of
-// the accounts. A *fault.Fault in the error says what to tell a payer.
+// the accounts. A *fault.Fault in the error says what to tell a payer. With several nodes, no single one closes sales.
 func (c *Chain) Usable(ctx context.Context, accounts []Account) error {
-	paused, err := c.flag(ctx, x402.PausedCall(), "latest")
+	paused, err := c.flagOfMost(ctx, x402.PausedCall())
 	if err != nil {
 		return fmt.Errorf("ask whether the token is paused: %w", err)
 	}
@@ -27,7 +27,7 @@ func (c *Chain) Usable(ctx context.Context, accounts []Account) error {
 		return fault.New(fault.TokenPaused, "The token's issuer has paused it.")
 	}
 	for _, a := range accounts {
-		blocked, err := c.flag(ctx, x402.BlacklistedCall(a.Address), "latest")
+		blocked, err := c.flagOfMost(ctx, x402.BlacklistedCall(a.Address))
 		if err != nil {
 			return fmt.Errorf("ask whether the token blocks the %s: %w", a.Name, err)
 		}
@@ -52,6 +52,26 @@ func (c *Chain) blame(ctx context.Context, a x402.Authorization, head header, r 
 		return &payment.Rejection{Reason: payment.ReasonPayerBlocked, Detail: "the token's issuer blocks the payer's account"}
 	}
 	return r
+}
+
+// flagOfMost reads a yes or no of the token's at the latest block. With several nodes a yes is the word of two, and of
+// most that answer. A no is believed at once: the simulation of each payment would show that it is wrong.
+func (c *Chain) flagOfMost(ctx context.Context, call []byte) (bool, error) {
+	yes, err := c.flag(ctx, call, "latest")
+	if len(c.pool.endpoints) == 1 || err == nil && !yes {
+		return yes, err
+	}
+	ask := func(ctx context.Context, one *Chain) (bool, error) { return one.flag(ctx, call, "latest") }
+	said := map[bool]int{}
+	for _, w := range poll(ctx, c, c.pool.brisk(), witnesses, c.pool.patience(nil), ask) {
+		if w.err == nil {
+			said[w.said]++
+		}
+	}
+	if len(said) == 0 && err != nil {
+		return false, err
+	}
+	return said[true] >= witnesses && said[true] > said[false], ctx.Err()
 }
 
 // flag reads a yes or no of the token's.

@@ -167,13 +167,16 @@ func (a Attempts) Close(ctx context.Context, id uuid.UUID, status payment.Attemp
 }
 
 // lostSQL sums what reverted transactions have cost: of one authorization, of its payer since a time, and of all. A
-// transaction whose nonce another one took cost nothing.
+// transaction whose nonce another one took cost nothing. A sum of bigints is numeric; one that is larger than a bigint
+// counts as the largest.
 const lostSQL = `
 	SELECT
 		(SELECT count(*) FROM attempts WHERE payment_id = $1 AND created_at >= $2 AND status = 'reverted' AND spent_wei > 0),
-		(SELECT coalesce(sum(a.spent_wei), 0)::bigint FROM payments p JOIN attempts a ON a.payment_id = p.id
+		(SELECT least(coalesce(sum(a.spent_wei), 0), 9223372036854775807)::bigint
+			FROM payments p JOIN attempts a ON a.payment_id = p.id
 			WHERE p.network = $3 AND p.asset = $4 AND p.payer = $5 AND a.created_at >= $6 AND a.status = 'reverted'),
-		(SELECT coalesce(sum(spent_wei), 0)::bigint FROM attempts WHERE status = 'reverted' AND created_at >= $6)`
+		(SELECT least(coalesce(sum(spent_wei), 0), 9223372036854775807)::bigint FROM attempts
+			WHERE status = 'reverted' AND created_at >= $6)`
 
 // Lost implements payment.Attempts. It counts over all processes, and over restarts.
 func (a Attempts) Lost(ctx context.Context, p payment.Payment, since time.Time) (lost payment.Losses, err error) {

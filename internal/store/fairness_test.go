@@ -3,6 +3,7 @@ package store_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -156,6 +157,11 @@ func TestLossesArePayersAndLastAnHour(t *testing.T) {
 	}
 	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, time.Now().Add(time.Minute)); err != nil || got != (payment.Losses{Reverts: 1}) {
 		t.Errorf("losses after the hour %+v, %v: the authorization's own count as long as it is", got, err)
+	}
+	revert(mineToo.Payment.ID, math.MaxInt64)
+	most := payment.Losses{Reverts: 1, Payer: math.MaxInt64, All: math.MaxInt64}
+	if got, err := s.Attempts().Lost(t.Context(), mine.Payment, hour); err != nil || got != most {
+		t.Errorf("losses beyond what can be %+v, %v", got, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -161,12 +162,20 @@ func (s *Attempts) Lost(_ context.Context, p payment.Payment, since time.Time) (
 		if a.CreatedAt.Before(since) {
 			continue
 		}
-		lost.All += spent
+		lost.All = sum(lost.All, spent)
 		if s.payers[a.Payment] == p.Authorization.From {
-			lost.Payer += spent
+			lost.Payer = sum(lost.Payer, spent)
 		}
 	}
 	return lost, nil
+}
+
+// sum is the largest number where there is none for it.
+func sum(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
 }
 
 func (s *Attempts) find(id uuid.UUID) (*attempt, error) {

@@ -3,6 +3,7 @@ package paymenttest
 import (
 	"bytes"
 	"errors"
+	"math"
 	"sync"
 	"testing"
 	"time"
@@ -308,6 +309,11 @@ func lossesOfReverted(t *testing.T, s AttemptsStore) {
 	got, err := s.Lost(t.Context(), p, made.Add(-time.Hour))
 	if err != nil || got.Reverts != 2 || got.All != 42 {
 		t.Errorf("losses %+v, %v, want 2 reverts and 42 wei in all", got, err)
+	}
+	// What a node has said that cannot be is the most there is, and no error.
+	end(other, payment.AttemptReverted, math.MaxInt64)
+	if got, err := s.Lost(t.Context(), p, made.Add(-time.Hour)); err != nil || got.All != math.MaxInt64 {
+		t.Errorf("losses %+v, %v, want the most in all", got, err)
 	}
 	// A refund that is signed again is another authorization of the same payment.
 	p.CreatedAt = made.Add(time.Hour)

@@ -1,0 +1,140 @@
+package chain_test
+
+import (
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common/hexutil"
+
+	"github.com/roamcard/roamcard/internal/payment"
+)
+
+// receiptAt makes up, of whatever transaction, that a block which there is holds it, and that it cost very much.
+func receiptAt(block shownBlock, status int) func(question) string {
+	return func(q question) string {
+		if q.Method != "eth_getTransactionReceipt" {
+			return ""
+		}
+		return fmt.Sprintf(`"result":{"transactionHash":%s,"status":"0x%x","blockNumber":%q,"blockHash":%q,`+
+			`"gasUsed":"0xffffffffffffffff","effectiveGasPrice":"0xffffffffffffffff","logs":[]}`,
+			q.Params[0], status, block.Number.String(), block.Hash)
+	}
+}
+
+// without is a node's answer that there is no such receipt.
+func without(q question) string {
+	if q.Method == "eth_getTransactionReceipt" {
+		return `"result":null`
+	}
+	return ""
+}
+
+// TestForgedReceiptEndsNoAttempt: one node makes up the receipt of a transaction that is in flight. The attempt stays
+// open and unpaid for, the same bytes settle the payment, and then the nodes that tell the truth close it.
+func TestForgedReceiptEndsNoAttempt(t *testing.T) {
+	dead := httptest.NewServer(http.NotFoundHandler())
+	dead.Close()
+	for name, c := range map[string]struct {
+		status int
+		nodes  func(b *bench, liar string) []string
+		closes bool
+	}{
+		"of two, first":            {0, func(b *bench, liar string) []string { return []string{liar, b.url} }, false},
+		"of two, second":           {0, func(b *bench, liar string) []string { return []string{b.url, liar} }, false},
+		"of two, the other silent": {0, func(_ *bench, liar string) []string { return []string{liar, dead.URL} }, false},
+		"of three, first":          {0, func(b *bench, liar string) []string { return []string{liar, b.url, b.url} }, true},
+		"of three, last":           {0, func(b *bench, liar string) []string { return []string{b.url, b.url, liar} }, true},
+		"success, of two":          {1, func(b *bench, liar string) []string { return []string{liar, b.url} }, false},
+		"success, of three":        {1, func(b *bench, liar string) []string { return []string{b.url, liar, b.url} }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.mine(5)
+			p, honest := b.claim(buyer(0)), b.chain
+			b.control("evm_setAutomine", false)
+			b.submit(p)
+			liar := b.lying(receiptAt(b.header("safe"), c.status))
+			b.chain = b.over(c.nodes(b, liar)...)
+			b.relayer = b.newRelayer(b.attempts)
+			for range 3 {
+				b.submit(p)
+				b.tend()
+			}
+			b.wantAttempts(p, payment.AttemptOpen)
+			if lost, err := b.attempts.Lost(t.Context(), p, time.Time{}); err != nil || lost != (payment.Losses{}) {
+				t.Errorf("losses %+v, %v, and nothing is included", lost, err)
+			}
+			b.mine(1)
+			b.chain = honest
+			b.settles(p)
+			b.mine(2)
+			b.tend()
+			want := payment.AttemptOpen
+			if c.closes {
+				want = payment.AttemptClosed
+			}
+			b.wantAttempts(p, want)
+		})
+	}
+}
+
+// TestRevertIsTheWordOfTwo: a transaction has reverted. Two nodes that show it end the attempt, whatever a third one
+// says; while one alone does, it stays open.
+func TestRevertIsTheWordOfTwo(t *testing.T) {
+	denies := func(*bench) func(question) string { return without }
+	succeeds := func(b *bench) func(question) string { return receiptAt(b.header("safe"), 1) }
+	dear := func(b *bench) func(question) string { return b.dear }
+	for name, c := range map[string]struct {
+		lie    func(*bench) func(question) string
+		others int
+		want   payment.AttemptStatus
+	}{
+		"one of three denies it":       {denies, 2, payment.AttemptReverted},
+		"one of three shows a success": {succeeds, 2, payment.AttemptReverted},
+		"one of three makes it dear":   {dear, 2, payment.AttemptReverted},
+		"one of two denies it":         {denies, 1, payment.AttemptOpen},
+		"one of two makes it dear":     {dear, 1, payment.AttemptReverted},
+		"the only one makes it dear":   {dear, 0, payment.AttemptReverted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.mine(5)
+			nodes := []string{b.lying(c.lie(b))}
+			for range c.others {
+				nodes = append(nodes, b.url)
+			}
+			b.chain = b.over(nodes...)
+			b.relayer = b.newRelayer(b.attempts)
+			p := b.claim(buyer(1))
+			b.reverts(b.relayer, p, buyer(1))
+			tx := decode(t, b.wantAttempts(p, c.want)[0].Variants[0])
+			lost, err := b.attempts.Lost(t.Context(), p, time.Time{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			most := new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas())).Int64()
+			if reverted := c.want == payment.AttemptReverted; lost.All > most || lost.All > 0 != reverted {
+				t.Errorf("it cost %d wei, and %d is the most that can be", lost.All, most)
+			}
+		})
+	}
+}
+
+// dear shows the true receipts, of transactions that cost more than there is.
+func (b *bench) dear(q question) string {
+	if q.Method != "eth_getTransactionReceipt" {
+		return ""
+	}
+	var found *struct {
+		BlockHash           string
+		BlockNumber, Status hexutil.Uint64
+	}
+	if err := b.node.CallContext(b.Context(), &found, q.Method, q.Params[0]); err != nil || found == nil {
+		return ""
+	}
+	return receiptAt(shownBlock{Number: found.BlockNumber, Hash: found.BlockHash}, int(found.Status))(q)
+}

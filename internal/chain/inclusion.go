@@ -1,0 +1,135 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/common/hexutil"
+	"github.com/ethereum/go-ethereum/core/types"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// errUnconfirmed says that one node alone shows a receipt, where two are needed to believe it.
+var errUnconfirmed = errors.New("one node alone shows a receipt")
+
+// receipt is the part of a transaction's receipt that is used here. Status 1 is success.
+type receipt struct {
+	Status      hexutil.Uint64 `json:"status"`
+	BlockNumber hexutil.Uint64 `json:"blockNumber"`
+	BlockHash   common.Hash    `json:"blockHash"`
+	GasUsed     hexutil.Uint64 `json:"gasUsed"`
+	GasPrice    *hexutil.Big   `json:"effectiveGasPrice"`
+	// DataFee is what a rollup charges in addition to the gas.
+	DataFee *hexutil.Big `json:"l1Fee"`
+	// most is the highest cost that the transaction itself allows, in wei.
+	most *big.Int
+}
+
+// inclusion finds the block that holds any variant of the attempt. With several nodes, two must show the same receipt:
+// a revert that one makes up would end an attempt that can still move the money. The error is errUnconfirmed while
+// one alone shows a receipt.
+func (r *Relayer) inclusion(ctx context.Context, on *Chain, a payment.Attempt) (receipt, bool, error) {
+	var doubt error
+	for _, v := range a.Variants {
+		found, err := on.receiptOf(ctx, v.Hash)
+		switch {
+		case err == nil:
+			found.most, err = mostOf(v)
+			return found, err == nil, err
+		case errors.Is(err, errUnconfirmed):
+			doubt = err
+		case !errors.Is(err, errNotFound):
+			return receipt{}, false, fmt.Errorf("read receipt: %w", err)
+		}
+	}
+	return receipt{}, false, doubt
+}
+
+// receiptOf reads a transaction's receipt. A receipt of a block that the chain does not have, or has no more, says
+// nothing: on its word nothing would ever be sent again.
+func (c *Chain) receiptOf(ctx context.Context, transaction x402.Hash) (found receipt, err error) {
+	if err := c.pool.call(ctx, &found, "eth_getTransactionReceipt", transaction.String()); err != nil {
+		return receipt{}, err
+	}
+	if len(c.pool.endpoints) > 1 {
+		return c.confirmedReceipt(ctx, transaction)
+	}
+	block, err := c.headerAt(ctx, uint64(found.BlockNumber))
+	if err != nil {
+		return receipt{}, err
+	}
+	if block.Hash != x402.Hash(found.BlockHash) {
+		return receipt{}, errNotFound
+	}
+	return found, nil
+}
+
+// confirmedReceipt asks each node alone for a receipt, and returns the one that two of them show. It is errNotFound
+// when two show none, and errUnconfirmed in doubt.
+func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (receipt, error) {
+	const calls = 2
+	ask := func(ctx context.Context, one *Chain) (*receipt, error) {
+		found, err := one.receiptOf(ctx, transaction)
+		if errors.Is(err, errNotFound) || errors.Is(err, errIncomplete) {
+			return nil, nil
+		}
+		return &found, err
+	}
+	words := poll(ctx, c, c.pool.brisk(), witnesses, calls*c.pool.patience(nil), ask)
+	if err := ctx.Err(); err != nil {
+		return receipt{}, err // the others could not be asked
+	}
+	type inclusion struct {
+		block  common.Hash
+		status hexutil.Uint64
+	}
+	shown, missing := map[inclusion]int{}, 0
+	for _, w := range words {
+		switch {
+		case w.err != nil:
+		case w.said == nil:
+			missing++
+		default:
+			same := inclusion{w.said.BlockHash, w.said.Status}
+			if shown[same]++; shown[same] >= witnesses {
+				return *w.said, nil
+			}
+		}
+	}
+	if missing >= witnesses {
+		return receipt{}, errNotFound
+	}
+	return receipt{}, errUnconfirmed
+}
+
+// mostOf is the highest cost that a transaction allows, in wei: its gas limit at its fee cap.
+func mostOf(t payment.Transaction) (*big.Int, error) {
+	var tx types.Transaction
+	if err := tx.UnmarshalBinary(t.Raw); err != nil {
+		return nil, fmt.Errorf("decode transaction: %w", err)
+	}
+	return new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas())), nil
+}
+
+// cost is what an included transaction took from the relayer, in wei, as the node says, and at most what the
+// transaction allows: a number that is made up would exhaust the budgets.
+func (f receipt) cost() int64 {
+	if f.GasPrice == nil {
+		return 0
+	}
+	wei := new(big.Int).Mul(f.GasPrice.ToInt(), new(big.Int).SetUint64(uint64(f.GasUsed)))
+	if f.DataFee != nil {
+		wei.Add(wei, f.DataFee.ToInt())
+	}
+	wei = smaller(wei, f.most)
+	if !wei.IsInt64() {
+		return math.MaxInt64
+	}
+	return wei.Int64()
+}
