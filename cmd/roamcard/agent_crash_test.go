@@ -242,3 +242,24 @@ func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 	a.settles("k")
 	s.paid(1, 2500)
 }
+
+// What another session on the same journal paid is paid, whatever this one remembers.
+func TestAgentReadsTheJournalBeforeItsMemory(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.settings.Mode = roamcard.HumanApproval
+	a := s.inProcess(s.BaseURL)
+	if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Code != "approval_needed" {
+		t.Fatalf("%+v", got)
+	}
+	s.settings.Mode = roamcard.Autonomous
+	other := s.inProcess(s.BaseURL)
+	if got := other.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed {
+		t.Fatalf("%+v", got)
+	}
+	order := other.settles("k").Order.OrderID
+	if got := a.call("get_order", map[string]any{"purchaseKey": "k"}); got.Failed || got.Status != "paid" || got.Order.OrderID != order {
+		t.Errorf("%+v", got)
+	}
+	s.paid(1, 2500)
+}

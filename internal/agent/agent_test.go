@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,5 +233,48 @@ func TestJobGoesOnUntilItIsClear(t *testing.T) {
 	j.wait()
 	if _, _, err := j.start(want, nil); err == nil {
 		t.Error("it starts after its end")
+	}
+}
+
+// What another process on the journal is about to sign is not safe to pay again, and neither is what it left.
+func TestReservedPurchaseIsNotSafeToPayAgain(t *testing.T) {
+	t.Parallel()
+	signer, err := roamcard.NewKeySigner("0x" + strings.Repeat("1", 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	store := roamcard.NewMemoryStore()
+	s := New(Config{
+		Settings: Settings{Origin: "https://a.example"}, Store: store, Log: slog.New(slog.DiscardHandler),
+		OpenSigner: func(context.Context) (roamcard.Signer, error) { return signer, nil }, Now: func() time.Time { return now },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	s.jobs = newJobs(ctx, s.pay)
+	defer s.jobs.wait()
+	defer stop()
+	if err := store.Update(ctx, func(b *roamcard.Book) error {
+		b.Purchases["0x1"] = roamcard.Entry{
+			Key: "k", Operation: roamcard.OpCard, Origin: "https://a.example", Payer: signer.Address(), State: roamcard.Reserved,
+			At: now.Unix(), Holder: "another", HeldUntil: now.Add(10 * time.Second).Unix(),
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() (Progress, *Problem) {
+		got, err := s.getOrder(ctx, call{}, getOrderIn{PurchaseKey: "k"})
+		told, _ := errors.AsType[*Problem](err)
+		return got, told
+	}
+	if got, told := ask(); told != nil || got.Status != "processing" || got.NextAction != getOrder {
+		t.Errorf("while it is held: %+v, %+v", got, told)
+	}
+	if p := s.problemOf(errUnapproved, "k", true); p.SafeToPayAgain {
+		t.Errorf("a refusal here: %+v", p)
+	}
+	now = now.Add(11 * time.Second)
+	if _, told := ask(); told == nil || told.Code != "purchase_interrupted" || told.NextAction != sameCall || told.SafeToPayAgain {
+		t.Errorf("when its holder is gone: %+v", told)
 	}
 }

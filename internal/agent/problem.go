@@ -133,14 +133,15 @@ func refused(told *roamcard.APIError) *Problem {
 
 var codes = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// signed says whether anything was signed under a key, or whether that cannot be known: then another key may pay twice.
+// signed says whether anything was signed under a key, or somebody is about to, or whether that cannot be known: then
+// another key may pay twice.
 func (s *Server) signed(key string) bool {
 	b, err := s.Store.Read(context.Background()) // a file of this machine
 	if err != nil {
 		return true
 	}
 	for _, e := range b.Purchases {
-		if e.Key == key && e.Origin == s.origin() && len(e.Authorizations) > 0 {
+		if e.Key == key && e.Origin == s.origin() && (len(e.Authorizations) > 0 || e.State == roamcard.Reserved) {
 			return true
 		}
 	}
