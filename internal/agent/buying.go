@@ -105,7 +105,7 @@ func (s *Server) approve(ctx context.Context, q roamcard.Quote) (bool, error) {
 // pay makes a purchase as far as the client gets, with what a person granted.
 func (s *Server) pay(ctx context.Context, want purchase, granted *Terms) (_ Bought, err error) {
 	defer s.recovered(want.Tool, &err)
-	client, _, err := s.payer(ctx)
+	client, err := s.spender(ctx)
 	if err != nil {
 		return Bought{}, err
 	}

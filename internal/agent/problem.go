@@ -111,7 +111,7 @@ func (s *Server) stopped(told *roamcard.PaymentError) *Problem {
 	case errors.Is(told, roamcard.ErrApprovalDenied):
 		return problem(codeApprovalDeclined, askUser, "%v", told)
 	}
-	if refusal := s.settings.refusal(); refusal != "" {
+	if refusal := s.current().refusal(); refusal != "" {
 		return problem(codeDenied, askUser, "%s", refusal)
 	}
 	return problem(codeDenied, askUser, "%v; only the user can change the settings' file", told)
@@ -165,8 +165,8 @@ const (
 // quoted is a text in quotes on one line, where what does not show is spelled.
 func quoted(text string, most int) string { return strconv.Quote(cut(text, most)) }
 
-// checkKey refuses a purchase key that a person could not read or type: the approval shows it, and takes it as a word of
-// a shell.
+// checkKey refuses a purchase key that a person could not read or type: the approval shows it, and takes it as a word
+// of a shell.
 func checkKey(key string) error {
 	if n := utf8.RuneCountInString(key); n < 1 || n > maxKey {
 		return problem("arguments_invalid", fixArguments, "purchaseKey has %d characters; it needs 1 to %d", n, maxKey)

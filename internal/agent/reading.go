@@ -37,7 +37,11 @@ type PendingItem struct {
 }
 
 func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, error) {
-	client, address, err := s.payer(ctx)
+	client, err := s.spender(ctx)
+	if err != nil {
+		return Wallet{}, err
+	}
+	_, address, err := s.payer(ctx)
 	if err != nil {
 		return Wallet{}, err
 	}
@@ -49,10 +53,11 @@ func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, er
 	if err != nil {
 		return Wallet{}, err
 	}
-	p := s.settings.policy()
+	rules := s.current()
+	p := rules.policy()
 	w := Wallet{
-		Address: address, Origin: s.settings.Origin, MayPay: s.settings.refusal() == "", Refusal: s.settings.refusal(), Mode: string(p.Mode),
-		Operations: s.settings.Operations, MaxPerPaymentUSDCents: int64(p.MaxPerPayment), MaxPerDayUSDCents: int64(p.MaxPerDay),
+		Address: address, Origin: rules.Origin, MayPay: rules.refusal() == "", Refusal: rules.refusal(), Mode: string(p.Mode),
+		Operations: rules.Operations, MaxPerPaymentUSDCents: int64(p.MaxPerPayment), MaxPerDayUSDCents: int64(p.MaxPerDay),
 		SpentTodayUSDCents: int64(budget.Spent), LeftTodayUSDCents: int64(budget.Left()), Pending: []PendingItem{},
 	}
 	if len(w.Operations) == 0 {
@@ -65,8 +70,8 @@ func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, er
 		}
 		w.Pending = append(w.Pending, item)
 	}
-	if s.settings.RPCURL != "" && (s.settings.Asset == "" || strings.EqualFold(s.settings.Asset, roamcard.BaseUSDC)) {
-		if held, err := roamcard.USDCBalance(ctx, s.settings.RPCURL, address); err == nil {
+	if rules.RPCURL != "" && (rules.Asset == "" || strings.EqualFold(rules.Asset, roamcard.BaseUSDC)) {
+		if held, err := roamcard.USDCBalance(ctx, rules.RPCURL, address); err == nil {
 			w.BalanceUSDC = held.Dollars()
 		}
 	}
