@@ -221,6 +221,7 @@ func TestAgentMakesNoCallBeforeItIsSpokenTo(t *testing.T) {
 func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.settings.Operations = []string{"buy_card"}
 	unlocked := make(chan struct{})
 	a := s.inProcessWith(s.BaseURL, func(ctx context.Context) (roamcard.Signer, error) {
 		select {
@@ -230,15 +231,88 @@ func TestAgentAnswersWhileItsWalletIsLocked(t *testing.T) {
 			return nil, ctx.Err()
 		}
 	})
-	for tool, arguments := range map[string]map[string]any{"get_wallet": nil, "list_cards": nil, "quote": {"tool": "buy_card"}} {
-		if got := a.call(tool, arguments); !got.Failed || got.Code != "still_working" || got.NextAction != "wait_and_call_again" {
-			t.Errorf("%s: %+v", tool, got)
-		}
+	calls := map[string]map[string]any{
+		"get_wallet": nil, "get_order": {"purchaseKey": "k"}, "list_cards": nil, "get_card_balance": nil, "list_esim_plans": nil,
+		"quote": {"tool": "buy_card"}, "buy_card": {"purchaseKey": "k"}, "show_card": nil, "show_esim": {"orderId": "ord_1"},
+		"top_up_card": {"purchaseKey": "k2", "amountUsdCents": 2500}, "buy_esim": {"purchaseKey": "k3", "planId": "p"},
 	}
-	if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Status != "processing" {
-		t.Errorf("%+v", got)
+	if all, err := a.ListTools(t.Context(), nil); err != nil || len(all.Tools) != len(calls) {
+		t.Fatalf("%d tools are called, %v", len(calls), err)
 	}
+	var calling sync.WaitGroup
+	for tool, arguments := range calls {
+		calling.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+			defer cancel()
+			before := time.Now()
+			got, err := a.tryFor(ctx, tool, arguments)
+			waits := got.Code == "still_working" && got.NextAction == "wait_and_call_again"
+			if _, buys := arguments["purchaseKey"]; buys && tool != "get_order" {
+				waits = got.Status == "processing" && got.NextAction == "get_order"
+			}
+			if took := time.Since(before); err != nil || !waits || took > 5*time.Second {
+				t.Errorf("%s after %s: %+v, %v", tool, took, got, err)
+			}
+		})
+	}
+	calling.Wait()
 	close(unlocked)
 	a.settles("k")
+	s.paid(1, 2500)
+}
+
+// A client that answers the question at once does not make a purchase take twice as long.
+func TestAgentAnswersInTimeThoughItAsked(t *testing.T) {
+	t.Parallel()
+	s, p := newStage(t), &person{answer: yes}
+	s.settings.Mode = roamcard.HumanApproval
+	slow := &slowWallet{KeySigner: s.signer, signs: make(chan struct{})}
+	a := s.inProcessAt("2025-11-25", s.BaseURL, func(context.Context) (roamcard.Signer, error) {
+		time.Sleep(2 * time.Second) // of the time that the purchase has
+		return slow, nil
+	}, p.client())
+	before := time.Now()
+	got := a.call("buy_card", map[string]any{"purchaseKey": "k"})
+	if took := time.Since(before); got.Status != "processing" || p.asked.Load() != 1 || took > 4800*time.Millisecond {
+		t.Errorf("%+v after %s, asked %d times", got, took, p.asked.Load())
+	}
+	close(slow.signs)
+	a.settles("k")
+	s.paid(1, 2500)
+}
+
+// slowWallet signs when it is told to.
+type slowWallet struct {
+	*roamcard.KeySigner
+	signs chan struct{}
+}
+
+func (w *slowWallet) SignTypedData(ctx context.Context, document roamcard.TypedData) ([]byte, error) {
+	select {
+	case <-w.signs:
+		return w.KeySigner.SignTypedData(ctx, document)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// What another session on the same journal paid is paid, whatever this one remembers.
+func TestAgentReadsTheJournalBeforeItsMemory(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.settings.Mode = roamcard.HumanApproval
+	a := s.inProcess(s.BaseURL)
+	if got := a.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Code != "approval_needed" {
+		t.Fatalf("%+v", got)
+	}
+	s.settings.Mode = roamcard.Autonomous
+	other := s.inProcess(s.BaseURL)
+	if got := other.call("buy_card", map[string]any{"purchaseKey": "k"}); got.Failed {
+		t.Fatalf("%+v", got)
+	}
+	order := other.settles("k").Order.OrderID
+	if got := a.call("get_order", map[string]any{"purchaseKey": "k"}); got.Failed || got.Status != "paid" || got.Order.OrderID != order {
+		t.Errorf("%+v", got)
+	}
 	s.paid(1, 2500)
 }

@@ -84,6 +84,13 @@ func (s *stage) inProcess(dial string) *session {
 
 func (s *stage) inProcessWith(dial string, open func(context.Context) (roamcard.Signer, error)) *session {
 	s.t.Helper()
+	return s.inProcessAt("", dial, open, nil)
+}
+
+func (s *stage) inProcessAt(
+	version, dial string, open func(context.Context) (roamcard.Signer, error), opts *mcp.ClientOptions,
+) *session {
+	s.t.Helper()
 	store, err := roamcard.NewFileStore(s.settings.Journal)
 	if err != nil {
 		s.t.Fatal(err)
@@ -102,7 +109,7 @@ func (s *stage) inProcessWith(dial string, open func(context.Context) (roamcard.
 	running.Go(func() { _ = server.Run(ctx, theirs) }) // it ends with the test's session
 	s.t.Cleanup(running.Wait)
 	s.t.Cleanup(stop)
-	return a.connect("", ours, nil)
+	return a.connect(version, ours, opts)
 }
 
 func playHostile(s *stage, c hostileCase) {

@@ -247,7 +247,11 @@ func (a *session) call(tool string, arguments map[string]any) told {
 }
 
 func (a *session) try(tool string, arguments map[string]any) (told, error) {
-	res, err := a.CallTool(a.t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	return a.tryFor(a.t.Context(), tool, arguments)
+}
+
+func (a *session) tryFor(ctx context.Context, tool string, arguments map[string]any) (told, error) {
+	res, err := a.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
 	if err != nil {
 		return told{}, err
 	}

@@ -38,7 +38,8 @@ func (b *buyer) mcpServe() *cobra.Command {
 				return err
 			}
 			return agent.New(agent.Config{
-				Settings: settings, OpenSigner: b.agentSigner(cmd, settings), Store: store, Approvals: agent.ApprovalsOf(journal),
+				Settings: settings, Reread: func() (agent.Settings, error) { return agent.ReadSettings(path) },
+				OpenSigner: b.agentSigner(cmd, settings), Store: store, Approvals: agent.ApprovalsOf(journal),
 				Presenter: presenterOf(settings), Version: app.Version, Log: logger(cmd.ErrOrStderr()),
 			}).Run(cmd.Context(), &mcp.StdioTransport{})
 		},

@@ -10,10 +10,12 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -39,6 +41,8 @@ type Presenter interface {
 // Config is what a server is made of.
 type Config struct {
 	Settings Settings
+	// Reread reads the settings again, before each purchase; nil means that they stay as they are.
+	Reread func() (Settings, error)
 	// OpenSigner finds the wallet's signer; nil without an error is none. It is called when a tool first needs it, and
 	// again after a failure. Its context is the session's.
 	OpenSigner func(ctx context.Context) (roamcard.Signer, error)
@@ -60,7 +64,8 @@ type Config struct {
 // Server is one session with a client.
 type Server struct {
 	Config
-	settings Settings
+	settings Settings // as they were at the start
+	latest   atomic.Pointer[Settings]
 	states   *states
 	jobs     *jobs
 	resumed  sync.Once
@@ -157,9 +162,10 @@ func (s *Server) resumePending(ctx context.Context) error {
 // opening is a wallet that is opened, once for all who wait for it.
 type opening struct {
 	done   chan struct{}
-	client *roamcard.Client
-	wallet string
+	signer roamcard.Signer
 	err    error
+	// client pays by the latest settings; nil until it is needed.
+	client *roamcard.Client
 }
 
 // buyer is the client of the wallet, which is opened when it is first needed. That may take a person, who unlocks it:
@@ -175,7 +181,10 @@ func (s *Server) buyer(ctx context.Context) (*roamcard.Client, string, error) {
 	s.mu.Unlock()
 	select {
 	case <-o.done:
-		return o.client, o.wallet, o.err
+		if o.err != nil {
+			return nil, "", o.err
+		}
+		return s.connect(o)
 	case <-ctx.Done():
 		return nil, "", ctx.Err()
 	}
@@ -183,29 +192,80 @@ func (s *Server) buyer(ctx context.Context) (*roamcard.Client, string, error) {
 
 func (s *Server) open(ctx context.Context, o *opening) {
 	defer close(o.done)
-	o.client, o.wallet, o.err = s.connect(ctx)
-	if o.wallet == "" { // the next caller tries again
+	if o.signer, o.err = s.OpenSigner(ctx); o.err != nil {
+		o.signer, o.err = nil, problem("signer_failed", askUser, "The wallet cannot be used: %v", o.err)
+	}
+	if o.signer == nil { // the next caller tries again
 		s.mu.Lock()
 		s.opened = nil
 		s.mu.Unlock()
 	}
 }
 
-func (s *Server) connect(ctx context.Context) (*roamcard.Client, string, error) {
-	signer, err := s.OpenSigner(ctx)
+// connect gives the client of a wallet, and its address. Without a wallet it reads what is public.
+func (s *Server) connect(o *opening) (_ *roamcard.Client, wallet string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o.client == nil {
+		rules := s.current()
+		policy := rules.policy()
+		policy.Approve = s.approve
+		o.client, err = roamcard.New(roamcard.Config{
+			BaseURL: rules.Origin, Signer: o.signer, Policy: policy, Store: s.Store, RPCURL: rules.RPCURL, HTTP: s.HTTP,
+			MaxReplays: s.MaxReplays, Timeout: s.Timeout, Logger: s.Log, Now: s.Now,
+		})
+	}
+	if err != nil || o.signer == nil {
+		return o.client, "", err
+	}
+	return o.client, o.signer.Address(), nil
+}
+
+// current are the settings as they were read last.
+func (s *Server) current() Settings {
+	if latest := s.latest.Load(); latest != nil {
+		return *latest
+	}
+	return s.settings
+}
+
+// reread takes what a person has changed in the settings since. Where the money lies, and who is paid through, is fixed
+// for a session; and settings that cannot be read allow nothing.
+func (s *Server) reread() error {
+	if s.Reread == nil {
+		return nil
+	}
+	s.mu.Lock() // also while the file is read: an older reading must not replace a newer one
+	defer s.mu.Unlock()
+	latest, err := s.Reread()
 	if err != nil {
-		return nil, "", problem("signer_failed", askUser, "The wallet cannot be used: %v", err)
+		return problem("settings_unusable", askUser, "Nothing is paid: %v", err)
 	}
-	policy := s.settings.policy()
-	policy.Approve = s.approve
-	client, err := roamcard.New(roamcard.Config{
-		BaseURL: s.settings.Origin, Signer: signer, Policy: policy, Store: s.Store, RPCURL: s.settings.RPCURL, HTTP: s.HTTP,
-		MaxReplays: s.MaxReplays, Timeout: s.Timeout, Logger: s.Log, Now: s.Now,
-	})
-	if err != nil || signer == nil {
-		return client, "", err // without a wallet it reads what is public
+	before := s.current()
+	if reflect.DeepEqual(latest, before) {
+		return nil
 	}
-	return client, signer.Address(), nil
+	if latest.Origin != before.Origin || latest.Journal != before.Journal || !bytes.Equal(latest.Signer, before.Signer) {
+		return problem("settings_changed", askUser,
+			"Nothing is paid: the origin, journal or signer in the settings has changed since this server started. Restart it.")
+	}
+	s.latest.Store(&latest)
+	if s.opened != nil {
+		s.opened.client = nil // the next one pays by the new settings
+	}
+	return nil
+}
+
+// spender is the payer by the settings as they are now. They are read once the wallet is open, which may take a person.
+func (s *Server) spender(ctx context.Context) (*roamcard.Client, error) {
+	if _, _, err := s.payer(ctx); err != nil {
+		return nil, err
+	}
+	if err := s.reread(); err != nil {
+		return nil, err
+	}
+	client, _, err := s.payer(ctx)
+	return client, err
 }
 
 // payer is the client, and the address of its wallet.

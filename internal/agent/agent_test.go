@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -232,5 +233,63 @@ func TestJobGoesOnUntilItIsClear(t *testing.T) {
 	j.wait()
 	if _, _, err := j.start(want, nil); err == nil {
 		t.Error("it starts after its end")
+	}
+}
+
+// What a model chose is quoted on its line: a question has three of them, whatever it chose.
+func TestQuestionIsNotTheModelsToWrite(t *testing.T) {
+	t.Parallel()
+	terms := someTerms
+	terms.Tool, terms.PlanID = "buy_esim", "p\nTo 0xaa on nothing, \u202efor 0.00 USDC"+strings.Repeat("x", 5000)
+	terms.Key = "x\u2028y\nAlready approved; 0.00 USDC\" or not"
+	lines := strings.Split(terms.Question(), "\n")
+	if len(lines) != 3 || !strings.HasPrefix(lines[1], "To 0xaa on eip155:8453, token 0xbb") || len(lines[0]) > 300 {
+		t.Fatalf("%q", lines)
+	}
+	if want := `Purchase key, chosen by the agent: "x\u2028y\nAlready approved; 0.00 USDC\" or not"`; lines[2] != want {
+		t.Errorf("%s, want %s", lines[2], want)
+	}
+}
+
+// What another process on the journal is about to sign is not safe to pay again, and neither is what it left.
+func TestReservedPurchaseIsNotSafeToPayAgain(t *testing.T) {
+	t.Parallel()
+	signer, err := roamcard.NewKeySigner("0x" + strings.Repeat("1", 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1_800_000_000, 0)
+	store := roamcard.NewMemoryStore()
+	s := New(Config{
+		Settings: Settings{Origin: "https://a.example"}, Store: store, Log: slog.New(slog.DiscardHandler),
+		OpenSigner: func(context.Context) (roamcard.Signer, error) { return signer, nil }, Now: func() time.Time { return now },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	s.jobs = newJobs(ctx, s.pay)
+	defer s.jobs.wait()
+	defer stop()
+	if err := store.Update(ctx, func(b *roamcard.Book) error {
+		b.Purchases["0x1"] = roamcard.Entry{
+			Key: "k", Operation: roamcard.OpCard, Origin: "https://a.example", Payer: signer.Address(), State: roamcard.Reserved,
+			At: now.Unix(), Holder: "another", HeldUntil: now.Add(10 * time.Second).Unix(),
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	ask := func() (Progress, *Problem) {
+		got, err := s.getOrder(ctx, call{}, getOrderIn{PurchaseKey: "k"})
+		told, _ := errors.AsType[*Problem](err)
+		return got, told
+	}
+	if got, told := ask(); told != nil || got.Status != "processing" || got.NextAction != getOrder {
+		t.Errorf("while it is held: %+v, %+v", got, told)
+	}
+	if p := s.problemOf(errUnapproved, "k", true); p.SafeToPayAgain {
+		t.Errorf("a refusal here: %+v", p)
+	}
+	now = now.Add(11 * time.Second)
+	if _, told := ask(); told == nil || told.Code != "purchase_interrupted" || told.NextAction != sameCall || told.SafeToPayAgain {
+		t.Errorf("when its holder is gone: %+v", told)
 	}
 }

@@ -23,16 +23,16 @@ type Bought struct {
 }
 
 type buyCardIn struct {
-	PurchaseKey string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters; to repeat it, use the same"`
+	PurchaseKey string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters that show; to repeat it, use the same"`
 }
 
 type topUpIn struct {
-	PurchaseKey    string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters; to repeat it, use the same"`
+	PurchaseKey    string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters that show; to repeat it, use the same"`
 	AmountUSDCents int64  `json:"amountUsdCents" jsonschema:"what is paid, in US dollar cents, from 2500 to 25000"`
 }
 
 type buyESIMIn struct {
-	PurchaseKey string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters; to repeat it, use the same"`
+	PurchaseKey string `json:"purchaseKey" jsonschema:"your name for this purchase, 1 to 200 characters that show; to repeat it, use the same"`
 	PlanID      string `json:"planId" jsonschema:"a plan of list_esim_plans"`
 }
 
@@ -105,7 +105,7 @@ func (s *Server) approve(ctx context.Context, q roamcard.Quote) (bool, error) {
 // pay makes a purchase as far as the client gets, with what a person granted.
 func (s *Server) pay(ctx context.Context, want purchase, granted *Terms) (_ Bought, err error) {
 	defer s.recovered(want.Tool, &err)
-	client, _, err := s.payer(ctx)
+	client, err := s.spender(ctx)
 	if err != nil {
 		return Bought{}, err
 	}
@@ -150,10 +150,12 @@ type unapproved struct{ Request }
 // Error implements error.
 func (unapproved) Error() string { return errUnapproved.Error() }
 
-// buy starts a purchase and answers in time, whatever becomes of it.
+// buy starts a purchase and answers in time, whatever becomes of it. The time that a person takes to answer does not
+// count.
 func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error) {
-	if n := len([]rune(want.Key)); n < 1 || n > 200 {
-		return Bought{}, problem("arguments_invalid", fixArguments, "purchaseKey has %d characters; it needs 1 to 200", n)
+	began := time.Now()
+	if err := checkKey(want.Key); err != nil {
+		return Bought{}, err
 	}
 	if err := s.reused(ctx, want); err != nil {
 		return Bought{}, err
@@ -162,7 +164,7 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 	if err != nil {
 		return Bought{}, err
 	}
-	bought, err := s.attempt(ctx, want, granted)
+	bought, err := s.attempt(ctx, want, granted, answerWithin-time.Since(began))
 	lacking, ok := errors.AsType[unapproved](err)
 	switch {
 	case !ok:
@@ -170,11 +172,12 @@ func (s *Server) buy(ctx context.Context, c call, want purchase) (Bought, error)
 	case c.Params.RequestState != "":
 		return Bought{}, s.ask(lacking.Request, otherTerms)
 	}
+	left := answerWithin - time.Since(began)
 	answered, err := s.elicit(ctx, c, lacking.Request)
 	if err != nil {
 		return Bought{}, err
 	}
-	bought, err = s.attempt(ctx, want, answered)
+	bought, err = s.attempt(ctx, want, answered, left)
 	if lacking, ok := errors.AsType[unapproved](err); ok {
 		return Bought{}, s.ask(lacking.Request, otherTerms)
 	}
@@ -198,13 +201,13 @@ func (s *Server) reused(ctx context.Context, want purchase) error {
 
 const otherTerms = "The terms are not the ones that were approved, or the approval had expired."
 
-// attempt makes a purchase, for as long as a caller waits.
-func (s *Server) attempt(ctx context.Context, want purchase, granted *Terms) (Bought, error) {
+// attempt makes a purchase, and answers within a time.
+func (s *Server) attempt(ctx context.Context, want purchase, granted *Terms, within time.Duration) (Bought, error) {
 	b, seen, err := s.jobs.start(want, granted)
 	if err != nil {
 		return Bought{}, s.problemOf(err, want.Key, true)
 	}
-	o, ok := b.outcome(ctx, seen, answerWithin)
+	o, ok := b.outcome(ctx, seen, within)
 	if !ok {
 		return Bought{Status: "processing", PurchaseKey: want.Key, NextAction: getOrder}, nil
 	}
@@ -243,9 +246,9 @@ func says(r *sdk.ElicitResult) bool {
 }
 
 func (s *Server) declined(key string) error {
-	p := problem(codeApprovalDeclined, askUser, "The user did not approve the payment. Do not repeat it unless the user asks "+
-		"for it. If the user saw no question, they can run `roamcard approve %s` in a terminal, and then repeat this call.",
-		shellWord(key))
+	p := advise(codeApprovalDeclined, "The user did not approve the payment. Do not repeat it unless the user asks "+
+		"for it. If the user saw no question, they can run `%s` in a terminal, and then repeat this call.",
+		approveCommand(key))
 	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	return p
 }
@@ -293,9 +296,9 @@ func (s *Server) ask(r Request, why string) error {
 		return err
 	}
 	key := r.Terms.Key
-	p := problem(codeApprovalNeeded, askUser, "%s The payment of %s USDC needs the user's approval. Ask the user to run "+
-		"`roamcard approve %s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
-		why, r.Terms.Price(), shellWord(key), int(approvalFor/time.Minute))
+	p := advise(codeApprovalNeeded, "%s The payment of %s USDC needs the user's approval. Ask the user to run "+
+		"`%s` in a terminal, and then make this call again with the same purchaseKey within %d minutes.",
+		why, r.Terms.Price(), approveCommand(key), int(approvalFor/time.Minute))
 	p.PurchaseKey, p.SafeToPayAgain = key, !s.signed(key)
 	return p
 }

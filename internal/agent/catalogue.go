@@ -86,7 +86,7 @@ type Price struct {
 }
 
 func (s *Server) quote(ctx context.Context, _ call, in quoteIn) (Price, error) {
-	client, _, err := s.payer(ctx)
+	client, err := s.spender(ctx)
 	if err != nil {
 		return Price{}, err
 	}
@@ -113,8 +113,8 @@ func (s *Server) quote(ctx context.Context, _ call, in quoteIn) (Price, error) {
 		Allowed: v.Denied == nil, NeedsApproval: v.Asks, LeftTodayUSDCents: int64(budget.Left()),
 	}
 	switch {
-	case s.settings.refusal() != "":
-		q.DeniedBecause = s.settings.refusal()
+	case s.current().refusal() != "":
+		q.DeniedBecause = s.current().refusal()
 	case v.Denied != nil:
 		q.DeniedBecause = printable(v.Denied.Error(), maxDetail)
 	case v.Quote.Amount > budget.Left():

@@ -85,6 +85,13 @@ func (j *jobs) find(key string) *job {
 	return j.all[key]
 }
 
+// over says whether a purchase has ended.
+func (j *jobs) over(b *job) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return b.over
+}
+
 // spawn does something in the background until the session ends, and nothing after that.
 func (j *jobs) spawn(do func()) {
 	j.mu.Lock()

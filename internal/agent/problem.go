@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -52,6 +53,11 @@ var advice = map[string]string{
 
 func problem(code, next, format string, args ...any) *Problem {
 	return &Problem{Code: code, Detail: printable(fmt.Sprintf(format, args...), maxDetail), NextAction: next}
+}
+
+// advise is a problem with a command to run, which is told whole.
+func advise(code, format string, args ...any) *Problem {
+	return &Problem{Code: code, Detail: printable(fmt.Sprintf(format, args...), maxCommand), NextAction: askUser}
 }
 
 // problemOf explains an error. paying says that it is of a purchase under a key.
@@ -105,7 +111,7 @@ func (s *Server) stopped(told *roamcard.PaymentError) *Problem {
 	case errors.Is(told, roamcard.ErrApprovalDenied):
 		return problem(codeApprovalDeclined, askUser, "%v", told)
 	}
-	if refusal := s.settings.refusal(); refusal != "" {
+	if refusal := s.current().refusal(); refusal != "" {
 		return problem(codeDenied, askUser, "%s", refusal)
 	}
 	return problem(codeDenied, askUser, "%v; only the user can change the settings' file", told)
@@ -133,14 +139,15 @@ func refused(told *roamcard.APIError) *Problem {
 
 var codes = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 
-// signed says whether anything was signed under a key, or whether that cannot be known: then another key may pay twice.
+// signed says whether anything was signed under a key, or somebody is about to, or whether that cannot be known: then
+// another key may pay twice.
 func (s *Server) signed(key string) bool {
 	b, err := s.Store.Read(context.Background()) // a file of this machine
 	if err != nil {
 		return true
 	}
 	for _, e := range b.Purchases {
-		if e.Key == key && e.Origin == s.origin() && len(e.Authorizations) > 0 {
+		if e.Key == key && e.Origin == s.origin() && (len(e.Authorizations) > 0 || e.State == roamcard.Reserved) {
 			return true
 		}
 	}
@@ -149,10 +156,32 @@ func (s *Server) signed(key string) bool {
 
 // The bounds of texts that others wrote, in bytes.
 const (
-	maxDetail   = 600
-	maxQuestion = 1000
-	maxName     = 120
+	maxDetail = 600
+	maxName   = 120
+	// maxCommand has room for a purchase key of 200 characters as a word of a shell, in a sentence.
+	maxCommand = 2000
 )
+
+// quoted is a text in quotes on one line, where what does not show is spelled.
+func quoted(text string, most int) string { return strconv.Quote(cut(text, most)) }
+
+// checkKey refuses a purchase key that a person could not read or type: the approval shows it, and takes it as a word
+// of a shell.
+func checkKey(key string) error {
+	if n := utf8.RuneCountInString(key); n < 1 || n > maxKey {
+		return problem("arguments_invalid", fixArguments, "purchaseKey has %d characters; it needs 1 to %d", n, maxKey)
+	}
+	for _, r := range key {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return problem("arguments_invalid", fixArguments,
+				"purchaseKey has the character %U, which does not show; use letters, digits, punctuation and plain spaces", r)
+		}
+	}
+	return nil
+}
+
+// maxKey is how many characters a purchase key has at most.
+const maxKey = 200
 
 // printable takes what a terminal or a model's reader would obey out of a text, and bounds it.
 func printable(text string, most int) string {
@@ -162,13 +191,17 @@ func printable(text string, most int) string {
 		}
 		return -1
 	}, text)
-	if len(clean) <= most {
-		return clean
+	return cut(clean, most)
+}
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	for most > 0 && !utf8.RuneStart(clean[most]) {
+	for most > 0 && !utf8.RuneStart(text[most]) {
 		most--
 	}
-	return clean[:most] + "…"
+	return text[:most] + "…"
 }
 
 var identifiers = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,80}$`)
@@ -186,5 +219,13 @@ func shellWord(text string) string {
 	if identifiers.MatchString(text) && text[0] != '-' {
 		return text
 	}
-	return "'" + strings.ReplaceAll(printable(text, maxDetail), "'", `'\''`) + "'"
+	return "'" + strings.ReplaceAll(printable(text, maxCommand), "'", `'\''`) + "'"
+}
+
+// approveCommand is what a person types to approve a purchase.
+func approveCommand(key string) string {
+	if strings.HasPrefix(key, "-") {
+		return "roamcard approve -- " + shellWord(key) // it is no flag
+	}
+	return "roamcard approve " + shellWord(key)
 }

@@ -37,7 +37,11 @@ type PendingItem struct {
 }
 
 func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, error) {
-	client, address, err := s.payer(ctx)
+	client, err := s.spender(ctx)
+	if err != nil {
+		return Wallet{}, err
+	}
+	_, address, err := s.payer(ctx)
 	if err != nil {
 		return Wallet{}, err
 	}
@@ -49,10 +53,11 @@ func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, er
 	if err != nil {
 		return Wallet{}, err
 	}
-	p := s.settings.policy()
+	rules := s.current()
+	p := rules.policy()
 	w := Wallet{
-		Address: address, Origin: s.settings.Origin, MayPay: s.settings.refusal() == "", Refusal: s.settings.refusal(), Mode: string(p.Mode),
-		Operations: s.settings.Operations, MaxPerPaymentUSDCents: int64(p.MaxPerPayment), MaxPerDayUSDCents: int64(p.MaxPerDay),
+		Address: address, Origin: rules.Origin, MayPay: rules.refusal() == "", Refusal: rules.refusal(), Mode: string(p.Mode),
+		Operations: rules.Operations, MaxPerPaymentUSDCents: int64(p.MaxPerPayment), MaxPerDayUSDCents: int64(p.MaxPerDay),
 		SpentTodayUSDCents: int64(budget.Spent), LeftTodayUSDCents: int64(budget.Left()), Pending: []PendingItem{},
 	}
 	if len(w.Operations) == 0 {
@@ -65,8 +70,8 @@ func (s *Server) getWallet(ctx context.Context, _ call, _ nothingIn) (Wallet, er
 		}
 		w.Pending = append(w.Pending, item)
 	}
-	if s.settings.RPCURL != "" && (s.settings.Asset == "" || strings.EqualFold(s.settings.Asset, roamcard.BaseUSDC)) {
-		if held, err := roamcard.USDCBalance(ctx, s.settings.RPCURL, address); err == nil {
+	if rules.RPCURL != "" && (rules.Asset == "" || strings.EqualFold(rules.Asset, roamcard.BaseUSDC)) {
+		if held, err := roamcard.USDCBalance(ctx, rules.RPCURL, address); err == nil {
 			w.BalanceUSDC = held.Dollars()
 		}
 	}
@@ -143,40 +148,41 @@ func (s *Server) getOrder(ctx context.Context, _ call, in getOrderIn) (Progress,
 	return s.progress(ctx, in.PurchaseKey)
 }
 
-// progress tells how the purchase of a key stands, and takes it up when nobody does.
+// progress tells how the purchase of a key stands, and takes it up when nobody does. The journal goes before what this
+// session remembers: another one may have paid meanwhile.
 func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 	_, wallet, err := s.payer(ctx)
 	if err != nil {
 		return Progress{}, err
 	}
-	if b := s.jobs.find(key); b != nil {
-		if o, ok := b.outcome(ctx, 0, answerWithin-time.Second); !ok {
-			return Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}, nil
-		} else if lacking, asks := o.err.(unapproved); asks {
-			return Progress{}, s.ask(lacking.Request, "It was not paid.")
-		} else if o.err != nil {
-			return Progress{}, s.problemOf(o.err, key, true)
+	goingOn := Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}
+	end := time.Now().Add(answerWithin - time.Second)
+	var own error
+	b := s.jobs.find(key)
+	if b != nil {
+		o, ok := b.outcome(ctx, 0, time.Until(end))
+		if !ok {
+			return goingOn, nil
 		}
+		own = o.err
 	}
 	e, known, err := s.entry(ctx, wallet, key)
 	switch {
 	case err != nil:
 		return Progress{}, err
-	case !known || e.State == roamcard.Reserved && len(e.Authorizations) == 0:
+	case known && e.State == roamcard.Reserved:
+		return s.reserved(e)
+	case known && e.State == roamcard.Signed && (own == nil || s.jobs.over(b)):
+		return s.resume(ctx, e, end)
+	case own != nil && !(known && e.State == roamcard.Settled):
+		if lacking, asks := own.(unapproved); asks {
+			return Progress{}, s.ask(lacking.Request, "It was not paid.")
+		}
+		return Progress{}, s.problemOf(own, key, true)
+	case !known:
 		p := problem("purchase_not_found", fixArguments, "Nothing was signed under this purchaseKey.")
-		p.SafeToPayAgain, p.PurchaseKey = true, key
+		p.SafeToPayAgain, p.PurchaseKey = !s.signed(key), key
 		return Progress{}, p
-	case e.State == roamcard.Signed:
-		want, ok := purchaseOf(e)
-		if !ok {
-			p := problem(codeUnknown, askUser, "Another program signed this payment. The user can run `roamcard orders resume`.")
-			p.PurchaseKey = key
-			return Progress{}, p
-		}
-		if _, _, err := s.jobs.start(want, nil); err != nil {
-			return Progress{}, s.problemOf(err, key, true)
-		}
-		return Progress{Status: "processing", PurchaseKey: key, NextAction: getOrder}, nil
 	case e.OrderID == "":
 		p := problem("purchase_refused", sameCall, "The service refused the payment that was signed under this purchaseKey. "+
 			"The same call sends it again, or a new one once it has expired.")
@@ -184,6 +190,39 @@ func (s *Server) progress(ctx context.Context, key string) (Progress, error) {
 		return Progress{}, p
 	}
 	return s.readOrder(ctx, e.OrderID, key)
+}
+
+// reserved tells of a purchase that somebody is about to sign, or was when it died.
+func (s *Server) reserved(e roamcard.Entry) (Progress, error) {
+	if e.HeldUntil >= s.Now().Unix() {
+		return Progress{Status: "processing", PurchaseKey: e.Key, NextAction: getOrder}, nil
+	}
+	p := problem("purchase_interrupted", sameCall, "This purchase was begun and has not gone on. The same call with the same "+
+		"purchaseKey goes on with it; another key may pay a second time.")
+	p.PurchaseKey = e.Key
+	return Progress{}, p
+}
+
+// resume sends a signed payment again, until end for the caller, and in the background until it is clear.
+func (s *Server) resume(ctx context.Context, e roamcard.Entry, end time.Time) (Progress, error) {
+	want, ok := purchaseOf(e)
+	if !ok {
+		p := problem(codeUnknown, askUser, "Another program signed this payment. The user can run `roamcard orders resume`.")
+		p.PurchaseKey = e.Key
+		return Progress{}, p
+	}
+	b, seen, err := s.jobs.start(want, nil)
+	if err != nil {
+		return Progress{}, s.problemOf(err, e.Key, true)
+	}
+	o, ok := b.outcome(ctx, seen, time.Until(end))
+	switch {
+	case !ok:
+		return Progress{Status: "processing", PurchaseKey: e.Key, NextAction: getOrder}, nil
+	case o.err != nil:
+		return Progress{}, s.problemOf(o.err, e.Key, true)
+	}
+	return Progress{Status: "paid", PurchaseKey: e.Key, Order: o.bought.Order, NextAction: o.bought.NextAction}, nil
 }
 
 func (s *Server) readOrder(ctx context.Context, id, key string) (Progress, error) {

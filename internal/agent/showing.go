@@ -27,11 +27,7 @@ type esimIn struct {
 }
 
 func (s *Server) showCard(ctx context.Context, _ call, in cardIn) (Shown, error) {
-	client, _, err := s.payer(ctx)
-	if err != nil {
-		return Shown{}, err
-	}
-	return s.show(ctx, func(ctx context.Context) (roamcard.Presented, error) {
+	return s.show(ctx, func(ctx context.Context, client *roamcard.Client) (roamcard.Presented, error) {
 		id, err := s.oneCard(ctx, client, in.CardID)
 		if err != nil {
 			return roamcard.Presented{}, err
@@ -44,17 +40,28 @@ func (s *Server) showESIM(ctx context.Context, _ call, in esimIn) (Shown, error)
 	if in.OrderID == "" {
 		return Shown{}, problem("arguments_invalid", fixArguments, "orderId is empty")
 	}
-	client, _, err := s.payer(ctx)
-	if err != nil {
-		return Shown{}, err
-	}
-	return s.show(ctx, func(ctx context.Context) (roamcard.Presented, error) {
+	return s.show(ctx, func(ctx context.Context, client *roamcard.Client) (roamcard.Presented, error) {
 		return client.ESIM.Install(ctx, in.OrderID, s.Presenter)
 	})
 }
 
-// show shows something for as long as its presenter does, and answers in time: the window outlives the call.
-func (s *Server) show(ctx context.Context, present func(context.Context) (roamcard.Presented, error)) (Shown, error) {
+// presenting shows something until it was seen or not.
+type presenting = func(context.Context, *roamcard.Client) (roamcard.Presented, error)
+
+// show shows something for as long as its presenter does, and answers in time: the window outlives the call. A wallet
+// that opens too late shows nothing: nobody expects a window by then.
+func (s *Server) show(ctx context.Context, present presenting) (Shown, error) {
+	wait := time.NewTimer(answerWithin)
+	defer wait.Stop()
+	opening, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	client, _, err := s.payer(opening)
+	if err != nil {
+		if opening.Err() != nil && ctx.Err() == nil {
+			err = stillWorking()
+		}
+		return Shown{}, err
+	}
 	type ended struct {
 		seen roamcard.Presented
 		err  error
@@ -70,12 +77,10 @@ func (s *Server) show(ctx context.Context, present func(context.Context) (roamca
 			done <- e
 		}()
 		defer s.recovered("show", &e.err)
-		if e.seen, e.err = present(s.jobs.ctx); e.err != nil {
+		if e.seen, e.err = present(s.jobs.ctx, client); e.err != nil {
 			s.Log.Warn("nothing was shown", slog.Any("error", e.err))
 		}
 	})
-	wait := time.NewTimer(answerWithin)
-	defer wait.Stop()
 	select {
 	case e := <-done:
 		return s.shown(e.seen, e.err)

@@ -50,13 +50,15 @@ func (t Terms) Price() string {
 	return roamcard.Cents((units + perCent - 1) / perCent).String()
 }
 
-// Question is the terms as a person reads them.
+// Question is the terms as a person reads them. What a model chose is quoted, and stays on its line: it must not look
+// like a line of this program's.
 func (t Terms) Question() string {
 	what := map[string]string{
-		"buy_card": "a virtual card", "top_up_card": "a top-up of the card", "buy_esim": "the eSIM plan " + t.PlanID,
+		"buy_card": "a virtual card", "top_up_card": "a top-up of the card", "buy_esim": "the eSIM plan " + quoted(t.PlanID, maxName),
 	}[t.Tool]
-	return printable(fmt.Sprintf("Pay %s USDC for %s?\nTo %s on %s, token %s, for the service %s.\nPurchase key: %s",
-		t.Price(), what, t.PayTo, t.Network, t.Asset, t.Origin, t.Key), maxQuestion)
+	return fmt.Sprintf("Pay %s USDC for %s?\nTo %s on %s, token %s, for the service %s.\nPurchase key, chosen by the agent: %s",
+		t.Price(), what, identifier(t.PayTo), identifier(t.Network), identifier(t.Asset), quoted(t.Origin, maxDetail),
+		quoted(t.Key, maxCommand))
 }
 
 // states seals terms into the state that a client brings back with a person's answer. Only this process opens them,

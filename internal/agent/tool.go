@@ -95,11 +95,15 @@ func inTime[In, Out any](s *Server, do doing[In, Out]) doing[In, Out] {
 		case e := <-done:
 			return e.out, e.err
 		case <-wait.C:
-			return none, problem("still_working", waitAndCall, "The service or the wallet has not answered yet.")
+			return none, stillWorking()
 		case <-ctx.Done():
 			return none, ctx.Err()
 		}
 	}
+}
+
+func stillWorking() error {
+	return problem("still_working", waitAndCall, "The service or the wallet has not answered yet.")
 }
 
 func schema[T any]() *jsonschema.Schema {
