@@ -352,7 +352,7 @@ func (p *Payer) conclude(c call, entry Entry, res *http.Response) error {
 		if unclear(res, told) {
 			return told
 		}
-		p.noted(c, j.refuse(ctx, c.id, entry.Header, isDead(res)))
+		p.noted(c, j.refuse(ctx, c, entry.Header, isDead(res)))
 		return nil
 	}
 	order, err := orderIn(res, c, entry)
@@ -364,7 +364,7 @@ func (p *Payer) conclude(c call, entry Entry, res *http.Response) error {
 		transaction = receipt.Transaction
 	}
 	p.Events.settled(c.idempotencyKey, transaction)
-	p.noted(c, j.settle(ctx, c.id, order.OrderID))
+	p.noted(c, j.settle(ctx, c.id, order.GetOrderId()))
 	return nil
 }
 
