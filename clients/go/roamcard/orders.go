@@ -72,7 +72,8 @@ func (o Orders) OpenESIM(ctx context.Context, planID, key string) (*roamcardv1.O
 	return res.GetOrder(), err
 }
 
-// Pay pays an order that exists, named by its id or its payable_url. It is safe to repeat.
+// Pay pays an order of the wallet, named by its id or its payable_url, at the price that the order has. It is safe to
+// repeat.
 func (o Orders) Pay(ctx context.Context, order string) (*roamcardv1.Order, error) {
 	if o.client.config.Signer == nil {
 		return nil, ErrNoSigner
