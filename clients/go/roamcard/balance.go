@@ -37,11 +37,14 @@ func USDCBalance(ctx context.Context, rpcURL, account string) (USDC, error) {
 		return 0, fmt.Errorf("make the call: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	res, err := noRedirects.Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("ask the node: %w", err)
+		return 0, fmt.Errorf("ask the node: %w", unwrapped(err)) // its address may hold a key
 	}
 	defer func() { _ = res.Body.Close() }()
+	if res.StatusCode >= http.StatusMultipleChoices && res.StatusCode < http.StatusBadRequest {
+		return 0, fmt.Errorf("the node answered %d, and no redirect is followed", res.StatusCode)
+	}
 	var answer struct {
 		Result string `json:"result"`
 		Error  *struct {

@@ -12,6 +12,9 @@ import (
 	"net/http"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -77,9 +80,7 @@ func (c call) nonce(attempt int) string {
 // that the journal knows for its key, or of the cheapest.
 func (p *Payer) price(c *call) error {
 	ctx := c.req.Context()
-	if price, ok := ctx.Value(amountKey{}).(func(context.Context) (Cents, error)); ok {
-		c.price = price
-	}
+	c.price = p.published(*c)
 	if c.operation() != OpESIM || p.Plan == nil {
 		return nil
 	}
@@ -106,6 +107,24 @@ func (p *Payer) price(c *call) error {
 	c.price = func(ctx context.Context) (Cents, error) {
 		_, price, err := p.Plan(ctx, planID)
 		return price, err
+	}
+	return nil
+}
+
+// published is what a call costs, whoever makes it: the published price, that of the order which is paid, or what the
+// request itself names. Nil leaves it to the caps.
+func (p *Payer) published(c call) func(context.Context) (Cents, error) {
+	operation := c.operation()
+	switch {
+	case operation == OpTopup:
+		asked := &roamcardv1.TopUpCardRequest{}
+		err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(c.body, asked)
+		if err != nil || asked.AmountUsdCents == nil {
+			return nil
+		}
+		return func(context.Context) (Cents, error) { return Cents(asked.GetAmountUsdCents()), nil }
+	case p.Price != nil && (operation == OpCard || operation == OpOrder):
+		return func(ctx context.Context) (Cents, error) { return p.Price(ctx, operation, c.idempotencyKey) }
 	}
 	return nil
 }

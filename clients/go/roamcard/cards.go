@@ -13,10 +13,6 @@ type Cards struct{ client *Client }
 // Purchase buys a card at the published price. It is issued meanwhile: see WaitUntilActive. The same key gives the
 // same order; an empty one is made, and comes back with the purchase and in an AmbiguousPaymentError.
 func (c Cards) Purchase(ctx context.Context, key string) (*Purchase, error) {
-	ctx = expectingOf(ctx, func(ctx context.Context) (Cents, error) {
-		published, err := c.client.settings(ctx)
-		return Cents(published.GetCard().GetWalletPaymentUsdCents()), err
-	})
 	return c.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
 		res, err := c.client.Services.Card.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: key})
 		return res.GetOrder(), err
@@ -30,7 +26,7 @@ func (c Cards) TopUp(ctx context.Context, amount Cents, key string) (*Purchase, 
 	if err != nil {
 		return nil, err
 	}
-	return c.client.buy(expecting(ctx, amount), key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
+	return c.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
 		res, err := c.client.Services.Card.TopUpCard(ctx, &roamcardv1.TopUpCardRequest{IdempotencyKey: key, AmountUsdCents: &cents})
 		return res.GetOrder(), err
 	})

@@ -172,6 +172,7 @@ func (p *Payer) rpc(ctx context.Context, result any, method string, params ...an
 
 // noRedirects asks the node that was named, and no other.
 var noRedirects = &http.Client{
+	Transport:     network(),
 	Timeout:       time.Minute,
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }

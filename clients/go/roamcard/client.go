@@ -150,8 +150,33 @@ func (c *Client) transport() http.RoundTripper {
 			published, err := c.settings(ctx)
 			return published.GetNetwork().GetPayTo(), err
 		},
-		Plan: c.plan, RPCURL: c.config.RPCURL,
+		Plan: c.plan, Price: c.price, RPCURL: c.config.RPCURL,
 	}
+}
+
+// price is what the service publishes for a card, or what an order of the wallet costs.
+func (c *Client) price(ctx context.Context, operation, orderID string) (Cents, error) {
+	var price Cents
+	if operation == OpCard {
+		published, err := c.settings(ctx)
+		if err != nil {
+			return 0, err
+		}
+		price = Cents(published.GetCard().GetWalletPaymentUsdCents())
+	} else {
+		order, err := c.Orders.Get(ctx, orderID)
+		if err != nil {
+			return 0, fmt.Errorf("read the order's price: %w", err)
+		}
+		if order.GetOrderId() != orderID {
+			return 0, denied(ErrTermsMismatch, "the service told the price of another order than %q", orderID)
+		}
+		price = Cents(order.GetAmountUsdCents())
+	}
+	if price <= 0 {
+		return 0, denied(ErrTermsMismatch, "the service tells no price")
+	}
+	return price, nil
 }
 
 // network is the usual transport, with a bound to the headers of an answer.

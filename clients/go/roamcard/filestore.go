@@ -9,9 +9,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // journalName is the journal's file in its folder, in all languages.
@@ -134,6 +137,30 @@ func (b Book) check() error {
 		if e.State == Signed && (e.Header == "" || len(e.Authorizations) == 0) {
 			return fmt.Errorf("purchase %s is signed without a payment", id)
 		}
+		if e.Attempt < 0 || e.At < 0 || e.HeldUntil < 0 {
+			return fmt.Errorf("purchase %s has a number below zero", id)
+		}
+		for _, a := range e.Authorizations {
+			if err := a.check(); err != nil {
+				return fmt.Errorf("purchase %s: %w", id, err)
+			}
+		}
+	}
+	return nil
+}
+
+// check says what is wrong with an authorization: one of less than nothing would raise the budget.
+func (a SignedAuthorization) check() error {
+	nonce, err := x402.ParseHash(a.Nonce)
+	switch {
+	case err != nil || nonce.String() != a.Nonce:
+		return errors.New("an authorization has no nonce")
+	case a.Amount <= 0:
+		return fmt.Errorf("authorization %s has no amount", a.Nonce)
+	case a.SignedAt < 0 || a.ValidBefore < 0:
+		return fmt.Errorf("authorization %s has no time", a.Nonce)
+	case !slices.Contains([]string{"", VoidExpired, VoidCancelled, VoidUsedElsewhere}, a.Void):
+		return fmt.Errorf("authorization %s is void for no known reason", a.Nonce)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func TestEnvironmentMakesAClientThatPays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Orders.Pay(t.Context(), "ord_1"); err != nil || asked != 1 || len(s.sent()) != 1 {
+	if _, err := c.Cards.TopUp(t.Context(), 2500, "k1"); err != nil || asked != 1 || len(s.sent()) != 1 {
 		t.Errorf("%v; asked %d times, sent %d", err, asked, len(s.sent()))
 	}
 	if budget, err := c.Budget(t.Context()); err != nil || budget.Spent != 2500 || budget.Cap != 3050 {
@@ -47,7 +47,7 @@ func TestEnvironmentMakesAClientThatPays(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(journal, "journal.json")); err != nil {
 		t.Error(err)
 	}
-	if _, err := c.Orders.Pay(t.Context(), "ord_2"); !errors.Is(err, roamcard.ErrPolicyDenied) {
+	if _, err := c.Cards.TopUp(t.Context(), 2500, "k2"); !errors.Is(err, roamcard.ErrPolicyDenied) {
 		t.Errorf("above the cap of the day: %v", err)
 	}
 }
@@ -65,7 +65,7 @@ func TestEnvironmentGoesAfterTheCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Orders.Pay(t.Context(), "ord_1"); err != nil || len(s.sent()) != 1 {
+	if _, err := c.Cards.TopUp(t.Context(), 2500, "k1"); err != nil || len(s.sent()) != 1 {
 		t.Errorf("%v; sent %d", err, len(s.sent()))
 	}
 }

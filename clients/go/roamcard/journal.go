@@ -198,15 +198,16 @@ func (j journal) settle(ctx context.Context, id, order string) error {
 }
 
 // refuse keeps that the service says it took no money. told says that it had taken the payment up and calls it
-// dead: the next one needs a nonce of its own, once the chain can no longer take this one.
-func (j journal) refuse(ctx context.Context, id, header string, told bool) error {
-	return j.change(ctx, id, func(e *Entry) {
+// dead, now or to a repeat: the next one needs a nonce of its own, once the chain can no longer take this one.
+func (j journal) refuse(ctx context.Context, c call, header string, told bool) error {
+	return j.change(ctx, c.id, func(e *Entry) {
 		// What is paid stays paid, whatever a repeat of it is told.
-		if e.State != Signed || e.Header != header {
+		if e.State != Signed && e.State != Refused || e.Header != header {
 			return
 		}
 		e.State = Refused
-		if told {
+		// However often it is told, it counts once: then the attempt is no longer that of the last nonce.
+		if last, ok := e.last(); told && ok && last.Nonce == c.nonce(e.Attempt) {
 			e.Attempt++
 		}
 	})

@@ -10,8 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"google.golang.org/protobuf/encoding/protojson"
-
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
@@ -74,7 +72,8 @@ func (o Orders) OpenESIM(ctx context.Context, planID, key string) (*roamcardv1.O
 	return res.GetOrder(), err
 }
 
-// Pay pays an order that exists, named by its id or its payable_url. It is safe to repeat.
+// Pay pays an order of the wallet, named by its id or its payable_url, at the price that the order has. It is safe to
+// repeat.
 func (o Orders) Pay(ctx context.Context, order string) (*roamcardv1.Order, error) {
 	if o.client.config.Signer == nil {
 		return nil, ErrNoSigner
@@ -98,13 +97,13 @@ func (o Orders) Pay(ctx context.Context, order string) (*roamcardv1.Order, error
 	if res.StatusCode != http.StatusOK {
 		return nil, o.client.keyed(ctx, order, poor(problemOf(res), res.Header))
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	body, err := io.ReadAll(res.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, o.client.keyed(ctx, order, fmt.Errorf("read the answer: %w", err))
 	}
-	paid := &roamcardv1.Order{}
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(body, paid); err != nil {
-		return nil, fmt.Errorf("read the order: %w", err)
+	paid, err := decodeOrder(req.URL.Path, body)
+	if err != nil {
+		return nil, o.client.keyed(ctx, order, fmt.Errorf("read the order: %w", err))
 	}
 	return paid, nil
 }

@@ -52,6 +52,9 @@ type Payer struct {
 	// Plan finds what a plan of the catalogue costs, and the cheapest one when id is empty: a purchase that names
 	// no plan is made one of the plan found, at its price. Nil leaves both to the service, within the caps.
 	Plan func(ctx context.Context, id string) (planID string, price Cents, err error)
+	// Price finds what the service publishes for OpCard, and for OpOrder what the order of the id costs. Nil leaves
+	// it to the caps.
+	Price func(ctx context.Context, operation, orderID string) (Cents, error)
 	// RPCURL is a node of the chain that the caller trusts. With it, an authorization that the chain shows to be
 	// void gives its budget back at once; without it, time alone does.
 	RPCURL string
@@ -352,7 +355,7 @@ func (p *Payer) conclude(c call, entry Entry, res *http.Response) error {
 		if unclear(res, told) {
 			return told
 		}
-		p.noted(c, j.refuse(ctx, c.id, entry.Header, isDead(res)))
+		p.noted(c, j.refuse(ctx, c, entry.Header, isDead(res)))
 		return nil
 	}
 	order, err := orderIn(res, c, entry)
@@ -364,7 +367,7 @@ func (p *Payer) conclude(c call, entry Entry, res *http.Response) error {
 		transaction = receipt.Transaction
 	}
 	p.Events.settled(c.idempotencyKey, transaction)
-	p.noted(c, j.settle(ctx, c.id, order.OrderID))
+	p.noted(c, j.settle(ctx, c.id, order.GetOrderId()))
 	return nil
 }
 

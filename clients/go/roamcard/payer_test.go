@@ -131,7 +131,11 @@ func order(path string, replayed bool) string {
 	case strings.Contains(path, "/pay/"):
 		id = path[strings.LastIndexByte(path, '/')+1:]
 	}
-	return fmt.Sprintf(`{"orderId":%q,"kind":%q,"amountUsdCents":2500,"replayed":%t}`, id, kind, replayed)
+	sold := fmt.Sprintf(`{"orderId":%q,"kind":%q,"amountUsdCents":2500,"replayed":%t}`, id, kind, replayed)
+	if strings.Contains(path, "Service/") { // over Connect the order is a member of the answer
+		return `{"order":` + sold + `}`
+	}
+	return sold
 }
 
 // sold is the answer to a payment that was taken.
@@ -316,12 +320,16 @@ func TestRefusalFreesNoBudget(t *testing.T) {
 // However often a service says that a payment is dead, one authorization of a purchase is live at a time.
 func TestOneAuthorizationOfAPurchaseIsLiveAtATime(t *testing.T) {
 	for _, c := range []struct {
-		name   string
-		answer func(http.ResponseWriter)
-		fresh  bool
-	}{{"refused", status(402, ""), false}, {"told dead", dead, true}} {
+		name          string
+		first, second func(http.ResponseWriter)
+		fresh         bool
+	}{
+		{"refused", status(402, ""), status(402, ""), false},
+		{"told dead", dead, dead, true},
+		{"told dead on the repeat", status(402, ""), dead, true},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := open(t, c.answer, c.answer)
+			s := open(t, c.first, c.second)
 			p, signed := payer(t, roamcard.NewMemoryStore())
 			now := &clock{at: time.Now()}
 			p.Now = now.now
@@ -363,6 +371,10 @@ func TestOnlyAnOrderIsSuccess(t *testing.T) {
 		"another kind":  status(200, order(roamcard.OpESIM, false)),
 		"another price": status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2400}`),
 		"another payer": status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"payment":{"payer":"`+payTo+`"}}`),
+		"numbered":      status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"status":7}`),
+		"no time":       status(200, `{"orderId":"ord_1","kind":"card_issue","amountUsdCents":2500,"createdAt":"tomorrow"}`),
+		"shouted":       status(200, `{"ORDERID":"ord_1","KIND":"card_issue","AMOUNTUSDCENTS":2500}`),
+		"nested":        status(200, `{"order":`+order(roamcard.OpCard, false)+`}`),
 		"too long":      status(200, `{"orderId":"`+strings.Repeat("x", 2<<20)+`"}`),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,19 +47,30 @@ func (c *Client) keyed(ctx context.Context, key string, err error) error {
 	b, unread := c.config.Store.Read(context.WithoutCancel(ctx))
 	var retryAt time.Time
 	signed := unread != nil // then nobody knows
+	order := ""
 	for _, e := range b.Purchases {
 		if e.Key == key && e.Origin == c.origin && len(e.Authorizations) > 0 && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
-			signed, retryAt = true, e.liveUntil(c.config.Now())
+			signed, retryAt, order = true, e.liveUntil(c.config.Now()), e.OrderID
 		}
 	}
 	if !signed {
 		return err
 	}
+	_, carries := errors.AsType[*AmbiguousPaymentError](err)
 	if told, ok := errors.AsType[*APIError](err); ok {
 		told.IdempotencyKey, told.RetryAt = key, retryAt
+		carries = true
 	}
 	if told, ok := errors.AsType[*PaymentError](err); ok {
 		told.IdempotencyKey = key
+		carries = true
+	}
+	if told, ok := errors.AsType[*JournalError](err); ok {
+		told.IdempotencyKey = key
+		carries = true
+	}
+	if !carries {
+		return &AmbiguousPaymentError{IdempotencyKey: key, OrderID: order, Err: err}
 	}
 	return err
 }

@@ -67,7 +67,8 @@ func (c *Client) resume(ctx context.Context, e Entry) Resumed {
 		PlanID         string `json:"planId"`
 		AmountUSDCents Cents  `json:"amountUsdCents"`
 	}
-	if r.Err = json.Unmarshal(e.Request, &asked); r.Err != nil {
+	if err := json.Unmarshal(e.Request, &asked); err != nil {
+		r.Err = c.keyed(ctx, e.Key, fmt.Errorf("read the request in the journal: %w", err))
 		return r
 	}
 	var bought *Purchase
@@ -87,6 +88,9 @@ func (c *Client) resume(ctx context.Context, e Entry) Resumed {
 	}
 	if bought != nil {
 		r.Order = bought.Order
+	}
+	if r.Err != nil {
+		r.Err = c.keyed(ctx, e.Key, r.Err)
 	}
 	return r
 }

@@ -32,18 +32,6 @@ type pins struct {
 	amount Cents
 }
 
-type amountKey struct{}
-
-// expecting pins the price of the call made with ctx.
-func expecting(ctx context.Context, c Cents) context.Context {
-	return expectingOf(ctx, func(context.Context) (Cents, error) { return c, nil })
-}
-
-// expectingOf pins a price that is looked up once it matters: a payment that is repeated is signed already.
-func expectingOf(ctx context.Context, price func(context.Context) (Cents, error)) context.Context {
-	return context.WithValue(ctx, amountKey{}, price)
-}
-
 // pins are what the challenge of a call has to agree with.
 func (p *Payer) pins(ctx context.Context, c call) (pins, error) {
 	pinned := pins{resource: c.req.URL}
