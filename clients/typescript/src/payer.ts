@@ -230,14 +230,15 @@ export class Payer {
     return entry?.state !== "refused" || this.journal.liveUntil(entry) !== undefined;
   }
 
-  // prove keeps what the chain says of the payments of a purchase, or of all of them. What cannot be asked stays as it is.
+  // prove keeps what the chain says of the payments of a purchase, or of all of them. What cannot be asked or kept stays
+  // as it is.
   async #prove(id?: string): Promise<void> {
     if (!this.#chain) return;
-    const { purchases } = await this.journal.store.read();
-    for (const [at, entry] of Object.entries(purchases)) {
+    const book = await this.journal.store.read().catch(() => undefined);
+    for (const [at, entry] of Object.entries(book?.purchases ?? {})) {
       if ((id !== undefined && at !== id) || !["refused", "signed"].includes(entry.state)) continue;
       const voids = await this.#chain.voids(entry);
-      if (voids.size > 0) await this.journal.void(at, voids);
+      if (voids.size > 0) await this.#noted(this.journal.void(at, voids));
     }
   }
 

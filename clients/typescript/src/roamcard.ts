@@ -50,10 +50,15 @@ export class Roamcard {
     return entries.map(({ operation, key, amount, at }) => ({ operation, key, amount, at: new Date(at * 1000).toISOString() }));
   }
 
-  /** Takes up a purchase whose outcome is not known, with the request that the store has and the same signed bytes. */
+  /**
+   * Takes up a purchase with the request that the store has and the same signed bytes. It is one whose outcome is not known,
+   * or that was paid and whose caller may not have heard of it: its order comes again.
+   */
   async resume(idempotencyKey: string, options: CallOptions = {}): Promise<PaidOrder> {
-    const entry = (await this.#pending()).find((e) => e.key === idempotencyKey);
-    if (!entry) throw new RoamcardError(`the store has no purchase under ${idempotencyKey} whose outcome is not known`);
+    const { purchases } = await this.#connection.payer.journal.store.read();
+    const settled = Object.values(purchases).filter((e) => e.state === "settled" && e.header !== undefined);
+    const entry = [...(await this.#pending()), ...settled.filter((e) => this.#isMine(e))].find((e) => e.key === idempotencyKey);
+    if (!entry) throw new RoamcardError(`the store has no payment under ${idempotencyKey} that could be sent again`);
     return this.#resume(entry, options);
   }
 
@@ -69,7 +74,11 @@ export class Roamcard {
 
   async #pending(): Promise<Entry[]> {
     const entries = await this.#connection.payer.journal.pending();
-    return entries.filter((e) => sameAddress(e.payer, this.address) && e.origin === this.#connection.origin);
+    return entries.filter((e) => this.#isMine(e));
+  }
+
+  #isMine({ payer, origin }: Entry): boolean {
+    return sameAddress(payer, this.address) && origin === this.#connection.origin;
   }
 
   async #resume({ operation, key: idempotencyKey, request }: Entry, options: CallOptions): Promise<PaidOrder> {

@@ -8,6 +8,7 @@ import "./client.test.mjs";
 import "./paying.test.mjs";
 import "./nonces.test.mjs";
 import "./journal.test.mjs";
+import "./mishaps.test.mjs";
 import "./scenarios.test.mjs";
 import "./surface.test.mjs";
 import "./results.test.mjs";

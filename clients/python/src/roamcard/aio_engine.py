@@ -119,7 +119,11 @@ class AsyncEngine:
         if running is None:
             self._running[name] = running = asyncio.create_task(self.run(program))
             running.add_done_callback(lambda task: self._ended(name, task))
-        result: T = await asyncio.shield(running)
+        try:
+            result: T = await asyncio.shield(running)
+        except asyncio.CancelledError as error:
+            vars(error)["idempotency_key"] = purchase.key
+            raise
         return result
 
     def _ended(self, name: tuple[str, str, str], task: asyncio.Task[Any]) -> None:

@@ -126,8 +126,11 @@ class Roamcard:
         return self._engine.core.pending()
 
     def resume(self, idempotency_key: str) -> PaidOrder:
-        """Takes up a purchase whose outcome is not known, with the request that the store has and the same signed bytes."""
-        return self._resume(self._engine.core.pending_under(idempotency_key))
+        """Takes up a purchase with the request that the store has and the same signed bytes.
+
+        It is one whose outcome is not known, or that was paid and whose caller may not have heard of it: its order comes again.
+        """
+        return self._resume(self._engine.core.resumable(idempotency_key))
 
     def resume_all(self) -> list[Resumed]:
         """Takes up all purchases whose outcome is not known, one after the other."""

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timezone
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
 from .calls import called, delivered, keyed, owned, patiently, pause_before, present
 from .chain import Chain
 from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, printable
-from .journal import Journal, MemoryStore, Store
+from .journal import Entry, Journal, MemoryStore, Store
 from .messages import Purpose, scheme_of, sign_challenge
 from .model import M, read
 from .money import units_of_cents
@@ -102,9 +102,9 @@ class Core:
         self.signer = signer or NoWallet()
         self.journal = Journal(store or MemoryStore())
         chain = Chain(rpc_url, policy.asset, timeout) if rpc_url else None
-        self.payer = Payer(self.origin, self.signer, policy, self.journal, events or Events(), max_replays, self, chain)
         self.operator_token = Secret(operator_token) if isinstance(operator_token, str) else operator_token
         self.logger = logger or logging.getLogger("roamcard")
+        self.payer = Payer(self.origin, self.signer, policy, self.journal, events or Events(), max_replays, self, chain, self.logger)
         self.signed_in: Session | None = None
         """The session of the wallet, for all who share this core."""
         self._published: Published | None = None
@@ -159,15 +159,20 @@ class Core:
         return self.purchase(name, str(request.get("orderId") or request.get("idempotencyKey", "")), request)
 
     def pending(self) -> list[Pending]:
-        mine = self.signer.address.lower()
-        entries = (e for e in self.journal.pending() if e.payer.lower() == mine and e.origin == self.origin)
-        return [Pending(e.operation, e.key, int(e.amount), e.request) for e in entries]
+        return self._mine(self.journal.pending())
 
-    def pending_under(self, key: str) -> Pending:
-        for pending in self.pending():
+    def resumable(self, key: str) -> Pending:
+        """A purchase that is pending, or that was settled when nobody heard of it any more: the same bytes get its order again."""
+        settled = (e for e in self.journal.entries().values() if e.state == "settled" and e.header is not None)
+        for pending in (*self.pending(), *self._mine(settled)):
             if pending.idempotency_key == key:
                 return pending
-        raise RoamcardError(f"the store has no purchase under {key} whose outcome is not known")
+        raise RoamcardError(f"the store has no payment under {key} that could be sent again")
+
+    def _mine(self, entries: Iterable[Entry]) -> list[Pending]:
+        mine = self.signer.address.lower()
+        kept = (e for e in entries if e.payer.lower() == mine and e.origin == self.origin)
+        return [Pending(e.operation, e.key, int(e.amount), e.request) for e in kept]
 
     def again(self, pending: Pending) -> tuple[Purchase, Program[PaidOrder]]:
         """The purchase that the journal has, once more."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -36,6 +37,18 @@ class RoamcardError(Exception):
         if fields := members.get("fields"):
             members["fields"] = [asdict(field) for field in fields]
         return {"type": type(self).__name__, "message": str(self), **members}
+
+
+@contextmanager
+def naming(key: str) -> Iterator[None]:
+    """Lets whatever is raised say the `idempotency_key` to call again with: once a payment may be signed, interrupts too."""
+    try:
+        yield
+    except BaseException as error:
+        vars(error)["idempotency_key"] = key
+        if not isinstance(error, RoamcardError) and (note := getattr(error, "add_note", None)):
+            note(f"A payment may be signed: call again with the idempotency_key {key}.")
+        raise
 
 
 class ConfigError(RoamcardError):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -18,11 +19,12 @@ from .errors import (
     ApprovalDeniedError,
     ClockError,
     InsufficientFundsError,
-    JournalError,
     PaymentError,
     PolicyDeniedError,
     RoamcardError,
     TermsMismatchError,
+    naming,
+    printable,
 )
 from .journal import Entry, Journal, SignedAuthorization, Turn, canonical, new_holder
 from .money import dollars_of, units_of_cents
@@ -109,7 +111,7 @@ class Purchase:
 
 @dataclass(frozen=True)
 class Events:
-    """What happens during a payment, for logs and progress."""
+    """What happens during a payment, for logs and progress. What a handler raises is logged and changes nothing."""
 
     on_quote: Callable[[Quote], None] | None = None
     on_approval: Callable[[Quote], None] | None = None
@@ -136,6 +138,7 @@ class Payer:
     prices: Prices
     chain: Chain | None = None
     """A node that the caller trusts: what it shows to be void gives its budget back at once."""
+    logger: logging.Logger = field(default_factory=lambda: logging.getLogger("roamcard"))
 
     def pay(self, purchase: Purchase) -> Program[Any]:
         """Makes a purchase and returns its answer. After AmbiguousPaymentError do it again with the same key."""
@@ -149,7 +152,8 @@ class Payer:
             # Until the chain can no longer take a payment, there is no other one of its purchase.
             if reply.terms is None or (yield from self._is_live(id)):
                 raise (yield from self._failure(purchase, id, reply))
-            terms = decode_terms(reply.terms)
+            with naming(purchase.key):
+                terms = _terms_of(reply.terms, reply.date)
         terms = terms or (yield from self._ask(purchase))
         entry = yield from self._sign(purchase, id, terms)
         reply = yield from self._present(purchase, id, entry)
@@ -204,11 +208,11 @@ class Payer:
     def _is_live(self, id: str) -> Program[bool]:
         """Whether the chain could still take the last payment of a purchase, after it was asked where there is a node."""
         yield from self._prove(id)
-        entry: Entry | None = yield Do(lambda: self.journal.entry(id))
+        entry = yield from self._known(id)
         return entry is None or entry.state != "refused" or entry.live_until(self.journal.now()) is not None
 
     def _prove(self, id: str | None) -> Program[None]:
-        """Keeps what the chain says of the payments of a purchase, or of all. What cannot be asked stays as it is."""
+        """Keeps what the chain says of the payments of a purchase, or of all. What cannot be asked or kept stays as it is."""
         chain = self.chain
         if chain is None:
             return
@@ -218,11 +222,22 @@ class Payer:
                 if (id is None or at == id) and entry.state in ("refused", "signed") and (voids := chain.voids(entry)):
                     self.journal.void(at, voids)
 
-        yield Do(prove)
+        try:
+            yield Do(prove)
+        except RoamcardError as error:
+            self.logger.warning("the journal was not written: %s", error)
+
+    def _known(self, id: str) -> Program[Entry | None]:
+        """A purchase as the journal has it; None, too, when that cannot be read: what the service said is told all the same."""
+        try:
+            entry: Entry | None = yield Do(lambda: self.journal.entry(id))
+        except RoamcardError:
+            return None
+        return entry
 
     def _failure(self, purchase: Purchase, id: str, reply: Refused) -> Program[Exception]:
         """A refusal as an error, with what to call again with and when."""
-        entry: Entry | None = yield Do(lambda: self.journal.entry(id))
+        entry = yield from self._known(id)
         reply.error.idempotency_key = purchase.key
         reply.error.retry_at = entry.live_until(self.journal.now()) if entry is not None else None
         return _failure_of(reply)
@@ -234,8 +249,7 @@ class Payer:
             if isinstance(reply, Done):
                 raise TermsMismatchError("the service gave the purchase away unpaid")
             if isinstance(reply, Refused) and reply.terms is not None:
-                _compare_clocks(reply.date)
-                return decode_terms(reply.terms)
+                return _terms_of(reply.terms, reply.date)
             if isinstance(reply, Refused) or reply.answered or replay == self.max_replays:
                 raise reply.error
             yield Pause(min(_FIRST_PAUSE * 2**replay, _LAST_PAUSE))
@@ -252,8 +266,7 @@ class Payer:
         quote = Quote(
             purchase.operation, purchase.key, amount, dollars_of(amount), offer["payTo"], offer["asset"], offer["network"], terms.resource["url"]
         )
-        if self.events.on_quote:
-            self.events.on_quote(quote)
+        self._tell("on_quote", quote)
         return quote, offer
 
     def _sign(self, purchase: Purchase, id: str, terms: Terms) -> Program[Entry]:
@@ -275,8 +288,8 @@ class Payer:
             signature = yield Do(lambda: _signature_of(self.signer, data))
             header = encode_payment(terms, offer, authorization, signature)
             entry = yield from self._keep(purchase, id, holder, header, SignedAuthorization(nonce, offer["amount"], now, valid_before))
-        if self.events.on_signed:
-            self.events.on_signed(quote)
+        with naming(purchase.key):
+            self._tell("on_signed", quote)
         return entry
 
     def _adopt(self, purchase: Purchase, id: str, header: str) -> Program[Entry]:
@@ -301,11 +314,8 @@ class Payer:
 
     def _keep(self, purchase: Purchase, id: str, holder: str, header: str, authorization: SignedAuthorization) -> Program[Entry]:
         """Keeps a signed payment. One that cannot be kept is not sent, and its error says what was signed."""
-        try:
+        with naming(purchase.key):
             entry: Entry = yield Do(lambda: self.journal.sign(id, holder, header, authorization))
-        except RoamcardError as error:
-            error.idempotency_key = purchase.key
-            raise
         return entry
 
     def _turn(self, purchase: Purchase, id: str, quote: Quote) -> Program[tuple[str, Turn]]:
@@ -341,22 +351,25 @@ class Payer:
                 raise PolicyDeniedError(f"{self.policy.mode} needs Policy.approve, a function, for a payment of {quote.amount_usd} US dollars")
             if (yield Do(lambda: approve(quote))) is not True:
                 raise ApprovalDeniedError(f"the payment of {quote.amount_usd} US dollars was not approved")
-        if self.events.on_approval:
-            self.events.on_approval(quote)
+        self._tell("on_approval", quote)
 
     def _present(self, purchase: Purchase, id: str, entry: Entry) -> Program[Done[Any] | Refused]:
-        """Sends a kept payment until the answer is clear, the same bytes every time, and keeps what came of it."""
+        """Sends a kept payment until the answer is clear. Whatever is raised from then on says what to call again with."""
+        with naming(purchase.key):
+            return (yield from self._sent(purchase, id, entry))
+
+    def _sent(self, purchase: Purchase, id: str, entry: Entry) -> Program[Done[Any] | Refused]:
+        """Sends a kept payment, the same bytes every time, and keeps what came of it."""
         header = entry.header or ""
         order_id = entry.order_id
         for replay in range(self.max_replays + 1):
-            reply: Done[Any] | Refused | Unclear = yield from self._sent(purchase, header)
+            reply: Done[Any] | Refused | Unclear = yield Send(header)
             if isinstance(reply, Done):
                 order = order_in(reply.order)
                 if (fault := fault_of(order, entry)) is None:
                     settled = str(order.order_id) if order else ""
                     yield from self._noted(purchase, partial(self.journal.settle, id, settled))
-                    if self.events.on_settled:
-                        self.events.on_settled(purchase.key)
+                    self._tell("on_settled", purchase.key)
                     return reply
                 reply = Unclear(fault, True)
             if isinstance(reply, Refused):
@@ -365,28 +378,31 @@ class Payer:
             order_id = order_id or reply.order_id
             if replay == self.max_replays or isinstance(reply.error, AnotherOrderError):
                 raise AmbiguousPaymentError(purchase.key, order_id, getattr(reply.error, "request_id", "")) from reply.error
-            if self.events.on_replay:
-                self.events.on_replay(purchase.key, replay + 1, reply.error)
+            self._tell("on_replay", purchase.key, replay + 1, reply.error)
             pause = min(_FIRST_PAUSE * 2**replay, _LAST_PAUSE) if reply.wait is None else reply.wait
             yield Pause(min(pause, _LONGEST_PAUSE))
         raise AssertionError("unreachable")
-
-    def _sent(self, purchase: Purchase, header: str) -> Program[Done[Any] | Refused | Unclear]:
-        """Sends a payment. Whatever this package raises from then on says what to call again with."""
-        try:
-            reply: Done[Any] | Refused | Unclear = yield Send(header)
-        except RoamcardError as error:
-            error.idempotency_key = purchase.key
-            raise
-        return reply
 
     def _noted(self, purchase: Purchase, write: Callable[[], None]) -> Program[None]:
         """Keeps an answer from being lost because it could not be written down: the next call with the key gets it again."""
         try:
             yield Do(write)
-        except JournalError as error:
-            if self.events.on_unkept:
-                self.events.on_unkept(purchase.key, error)
+        except RoamcardError as error:
+            self._tell("on_unkept", purchase.key, error)
+
+    def _tell(self, event: str, *told: Any) -> None:
+        """Reports an event. A handler in error must not keep a payment from being sent, nor make a sent one look unsent."""
+        try:
+            if handle := getattr(self.events, event):
+                handle(*told)
+        except Exception as error:
+            self.logger.warning("the event handler %s failed: %s", event, printable(error))
+
+
+def _terms_of(header: str, date: str | None) -> Terms:
+    """Reads a challenge that may be signed for."""
+    _compare_clocks(date)
+    return decode_terms(header)
 
 
 def _compare_clocks(date: str | None) -> None:
