@@ -29,7 +29,7 @@ for (const broken of ["update", "read"]) {
     const store = new BreakingStore();
     const account = privateKeyToAccount(generatePrivateKey());
     let signatures = 0;
-    const signer = { address: account.address, signMessage: account.signMessage, signTypedData: (data) => (signatures++, account.signTypedData(data)) };
+    const signer = { ...account, signTypedData: (data) => (signatures++, account.signTypedData(data)) };
     const make = (more) => new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer, policy, store, maxReplays: 0, ...more });
     service.faults.loseAnswer({ on: "paid", before: true });
     await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), AmbiguousPaymentError);
@@ -40,7 +40,8 @@ for (const broken of ["update", "read"]) {
       if (request.url === rpcUrl) {
         const { method } = await request.json();
         asked.push(method);
-        return Response.json({ result: method === "eth_call" ? "0x0" : { number: "0x1", timestamp: `0x${(Math.floor(Date.now() / 1000) + 86_400).toString(16)}` } });
+        const tomorrow = Math.floor(Date.now() / 1000) + 86_400;
+        return Response.json({ result: method === "eth_call" ? "0x0" : { number: "0x1", timestamp: `0x${tomorrow.toString(16)}` } });
       }
       if (!request.headers.has("payment-signature")) return service.fetch(request);
       request.headers.delete("payment-signature");
