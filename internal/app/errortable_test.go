@@ -299,7 +299,7 @@ func TestTheDocumentedStatesAnswerAsDocumented(t *testing.T) {
 	w := newWorld(t, plan{instances: 1})
 	paused := w.config
 	paused.IssuePaused = true
-	closed := w.start(paused)
+	closed := w.awaitCaughtUp(w.start(paused))
 	owner, buyer := w.buyer(), w.buyer()
 	mine := owner.bought("mine")
 	buyer.signIn()
@@ -376,7 +376,7 @@ func TestWithoutAWorkerNothingIsSold(t *testing.T) {
 	w := newWorld(t, plan{})
 	alone := w.config
 	alone.NoWorker = true
-	i := w.start(alone)
+	i := w.awaitCaughtUp(w.start(alone))
 	w.instances[0].stop()
 	b := w.buyer()
 	for _, payment := range []string{"", header(t, b.payment())} {

@@ -112,7 +112,7 @@ func TestEsimsAreNotSoldWhenTheyCannotBeDelivered(t *testing.T) {
 	w.awaitEsims(nil)
 	paused := w.config
 	paused.Esim.Paused = true
-	closed := w.start(paused)
+	closed := w.awaitCaughtUp(w.start(paused))
 	b := w.buyer()
 	b.signIn()
 	good := b.esimHeader(w.esimTerms("state"))

@@ -33,7 +33,7 @@ func (w *world) outages(node *nodeProxy, server *devnet.Postgres, dir string) ma
 		"the workers": {code: fault.WorkersUnavailable, begin: func() {
 			alone := w.config
 			alone.NoWorker = true
-			w.start(alone)
+			w.awaitCaughtUp(w.start(alone))
 			first.stop()
 			w.instances = w.instances[1:]
 		}, heal: func() { w.awaitReady(w.start(w.config)) }},

@@ -391,7 +391,7 @@ func TestNoOrderIsOpenedWhileNothingIsSold(t *testing.T) {
 	closed := w.config
 	closed.IssuePaused, closed.TopupPaused = true, true
 	w.instances = nil
-	w.start(closed)
+	w.awaitCaughtUp(w.start(closed))
 	refused(b, cardOrdersPath, fault.IssuePaused)
 	refused(owner, ordersPath, fault.TopupPaused)
 	if n := len(w.entries()); n != 1 {

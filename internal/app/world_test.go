@@ -174,6 +174,18 @@ func (w *world) awaitReady(i *instance) {
 	})
 }
 
+// awaitCaughtUp waits until an instance, ready or not, has read what was paid: before it takes no payment, whatever else
+// keeps it from selling.
+func (w *world) awaitCaughtUp(i *instance) *instance {
+	w.t.Helper()
+	eventually(w.t, 20*time.Second, func() (bool, string) {
+		a := w.send(request{at: i, method: "GET", path: "/ready"})
+		behind := a.status != http.StatusOK && strings.Contains(string(a.body), "transfers")
+		return !behind, "not caught up: " + string(a.body)
+	})
+	return i
+}
+
 // worldLog writes what the program logs into the file that ROAMCARD_TEST_LOG names, for the hunt.
 func worldLog(t *testing.T) *slog.Logger {
 	path := os.Getenv("ROAMCARD_TEST_LOG")
