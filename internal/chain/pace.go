@@ -150,7 +150,7 @@ func (c *Chain) hasty() *Chain {
 	some := *c
 	pool := *c.pool
 	pool.endpoints = c.pool.brisk()
-	pool.partial, pool.hasty = len(pool.endpoints) < len(c.pool.endpoints), true
+	pool.hasty = true
 	some.pool = &pool
 	return &some
 }

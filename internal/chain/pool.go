@@ -50,8 +50,6 @@ type pool struct {
 	metrics *telemetry.Metrics
 	// later is what goes on when nobody waits for it.
 	later *later
-	// partial says that there are nodes which are not asked: what those asked do not know may yet be.
-	partial bool
 	// hasty says that what is missing at the others is not waited for at those that are slow.
 	hasty bool
 }
@@ -192,7 +190,7 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 	}
 	switch missing {
 	case len(order):
-		if p.partial {
+		if p.hasty && len(p.endpoints) < len(p.known) { // what those asked do not know may yet be
 			return errIncomplete
 		}
 		return errNotFound
