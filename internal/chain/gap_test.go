@@ -47,10 +47,14 @@ func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
 				}
 			}
 			lies = false
-			b.submit(p)
 			b.chain = honest
+			if b.judge(p).State != payment.Moved { // a slow test finds it final, and its attempt closed
+				b.submit(p)
+			}
 			b.settles(p)
-			b.wantAttempts(p, payment.AttemptOpen)
+			if all := b.attempts.All(p.ID); len(all) != 1 || all[0].Nonce != 1 || all[0].Status == payment.AttemptReverted {
+				t.Fatalf("attempts %v, want one of the account nonce 1", all)
+			}
 		})
 	}
 }

@@ -26,7 +26,7 @@ func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry)
 	if len(c.pool.endpoints) == 1 || mutant.HistoryBelieved {
 		return c.shownIn(ctx, from, to, fits, topics...)
 	}
-	words := poll(ctx, c, c.pool.brisk(), witnesses, c.pool.patience(nil), func(ctx context.Context, one *Chain) ([]logEntry, error) {
+	words := consult(ctx, c, 1, func(ctx context.Context, one *Chain) ([]logEntry, error) {
 		return one.shownIn(ctx, from, to, fits, topics...)
 	})
 	var answers [][]logEntry

@@ -81,7 +81,7 @@ func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (re
 		}
 		return &found, err
 	}
-	words := poll(ctx, c, c.pool.brisk(), witnesses, calls*c.pool.patience(nil), ask)
+	words := consult(ctx, c, calls, ask)
 	if err := ctx.Err(); err != nil {
 		return receipt{}, err // the others could not be asked
 	}

@@ -67,8 +67,8 @@ func (e *endpoint) timed(ctx context.Context, d time.Duration, err error) {
 	}
 }
 
-// patience is how long to wait for a node other than one before asking that one, too.
-func (p *pool) patience(other *endpoint) time.Duration {
+// hedgeDelay is how long to wait for a node other than one before asking that one, too.
+func (p *pool) hedgeDelay(other *endpoint) time.Duration {
 	quickest := time.Duration(0)
 	for _, e := range p.endpoints {
 		if mean := e.pace.now(); e != other && mean > 0 && (quickest == 0 || mean < quickest) {
@@ -78,12 +78,12 @@ func (p *pool) patience(other *endpoint) time.Duration {
 	return max(tooSlow, slowFactor*quickest)
 }
 
-// patienceBut is how long to wait for the nodes that have not spoken: not at all where those are slow.
-func (p *pool) patienceBut(heard []testimony) time.Duration {
+// hedgeDelayBut is how long to wait for the nodes that have not spoken: not at all where those are slow.
+func (p *pool) hedgeDelayBut(heard []testimony) time.Duration {
 	for _, e := range p.endpoints {
 		spoken := slices.ContainsFunc(heard, func(h testimony) bool { return h.node == e })
 		if !spoken && !p.slow(e) {
-			return p.patience(e)
+			return p.hedgeDelay(e)
 		}
 	}
 	return 0
@@ -91,7 +91,7 @@ func (p *pool) patienceBut(heard []testimony) time.Duration {
 
 // slow reports a node that takes much longer than the quickest of the others.
 func (p *pool) slow(e *endpoint) bool {
-	return len(p.endpoints) > 1 && e.pace.now() >= p.patience(e)
+	return len(p.endpoints) > 1 && e.pace.now() >= p.hedgeDelay(e)
 }
 
 func (p *pool) allSlow(nodes map[*endpoint]bool) bool {
@@ -162,9 +162,9 @@ type word[T any] struct {
 	err  error
 }
 
-// poll asks nodes at once, each alone. When there are enough answers, it waits for the others no longer than patience.
+// poll asks nodes at once, each alone. When there are enough answers, it waits for the others no longer than delay.
 func poll[T any](
-	ctx context.Context, c *Chain, nodes []*endpoint, enough int, patience time.Duration,
+	ctx context.Context, c *Chain, nodes []*endpoint, enough int, delay time.Duration,
 	ask func(context.Context, *Chain) (T, error),
 ) (words []word[T]) {
 	asking, cancel := context.WithCancel(ctx)
@@ -176,7 +176,7 @@ func poll[T any](
 			answers <- word[T]{e, said, err}
 		}()
 	}
-	late := time.NewTimer(patience)
+	late := time.NewTimer(delay)
 	defer late.Stop()
 	waited, told := false, 0
 	for len(words) < len(nodes) && (!waited || told < enough) {
@@ -190,6 +190,13 @@ func poll[T any](
 		}
 	}
 	return words
+}
+
+// consult polls all nodes that are not slow, each of which makes so many calls one after the other.
+func consult[T any](
+	ctx context.Context, c *Chain, calls time.Duration, ask func(context.Context, *Chain) (T, error),
+) []word[T] {
+	return poll(ctx, c, c.pool.brisk(), witnesses, calls*c.pool.hedgeDelay(nil), ask)
 }
 
 // probe looks at a node's head now and then, without anyone who waits: that it is slow, or behind, is to be noticed as

@@ -213,15 +213,15 @@ func (p *pool) await(answers <-chan reply, asked *endpoint, out map[*endpoint]bo
 	if !bounded {
 		return <-answers, true
 	}
-	patience := p.patience(asked)
-	late := time.NewTimer(patience)
+	delay := p.hedgeDelay(asked)
+	late := time.NewTimer(delay)
 	defer late.Stop()
 	select {
 	case a := <-answers:
 		return a, true
 	case <-late.C:
 		for e := range out {
-			e.pace.waited(patience)
+			e.pace.waited(delay)
 		}
 		return reply{}, false
 	}
@@ -281,7 +281,7 @@ func (p *pool) broadcast(ctx context.Context, raw []byte) error {
 	}
 	var errs error
 	taken := false
-	late := time.NewTimer(p.patience(nil))
+	late := time.NewTimer(p.hedgeDelay(nil))
 	defer late.Stop()
 	for heard := 0; heard < len(p.endpoints) && !(taken && len(waitFor) == 0); {
 		select {
@@ -292,7 +292,7 @@ func (p *pool) broadcast(ctx context.Context, raw []byte) error {
 			errs = errors.Join(errs, o.err)
 		case <-late.C:
 			for e := range waitFor {
-				e.pace.waited(p.patience(nil))
+				e.pace.waited(p.hedgeDelay(nil))
 			}
 			clear(waitFor)
 		case <-ctx.Done():

@@ -59,7 +59,7 @@ func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorizati
 // as many allow it, it is allowed: what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
 func (c *Chain) refusedByMost(ctx context.Context, refusal error, try func(context.Context, *Chain) error) error {
 	const calls = 2
-	words := poll(ctx, c, c.pool.brisk(), witnesses, calls*c.pool.patience(nil), func(ctx context.Context, one *Chain) (struct{}, error) {
+	words := consult(ctx, c, calls, func(ctx context.Context, one *Chain) (struct{}, error) {
 		return struct{}{}, try(ctx, one)
 	})
 	allow, refuse := 0, 0

@@ -31,7 +31,7 @@ func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 }
 
 func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
-	heads, newest, err := c.surveyed(ctx, c.pool.patience(nil))
+	heads, newest, err := c.surveyed(ctx, c.pool.hedgeDelay(nil))
 	if n := len(c.pool.endpoints); n > witnesses && (err != nil || len(heads) < witnesses) {
 		// The slow ones may know better, and have a voice.
 		heads, newest, err = c.surveyed(ctx, c.config.CallTimeout)
@@ -49,8 +49,8 @@ func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
 }
 
 // surveyed are the nodes that follow the chain of most, and the newest block of all.
-func (c *Chain) surveyed(ctx context.Context, patience time.Duration) ([]tip, header, error) {
-	heads, err := c.heads(ctx, patience)
+func (c *Chain) surveyed(ctx context.Context, delay time.Duration) ([]tip, header, error) {
+	heads, err := c.heads(ctx, delay)
 	if len(heads) == 0 {
 		return nil, header{}, err
 	}
@@ -71,16 +71,16 @@ type shown struct {
 	since, last time.Time
 }
 
-// heads asks every node for its latest block, or those that are not known to be slow where patience is short. The error
+// heads asks every node for its latest block, or those that are not known to be slow where delay is short. The error
 // is of those that did not answer.
-func (c *Chain) heads(ctx context.Context, patience time.Duration) ([]tip, error) {
+func (c *Chain) heads(ctx context.Context, delay time.Duration) ([]tip, error) {
 	nodes := c.pool.endpoints
-	if patience < c.config.CallTimeout {
+	if delay < c.config.CallTimeout {
 		nodes = c.pool.brisk()
 	}
 	var found []tip
 	var errs error
-	for _, w := range poll(ctx, c, nodes, witnesses, patience, func(ctx context.Context, one *Chain) (header, error) {
+	for _, w := range poll(ctx, c, nodes, witnesses, delay, func(ctx context.Context, one *Chain) (header, error) {
 		return one.readHeader(ctx, "eth_getBlockByNumber", "latest")
 	}) {
 		if errs = errors.Join(errs, w.err); w.err == nil {
@@ -107,7 +107,7 @@ func (c *Chain) setLaggingAside(ctx context.Context, heads []tip) tip {
 
 // newest is the leading one of the latest blocks of all nodes that are not slow, at least the one known.
 func (c *Chain) newest(ctx context.Context, known header) header {
-	heads, _ := c.heads(ctx, c.pool.patience(nil)) // a silent node has its own circuit
+	heads, _ := c.heads(ctx, c.pool.hedgeDelay(nil)) // a silent node has its own circuit
 	if len(heads) == 0 {
 		return known
 	}
@@ -148,7 +148,7 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 		ahead, tips[t.node] = append(ahead, t.node), t
 	}
 	enough := witnesses - (len(asked) - len(ahead))
-	for _, w := range poll(ctx, c, ahead, enough, c.pool.patience(nil), func(ctx context.Context, one *Chain) (header, error) {
+	for _, w := range poll(ctx, c, ahead, enough, c.pool.hedgeDelay(nil), func(ctx context.Context, one *Chain) (header, error) {
 		return one.headerAt(ctx, common)
 	}) {
 		if w.err == nil { // else it answered a moment ago, and will be asked again
@@ -205,7 +205,7 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 	told := 0
 	var unsettled []time.Time
 	var errs error
-	for _, w := range poll(ctx, c, nodes, witnesses, c.pool.patience(nil), func(ctx context.Context, one *Chain) (time.Time, error) {
+	for _, w := range poll(ctx, c, nodes, witnesses, c.pool.hedgeDelay(nil), func(ctx context.Context, one *Chain) (time.Time, error) {
 		return one.unsettledUntil(ctx, tips[one.pool.endpoints[0]])
 	}) {
 		if w.err != nil {

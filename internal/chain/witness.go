@@ -42,7 +42,7 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 // longer than they should need.
 func (c *Chain) stillFree(ctx context.Context, a x402.Authorization) bool {
 	const calls = 2
-	ctx, cancel := context.WithTimeout(ctx, calls*c.pool.patience(nil))
+	ctx, cancel := context.WithTimeout(ctx, calls*c.pool.hedgeDelay(nil))
 	defer cancel()
 	looks, ctx := errgroup.WithContext(ctx)
 	for _, e := range c.pool.ordered()[:witnesses] {
@@ -101,7 +101,7 @@ func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (pay
 		}
 		// A dissent that comes in time still counts.
 		if v, err := weigh(heard, c.config.Now()); err == nil && v.State == payment.Unused && enough == nil {
-			enough = time.After(c.pool.patienceBut(heard))
+			enough = time.After(c.pool.hedgeDelayBut(heard))
 		}
 	}
 	if err := ctx.Err(); err != nil {

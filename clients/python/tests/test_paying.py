@@ -75,7 +75,7 @@ def test_a_payment_that_died_unsent_is_signed_anew_with_the_same_nonce(dev: Dev,
     dead = int(signer.signed[0]["message"]["validBefore"])
     eventually("the end of the authorization", lambda: time.time() > dead)
     age(store, 60)
-    client.cards.purchase(idempotency_key=key)
+    side.client(signer, store=store).cards.purchase(idempotency_key=key)
     assert len(signer.signed) == 2 and len({data["message"]["nonce"] for data in signer.signed}) == 1
     assert dev.transfers(account) == [CARD]
 
