@@ -157,7 +157,7 @@ func rejectedCases(t *testing.T, b *buyer) []wrong {
 	for name, before := range map[string]uint64{"past": now - 60, "now": now, "in 5 s": now + 5, "in 15 s": now + 15, "in 26 h": now + 26*3600, "never": 1<<64 - 1, "zero": 0} {
 		signed("validBefore "+name, func(a *x402.Authorization) { a.ValidBefore = before })
 	}
-	for name, after := range map[string]uint64{"in an hour": now + 3600, "in a minute": now + 60, "never": 1<<64 - 1} {
+	for name, after := range map[string]uint64{"in an hour": now + 3600, "in ten minutes": now + 600, "never": 1<<64 - 1} {
 		signed("validAfter "+name, func(a *x402.Authorization) { a.ValidAfter = after })
 	}
 	no("validBefore 2^256-1", spoiled(t, b, func(_, a map[string]any) {

@@ -106,7 +106,7 @@ func (w *world) books() invariants.Books {
 // settled waits until nothing is under way.
 func (w *world) settled(within time.Duration) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), within)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.t.Context()), crowded*within)
 	defer cancel()
 	if err := invariants.Await(ctx, w.books()); err != nil {
 		w.t.Fatalf("%v\n%+v", err, w.entries())

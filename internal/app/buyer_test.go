@@ -179,8 +179,10 @@ type sold struct {
 // bought buys a card and waits until it is active and its fee is withdrawn.
 func (b *buyer) bought(key string) sold {
 	b.w.t.Helper()
-	var o sold
-	b.buy(key).into(b.w.t, 200, &o)
+	o, err := b.buyUntilSold(key, 30*time.Second)
+	if err != nil {
+		b.w.t.Fatal(err)
+	}
 	b.w.settled(30 * time.Second)
 	b.signIn()
 	b.get("/api/orders/"+o.OrderID).into(b.w.t, 200, &o)

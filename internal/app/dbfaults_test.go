@@ -26,7 +26,7 @@ func (b *buyer) buyUntilSold(key string, within time.Duration) (sold, error) {
 
 // again repeats a purchase with the same payment until it is sold.
 func (b *buyer) again(key, payment string, within time.Duration) (sold, error) {
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(crowded * within)
 	for n := 0; ; n++ {
 		r := purchase(key, payment)
 		r.at = b.w.instances[n%len(b.w.instances)]

@@ -272,16 +272,16 @@ func TestWhoHasNoMoneyHoldsNothingForLong(t *testing.T) {
 		})
 	}
 	all.Wait()
+	payment := header(t, honest.payment())
+	if a := w.send(purchase("honest", payment)); a.problem.Code != string(fault.FloatReserved) {
+		t.Fatalf("answered %d %s, want %s", a.status, clipped(a.body), fault.FloatReserved)
+	}
 	for _, b := range payers {
 		slot, nothing := balanceOf(b.address, 0)
 		w.rpc(nil, "anvil_setStorageAt", usdc().String(), slot, nothing)
 	}
 	w.rpc(nil, "evm_setAutomine", true)
 	w.rpc(nil, "evm_setIntervalMining", 1)
-	payment := header(t, honest.payment())
-	if a := w.send(purchase("honest", payment)); a.problem.Code != string(fault.FloatReserved) {
-		t.Fatalf("answered %d %s, want %s", a.status, clipped(a.body), fault.FloatReserved)
-	}
 	eventually(t, 30*time.Second, func() (bool, string) {
 		a := w.send(purchase("honest", payment))
 		return a.status == 200, string(a.body)

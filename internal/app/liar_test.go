@@ -168,8 +168,10 @@ func TestAnOperatorNamesTheTransaction(t *testing.T) {
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
 	w := newDeskWorld(t, -1, plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }})
 	first := w.buyer()
-	var earlier sold
-	first.buy("earlier").into(t, 200, &earlier)
+	earlier, err := first.buyUntilSold("earlier", 30*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
 	node.spoil(nodeFault{method: "eth_getLogs", mode: answerEmpty})
 	b := w.buyer()
 	a := b.buy("lost")
@@ -219,7 +221,7 @@ func TestAnOperatorNamesTheTransaction(t *testing.T) {
 		return err == nil && open == 0, fmt.Sprint(open, " payments are followed still, ", err)
 	})
 	var audited int
-	err := w.db.QueryRow(context.WithoutCancel(t.Context()),
+	err = w.db.QueryRow(context.WithoutCancel(t.Context()),
 		"SELECT count(*) FROM audit WHERE action = 'order.prove_payment' AND actor = 'ann' AND subject = $1 AND reason <> ''", id).Scan(&audited)
 	if err != nil || audited != 1 {
 		t.Errorf("%d audit rows, %v", audited, err)

@@ -67,7 +67,9 @@ func TestWhileSomethingIsDownNothingIsClaimed(t *testing.T) {
 			o := w.outages(node, server, dir)[name]
 			before, buyers := w.buyer(), w.buyers(12)
 			bought := header(t, before.payment())
-			w.send(purchase("before", bought)).into(t, 200, nil)
+			if _, err := before.again("before", bought, 30*time.Second); err != nil {
+				t.Fatal(err)
+			}
 			w.settled(30 * time.Second)
 
 			o.begin()
