@@ -3,6 +3,7 @@ package chain_test
 import (
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
@@ -12,7 +13,7 @@ import (
 
 // stretched shows the bench's chain with so many empty blocks more after one, two seconds each: to make them takes the
 // development chain hours.
-func (b *bench) stretched(after, more uint64, asked *int) string {
+func (b *bench) stretched(after, more uint64, asked *atomic.Int64) string {
 	b.Helper()
 	since := b.header(hexutil.EncodeUint64(after)).Timestamp
 	shown := func(n hexutil.Uint64) hexutil.Uint64 {
@@ -29,7 +30,7 @@ func (b *bench) stretched(after, more uint64, asked *int) string {
 		return min(n, after)
 	}
 	return b.lying(func(q question) string {
-		*asked++
+		asked.Add(1)
 		switch q.Method {
 		case "eth_getBlockByNumber":
 			var tag string
@@ -77,14 +78,14 @@ func TestATransferFarBackIsFound(t *testing.T) {
 	b.ahead.Add(120_000)
 	b.control("evm_increaseTime", hexutil.EncodeUint64(120_000))
 	b.mine(3)
-	asked := 0
+	var asked atomic.Int64
 	c := b.over(b.stretched(settled.Block, 60_000, &asked))
-	asked = 0
+	asked.Store(0)
 	v, err := c.Judge(t.Context(), p.Authorization, p.Since())
 	if err != nil || v.State != payment.Moved {
-		t.Fatalf("%+v, %v after %d questions, want moved", v, err, asked)
+		t.Fatalf("%+v, %v after %d questions, want moved", v, err, asked.Load())
 	}
-	if asked > 40 {
-		t.Errorf("%d questions", asked)
+	if n := asked.Load(); n > 40 {
+		t.Errorf("%d questions", n)
 	}
 }

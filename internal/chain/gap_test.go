@@ -3,6 +3,7 @@ package chain_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 
 	"github.com/roamcard/roamcard/internal/payment"
@@ -23,9 +24,9 @@ func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
 			before := b.claim(buyer(0))
 			b.submit(before)
 			b.settles(before)
-			lies := true
+			var honest atomic.Bool
 			nodes := []string{b.lying(func(q question) string {
-				if lies && q.Method == "eth_getTransactionCount" {
+				if !honest.Load() && q.Method == "eth_getTransactionCount" {
 					return `"result":"0x10000000000"`
 				}
 				return ""
@@ -33,7 +34,7 @@ func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
 			if second != nil {
 				nodes = append(nodes, second(b))
 			}
-			honest := b.chain
+			direct := b.chain
 			b.chain = b.over(nodes...)
 			b.relayer = b.newRelayer(b.attempts)
 			p := b.claim(buyer(1))
@@ -46,8 +47,8 @@ func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
 					t.Fatalf("the account nonce is %d, want 1", a.Nonce)
 				}
 			}
-			lies = false
-			b.chain = honest
+			honest.Store(true)
+			b.chain = direct
 			if b.judge(p).State != payment.Moved { // a slow test finds it final, and its attempt closed
 				b.submit(p)
 			}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,12 +86,12 @@ func TestAReorganisationIsNoticed(t *testing.T) {
 func TestANodeALittleBehindUndoesNothing(t *testing.T) {
 	b := newBench(t)
 	b.mine(10)
-	looks := 0
+	var looks atomic.Int64
 	behind := b.lying(func(q question) string {
 		if q.Method != "eth_getBlockByNumber" || !q.has("latest") {
 			return ""
 		}
-		if looks++; looks <= 2 {
+		if looks.Add(1) <= 2 {
 			return `"error":{"code":-32603,"message":"internal error"}`
 		}
 		return b.member("eth_getBlockByNumber", hexutil.EncodeUint64(uint64(b.header("latest").Number)-9), false)
@@ -108,12 +109,12 @@ func TestNoNodeCanBeAsked(t *testing.T) {
 	b.pass(20)
 	old := b.header("earliest").Number
 	goesBack := func() string {
-		looks := 0
+		var looks atomic.Int64
 		return b.lying(func(q question) string {
 			if q.Method != "eth_getBlockByNumber" || !q.has("latest") {
 				return ""
 			}
-			if looks++; looks == 1 {
+			if looks.Add(1) == 1 {
 				return ""
 			}
 			return b.member("eth_getBlockByNumber", hexutil.EncodeUint64(uint64(old)), false)
@@ -123,9 +124,9 @@ func TestNoNodeCanBeAsked(t *testing.T) {
 	alone := b.over(goesBack())
 	b.wantReady(alone, "", "")
 	b.wantReady(alone, "", "") // the only node is believed
-	silent := false
+	var silent atomic.Bool
 	other := b.lying(func(q question) string {
-		if silent {
+		if silent.Load() {
 			return `"error":{"code":-32603,"message":"internal error"}`
 		}
 		return ""
@@ -139,7 +140,7 @@ func TestNoNodeCanBeAsked(t *testing.T) {
 	for range 2 { // the second time the one node has gone back, and is set aside
 		b.wantReady(c, "", "")
 	}
-	silent = true
+	silent.Store(true)
 	b.wantReady(c, fault.DependencyDown, "lag")
 }
 
