@@ -162,18 +162,36 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 
 // TestClaimedMoneyLeavesTheBooksOfNobodys: a comparison has posted it there before its payer came.
 func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
-	s := storetest.New(t)
-	books := treasury(s)
-	a := moneyIn()
-	read(t, books, a)
-	p := claiming("k", a)
-	placed := place(t, s, p)
-	paid := p.Payment
-	paid.Status, paid.Receipt = payment.Paid, &a.Receipt
-	if _, err := s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p)); err != nil {
-		t.Fatal(err)
+	for name, settle := range map[string]func(*testing.T, *store.Store, checkout.Placement, checkout.Placed, payment.Payment) error{
+		"found by a worker": func(t *testing.T, s *store.Store, p checkout.Placement, placed checkout.Placed, paid payment.Payment) error {
+			m := move(p, order.Settling, order.Settled)
+			return errOf(s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, m, follow(p)))
+		},
+		"proven by an operator": func(t *testing.T, s *store.Store, p checkout.Placement, _ checkout.Placed, paid payment.Payment) error {
+			return s.Desk().Prove(t.Context(), paid, follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := storetest.New(t)
+			books := treasury(s)
+			a := moneyIn()
+			read(t, books, a)
+			p := claiming("k", a)
+			placed := place(t, s, p)
+			paid := p.Payment
+			paid.Status, paid.Receipt = payment.Paid, &a.Receipt
+			if err := settle(t, s, p, placed, paid); err != nil {
+				t.Fatal(err)
+			}
+			wantClaimed(t, books, p.Order.ID)
+		})
 	}
-	ofOrder, err := books.OfOrders(t.Context(), []order.ID{p.Order.ID}, nil)
+}
+
+// wantClaimed checks that money which was posted as nobody's is an order's now, and counts once.
+func wantClaimed(t *testing.T, books store.Treasury, id order.ID) {
+	t.Helper()
+	ofOrder, err := books.OfOrders(t.Context(), []order.ID{id}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

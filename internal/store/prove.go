@@ -80,6 +80,9 @@ func (d Desk) Prove(ctx context.Context, p payment.Payment, follow job.New, act 
 		later(tx, decideJobSQL, checkout.Carrying, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
+		if err := matched(ctx, tx, d.s.stamp(), p); err != nil {
+			return err
+		}
 		settleHolds(tx, p.Order, d.s.stamp())
 		post(tx, d.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
