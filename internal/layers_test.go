@@ -22,8 +22,8 @@ const module = "github.com/roamcard/roamcard/"
 // in /* stand for every package below the folder.
 var rows = [][]string{
 	0:  {"money", "fault", "faultpoint", "mutant", "telemetry"},
-	1:  {"x402", "limit"},
-	2:  {"order", "auth", "job", "ledger"},
+	1:  {"x402", "limit", "ledger"},
+	2:  {"order", "auth", "job"},
 	3:  {"payment", "card", "esim", "activity", "agent/keys", "agent/install"},
 	4:  {"checkout", "reconcile"},
 	5:  {"store", "chain", "facilitator", "provider/*"},

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
@@ -89,6 +90,11 @@ type Card struct {
 	UpdatedAt time.Time
 }
 
+// Postings are what the ledger gets when the card becomes ACTIVE: its opening load.
+func (c Card) Postings() []ledger.Posting {
+	return []ledger.Posting{ledger.Loaded(string(c.Order), c.ID.String(), c.Load)}
+}
+
 // Seen is a card as its issuer reports it.
 type Seen struct {
 	Ref    Ref
@@ -111,14 +117,14 @@ type Store interface {
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]Card, error)
 	// Reserve stores c unless its order has a card under this reference already, and returns that card.
 	Reserve(ctx context.Context, f job.Fence, c Card) (Card, error)
-	// Activate makes a pending card ACTIVE, posts what was loaded on it, and enqueues its fee job, in
-	// one transaction. An active card stays as it is.
-	Activate(ctx context.Context, f job.Fence, c Card, loaded money.Cents, fee job.New) error
-	// FeeTaken ends a fee job whose fee is ours, and posts it, in one transaction.
-	FeeTaken(ctx context.Context, f job.Fence, a FeeArgs) error
-	// FeeOwed fails a fee job whose withdrawal met too little on the card, and posts what is owed, in one
-	// transaction.
-	FeeOwed(ctx context.Context, f job.Fence, a FeeArgs) error
+	// Activate makes a pending card ACTIVE, with what that posts, and enqueues its fee job, in one
+	// transaction. An active card stays as it is, and nothing is posted.
+	Activate(ctx context.Context, f job.Fence, c Card, postings []ledger.Posting, fee job.New) error
+	// FeeTaken ends a fee job whose fee is ours, with what that posts, in one transaction.
+	FeeTaken(ctx context.Context, f job.Fence, postings []ledger.Posting) error
+	// FeeOwed fails a fee job whose withdrawal met too little on the card, and marks it as owed, with what that
+	// posts, in one transaction.
+	FeeOwed(ctx context.Context, f job.Fence, postings []ledger.Posting) error
 	// Owes is what an owner owes of the issue fees of all cards.
 	Owes(ctx context.Context, owner x402.Address) (money.Cents, error)
 	// Observe makes cards what their issuer reports, where that is a legal step, and returns those that changed.

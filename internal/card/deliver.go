@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
@@ -65,6 +66,10 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	return c.wait(o, card), nil
 }
 
+// Postings implements checkout.Product. A card is posted when it becomes ACTIVE, which may be after an operator has
+// delivered it by hand, and its fee when the fee's job ends.
+func (c *Cards) Postings(order.Order) ([]ledger.Posting, error) { return nil, nil }
+
 // opening is what a card is opened with. Where the issuer has limits nobody can spend the fee: it never is on
 // the card.
 func (c *Cards) opening(o order.Order) money.Cents {
@@ -79,7 +84,7 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 	card.Account, card.Last4 = a.ID, a.Last4
 	switch a.State {
 	case AccountActive, AccountFrozen:
-		if err := c.Store.Activate(ctx, l.Fence(), card, card.Load, feeJob(card, o)); err != nil {
+		if err := c.Store.Activate(ctx, l.Fence(), card, card.Postings(), feeJob(card, o)); err != nil {
 			return order.Progress{}, fmt.Errorf("activate the card: %w", err)
 		}
 		faultpoint.Reach("card.activated")

@@ -99,7 +99,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 	}
 	faultpoint.Reach("fee.leased")
 	if a.Kept {
-		if err := c.Store.FeeTaken(ctx, l.Fence(), a); err != nil {
+		if err := c.Store.FeeTaken(ctx, l.Fence(), a.Postings(job.Succeeded)); err != nil {
 			return job.Outcome{}, fmt.Errorf("record the kept fee: %w", err)
 		}
 		return job.Recorded(), nil
@@ -132,7 +132,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		switch m := took.record; m.State {
 		case MoveSucceeded:
 			faultpoint.Reach("fee.taken")
-			if err := c.Store.FeeTaken(ctx, l.Fence(), a); err != nil {
+			if err := c.Store.FeeTaken(ctx, l.Fence(), a.Postings(job.Succeeded)); err != nil {
 				return job.Outcome{}, fmt.Errorf("record the fee: %w", err)
 			}
 			return job.Recorded(), nil
@@ -156,7 +156,8 @@ func (c *Cards) feeRefused(ctx context.Context, l *job.Lease, a FeeArgs, no *Ref
 	if no.Code != RefusedFunds || mutant.FeeForgiven {
 		return job.Fail(no.Code), nil
 	}
-	if err := c.Store.FeeOwed(ctx, l.Fence(), a); err != nil {
+	a.Owed = true
+	if err := c.Store.FeeOwed(ctx, l.Fence(), a.Postings(job.Failed)); err != nil {
 		return job.Outcome{}, fmt.Errorf("record the fee that is owed: %w", err)
 	}
 	faultpoint.Reach("owe.committed")

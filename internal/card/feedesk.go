@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -32,15 +33,52 @@ type FeeJobs interface {
 	FeeJobs(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error)
 	// FeeJob finds one. ErrNotFound when there is none.
 	FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error)
-	// Conclude gives a job that is not final the status that the issuer confirmed; with the status it
-	// has, only the act is recorded. It does nothing to a job that changed since row was read, and says so.
-	Conclude(ctx context.Context, row job.Row, status job.Status, reason string, act Act) (done bool, err error)
+	// Conclude gives a job that is not final the status that the issuer confirmed, with what that posts; with the
+	// status it has, only the act is recorded. It does nothing to a job that changed since row was read, and says so.
+	Conclude(ctx context.Context, row job.Row, c FeeConclusion, act Act) (done bool, err error)
 	// Retry queues the next version of a failed job, once for each key. ErrNotFailed when it is not
 	// failed, ErrKeyReused when the operator used the key for another reason.
 	Retry(ctx context.Context, row job.Row, next FeeArgs, act Act) error
-	// WriteOff gives up the fee of a failed job, once for each key. ErrNotFailed when it is not owed, or not any
-	// more; ErrKeyReused as with Retry.
-	WriteOff(ctx context.Context, row job.Row, act Act) error
+	// WriteOff gives up the fee of a job, once for each key: decide is called with the job under its lock, and says what
+	// the job remembers from then on and what that posts. ErrNotFailed when the job changed since row was read, else the
+	// error of decide; ErrKeyReused as with Retry.
+	WriteOff(ctx context.Context, row job.Row, decide func(job.Row) (FeeArgs, []ledger.Posting, error), act Act) error
+}
+
+// FeeConclusion is what the issuer's word makes of a fee job.
+type FeeConclusion struct {
+	Status job.Status
+	Reason string
+	// Owed marks the fee as owed.
+	Owed     bool
+	Postings []ledger.Posting
+}
+
+// Conclusion is what a status that the issuer confirmed makes of a fee job. One that was known calls for nothing.
+func (a FeeArgs) Conclusion(was, status job.Status, reason string) FeeConclusion {
+	c := FeeConclusion{Status: status, Reason: reason}
+	if status == was {
+		return c
+	}
+	c.Owed = status == job.Failed && reason == RefusedFunds
+	a.Owed = a.Owed || c.Owed
+	if c.Owed || status == job.Succeeded {
+		c.Postings = a.Postings(status)
+	}
+	return c
+}
+
+// GiveUpFee writes off the fee of a failed job. ErrNotFailed when the fee is not owed.
+func GiveUpFee(row job.Row) (FeeArgs, []ledger.Posting, error) {
+	a, err := job.Decode[FeeArgs](row)
+	if err != nil {
+		return FeeArgs{}, nil, fmt.Errorf("read the job: %w", err)
+	}
+	if row.Status != job.Failed || !a.Outstanding(row.Status) {
+		return FeeArgs{}, nil, ErrNotFailed
+	}
+	a.WrittenOff = true
+	return a, a.Postings(row.Status), nil
 }
 
 // The errors of FeeJobs.
@@ -72,7 +110,7 @@ func (d FeeDesk) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row,
 	if err != nil {
 		return job.Row{}, err
 	}
-	done, err := d.Jobs.Conclude(ctx, row, status, reason, act)
+	done, err := d.Jobs.Conclude(ctx, row, a.Conclusion(row.Status, status, reason), act)
 	if err != nil {
 		return job.Row{}, fmt.Errorf("conclude the job: %w", err)
 	}
@@ -135,7 +173,7 @@ func (d FeeDesk) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, 
 	if err != nil {
 		return job.Row{}, err
 	}
-	switch err := d.Jobs.WriteOff(ctx, row, act); {
+	switch err := d.Jobs.WriteOff(ctx, row, GiveUpFee, act); {
 	case errors.Is(err, ErrNotFailed):
 		return job.Row{}, fault.New(fault.FailureUnconfirmed,
 			"Only a fee that the issuer refused for lack of funds can be written off.")

@@ -12,6 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -44,6 +45,15 @@ func TopupItem(o order.Order) (Topup, error) {
 		return Topup{}, fmt.Errorf("read the top-up: %w", err)
 	}
 	return t, nil
+}
+
+// Postings are what the ledger gets when the top-up is on its card: the load, and the fee unless there was none.
+func (t Topup) Postings(id order.ID) []ledger.Posting {
+	loaded := ledger.Loaded(string(id), t.Card.String(), t.Credit)
+	if t.Fee == 0 {
+		return []ledger.Posting{loaded}
+	}
+	return []ledger.Posting{loaded, ledger.LoadFee(string(id), t.Fee)}
 }
 
 // Topups sells credit for cards that were sold before. It is the second product over the same issuer.
@@ -207,6 +217,15 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	case job.Unknown:
 	}
 	return t.waitFor(o, proof), nil
+}
+
+// Postings implements checkout.Product.
+func (t Topups) Postings(o order.Order) ([]ledger.Posting, error) {
+	split, err := TopupItem(o)
+	if err != nil {
+		return nil, err
+	}
+	return split.Postings(o.ID), nil
 }
 
 // confirm reads the balance: a load that the issuer reports is a credit once the card shows money.

@@ -212,6 +212,7 @@ func (c *Checkout) arrived(ctx context.Context, l *job.Lease, o order.Order, pay
 	m := worker(o, order.Settled, order.Progress{
 		Reason: "payment proven", Evidence: map[string]string{"transaction": proof.Transaction.String()},
 	})
+	m.Postings = pay.Postings()
 	o, err := c.Store.Settle(ctx, l.Fence(), pay, m, confirmJob(pay))
 	if err != nil {
 		return o, pay, fmt.Errorf("record the payment: %w", err)
@@ -252,7 +253,7 @@ func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (or
 	}
 	switch at.State {
 	case order.Delivered:
-		return onward(c.move(ctx, l, o, order.Fulfilled, at))
+		return onward(c.fulfilled(ctx, l, o, at))
 	case order.Refused:
 		return onward(c.refused(ctx, l, o, at))
 	case order.Doubtful:
@@ -261,6 +262,16 @@ func (c *Checkout) deliver(ctx context.Context, l *job.Lease, o order.Order) (or
 	case order.Waiting:
 	}
 	return o, max(at.After, time.Millisecond), nil
+}
+
+// fulfilled ends a delivery, and posts what it moved.
+func (c *Checkout) fulfilled(ctx context.Context, l *job.Lease, o order.Order, at order.Progress) (order.Order, error) {
+	m := worker(o, order.Fulfilled, at)
+	var err error
+	if m.Postings, err = c.products[o.Kind].Postings(o); err != nil {
+		return o, fmt.Errorf("post the %s: %w", o.Kind, err)
+	}
+	return c.take(ctx, l, m)
 }
 
 func (c *Checkout) move(ctx context.Context, l *job.Lease, o order.Order, to order.Status, at order.Progress) (order.Order, error) {

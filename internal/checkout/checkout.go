@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -40,6 +41,9 @@ type Product interface {
 	// Deliver takes one step. It is called again until it says Delivered, Refused or Doubtful, also
 	// after a crash at any point of it.
 	Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error)
+	// Postings are what the ledger gets when an order is fulfilled, by its delivery or by hand. What a delivery posted on
+	// its way is not among them.
+	Postings(o order.Order) ([]ledger.Posting, error)
 }
 
 // ErrUndecided says that a payer has as many undecided payments as it may have.
@@ -78,7 +82,8 @@ type Store interface {
 	// closes the sale.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
-	// payment until it is final. Whatever moves an order returns it as it is stored then.
+	// payment until it is final. Whatever moves an order posts what the move says, in the same transaction, and returns
+	// the order as it is stored then.
 	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error)
 	// Reprove records where a paid payment's transfer stands for good.
 	Reprove(ctx context.Context, f job.Fence, p payment.Payment) error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -18,7 +19,7 @@ type Desk struct {
 	Records  Records
 	Switches Switches
 	Refunds  Refunds
-	// Products name what their providers know an order by.
+	// Products name what their providers know an order by, and post what is delivered by hand.
 	Products []Product
 	Evidence Evidence
 }
@@ -31,16 +32,16 @@ type Records interface {
 	Queued(ctx context.Context, id order.ID) (Queued, error)
 	// Life reads all there is of an order. ErrNotFound when there is none.
 	Life(ctx context.Context, id order.ID, act order.Act) (Life, error)
-	// Decide moves an order out of operator_review, and queues its job again unless the move ends it; once
-	// for each key. ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
+	// Decide moves an order out of operator_review, posts what the move says, and queues its job again unless the move
+	// ends it; once for each key. ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
 	// ErrKeyReused when the operator used the key for another decision.
-	Decide(ctx context.Context, id order.ID, to order.Status, act order.Act) error
+	Decide(ctx context.Context, m order.Move, act order.Act) error
 	// Unproven finds the payment of an order in settling; done says that the operator has proven it with this key.
 	// ErrNotFound when there is no such order, ErrNotSettling when it waits for no payment, ErrKeyReused as above.
 	Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool, err error)
-	// Prove records that a payment is proven by its receipt, moves its order to settled, queues its job again and the one
-	// that follows the payment; once for each key, with the errors of Unproven.
-	Prove(ctx context.Context, p payment.Payment, follow job.New, act order.Act) error
+	// Prove records that a payment is proven by its receipt, moves its order to settled, posts what the move says, queues
+	// its job again and the one that follows the payment; once for each key, with the errors of Unproven.
+	Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error
 }
 
 // The errors of Records.
@@ -154,7 +155,13 @@ func (d Desk) Decide(ctx context.Context, id order.ID, decision Decision, act or
 	if why := d.Refunds.Unavailable(); decision == DecideRefund && why != "" {
 		return Queued{}, fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why).About(string(id))
 	}
-	if err := d.Records.Decide(ctx, id, to, act); err != nil {
+	m := byOperator(id, order.OperatorReview, to, act)
+	if to == order.Fulfilled {
+		if m.Postings, err = d.postings(ctx, id); err != nil {
+			return Queued{}, err
+		}
+	}
+	if err := d.Records.Decide(ctx, m, act); err != nil {
 		return Queued{}, known(err, "decide the order")
 	}
 	q, err := d.Records.Queued(ctx, id)
@@ -162,6 +169,24 @@ func (d Desk) Decide(ctx context.Context, id order.ID, decision Decision, act or
 		return Queued{}, known(err, "read the order")
 	}
 	return q, nil
+}
+
+// postings are what the ledger gets when an order is fulfilled by hand. What they depend on never changes.
+func (d Desk) postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
+	q, err := d.Records.Queued(ctx, id)
+	if err != nil {
+		return nil, known(err, "read the order")
+	}
+	for _, p := range d.Products {
+		if p.Kind() == q.Order.Kind {
+			return p.Postings(q.Order)
+		}
+	}
+	return nil, fmt.Errorf("order %s: nothing posts a %s", id, q.Order.Kind)
+}
+
+func byOperator(id order.ID, from, to order.Status, act order.Act) order.Move {
+	return order.Move{Order: id, From: from, To: to, Actor: "operator:" + act.Operator, Reason: act.Reason}
 }
 
 // Closed shows the kill switch of every product.

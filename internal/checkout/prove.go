@@ -49,7 +49,9 @@ func (d Desk) prove(ctx context.Context, pay payment.Payment, transaction x402.H
 		return fault.New(fault.TransferUnproven, "The chain does not show this payment's transfer in the transaction.").About(string(pay.Order))
 	}
 	pay.Status, pay.Receipt = payment.Paid, shown.Receipt
-	if err := d.Records.Prove(ctx, pay, confirmJob(pay), act); err != nil {
+	m := byOperator(pay.Order, order.Settling, order.Settled, act)
+	m.Evidence, m.Postings = map[string]string{"transaction": pay.Receipt.Transaction.String()}, pay.Postings()
+	if err := d.Records.Prove(ctx, pay, m, confirmJob(pay), act); err != nil {
 		return known(err, "record the payment")
 	}
 	return nil

@@ -163,6 +163,7 @@ func (c *Checkout) refunded(ctx context.Context, l *job.Lease, o order.Order, r 
 	m := worker(o, order.Refunded, order.Progress{Reason: "refund proven", Evidence: map[string]string{
 		"refund": r.ID.String(), "transaction": receipt.Transaction.String(), "amount": receipt.Amount.String(),
 	}})
+	m.Postings = r.Postings()
 	o, err := c.Store.Refunded(ctx, l.Fence(), r, m, refundConfirmJob(r))
 	if err != nil {
 		return o, fmt.Errorf("record the refund: %w", err)

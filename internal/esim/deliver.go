@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -96,11 +97,16 @@ func (e *Esims) install(ctx context.Context, l *job.Lease, p Profile, got Purcha
 		return order.Progress{}, err
 	}
 	p.Status, p.Account, p.Cost, p.Material = Ready, got.ID, max(got.Cost, 0), sealed
-	if err := e.Store.Install(ctx, l.Fence(), p); err != nil {
+	if err := e.Store.Install(ctx, l.Fence(), p, p.Postings()); err != nil {
 		return order.Progress{}, fmt.Errorf("keep the eSIM: %w", err)
 	}
 	faultpoint.Reach("esim.installed")
 	return delivered(p), nil
+}
+
+// Postings implements checkout.Product. The cost is posted when the eSIM is made, whatever becomes of its order.
+func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
+	return []ledger.Posting{ledger.Sold(string(o.ID), o.Price)}, nil
 }
 
 // wait goes on looking until the supplier's time is up.

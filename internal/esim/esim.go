@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -104,6 +105,14 @@ type Profile struct {
 	UpdatedAt time.Time
 }
 
+// Postings are what the ledger gets when the profile is ready: its cost, where that is known.
+func (p Profile) Postings() []ledger.Posting {
+	if p.Cost <= 0 {
+		return nil
+	}
+	return []ledger.Posting{ledger.Supplied(string(p.Order), p.Cost)}
+}
+
 // ErrNotFound says that there is no such plan, order or profile.
 var ErrNotFound = errors.New("no such eSIM")
 
@@ -129,8 +138,9 @@ type Store interface {
 	Profiles(ctx context.Context, orders ...order.ID) (map[order.ID]Profile, error)
 	// Reserve stores p unless its order has a profile under this reference already, and returns that one.
 	Reserve(ctx context.Context, f job.Fence, p Profile) (Profile, error)
-	// Install makes an ordered profile ready, with its account, cost and material, and posts the cost. A ready one stays as it is.
-	Install(ctx context.Context, f job.Fence, p Profile) error
+	// Install makes an ordered profile ready, with its account, cost and material, and with what that posts. One that is
+	// not ordered stays as it is, and nothing is posted.
+	Install(ctx context.Context, f job.Fence, p Profile, postings []ledger.Posting) error
 	// Fail makes an ordered profile failed.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 

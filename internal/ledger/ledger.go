@@ -139,6 +139,8 @@ type Posting struct {
 	// Order is the order it belongs to; empty for money that belongs to none.
 	Order string
 	Kind  Kind
+	// Undoes is a posting that this one takes back: it is made only where that one is. Empty for all others.
+	Undoes ID
 	// At is when it was recorded. The store sets it.
 	At      time.Time
 	Entries []Entry
@@ -160,14 +162,6 @@ func Loaded(order, card string, amount money.Cents) Posting {
 func LoadFee(order string, fee money.Cents) Posting {
 	u := fee.USDC()
 	return posting(KindLoadFee, order, order, Entry{Customer(order), u}, Entry{LoadFeeRevenue, -u})
-}
-
-// ToppedUp records a top-up that is on its card: the load, and the fee unless there was none.
-func ToppedUp(order, card string, credit, fee money.Cents) []Posting {
-	if fee == 0 {
-		return []Posting{Loaded(order, card, credit)}
-	}
-	return []Posting{Loaded(order, card, credit), LoadFee(order, fee)}
 }
 
 // FeeWithdrawn records that the issue fee of an order was taken from its card, back into the float.
@@ -226,7 +220,9 @@ func Unmatched(transaction string, logIndex uint, amount money.USDC) Posting {
 
 // Matched takes such money back out of the books of nobody's, because an order has claimed it: it is posted as settled there.
 func Matched(order, transaction string, logIndex uint, amount money.USDC) Posting {
-	return posting(KindMatched, transfer(transaction, logIndex), order, Entry{Strays, amount}, Entry{Treasury, -amount})
+	p := posting(KindMatched, transfer(transaction, logIndex), order, Entry{Strays, amount}, Entry{Treasury, -amount})
+	p.Undoes = Unmatched(transaction, logIndex, amount).ID
+	return p
 }
 
 // Resolved records where such money went by an operator's word: out of the treasury, or among what is earned.
@@ -234,13 +230,20 @@ func Resolved(transaction string, logIndex uint, amount money.USDC, to Account) 
 	return posting(KindResolved, transfer(transaction, logIndex), "", Entry{Strays, amount}, Entry{to, -amount})
 }
 
+// OfTransfer names the postings that there may be of a transfer, "0x…/5", beside those of an order that it pays.
+func OfTransfer(transfer string) []ID {
+	return []ID{idOf(KindUnmatched, transfer), idOf(KindMatched, transfer), idOf(KindResolved, transfer)}
+}
+
 func transfer(transaction string, logIndex uint) string {
 	return fmt.Sprintf("%s/%d", transaction, logIndex)
 }
 
 func posting(kind Kind, of, order string, entries ...Entry) Posting {
-	return Posting{ID: ID(string(kind) + "/" + of), Order: order, Kind: kind, Entries: entries}
+	return Posting{ID: idOf(kind, of), Order: order, Kind: kind, Entries: entries}
 }
+
+func idOf(kind Kind, of string) ID { return ID(string(kind) + "/" + of) }
 
 // ErrUnbalanced says that the entries of a posting do not sum to zero, or that it moves nothing.
 var ErrUnbalanced = errors.New("not balanced")

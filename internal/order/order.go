@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -140,6 +141,8 @@ type Move struct {
 	// Refused is set when the provider confirmed that this attempt at the delivery will never come: the
 	// order's Delivery rises with the move.
 	Refused bool
+	// Postings are what the ledger gets with the move. The timeline does not keep them.
+	Postings []ledger.Posting
 }
 
 // Event is a move as the timeline keeps it.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -53,6 +54,17 @@ type Payment struct {
 
 // Signed says that the payment can be sent for. Money that had arrived may have been claimed without its signature.
 func (p Payment) Signed() bool { return p.Signature != x402.Signature{} }
+
+// Postings are what the ledger gets when the payment is proven, whoever proves it. Money that arrived before its order
+// claimed it may stand there as nobody's, which is taken back.
+func (p Payment) Postings() []ledger.Posting {
+	settled := ledger.Settled(string(p.Order), p.Authorization.Value)
+	if p.ArrivedAt == nil {
+		return []ledger.Posting{settled}
+	}
+	r := p.Receipt
+	return []ledger.Posting{ledger.Matched(string(p.Order), r.Transaction.String(), r.LogIndex, r.Amount), settled}
+}
 
 // lookback is how long before a payment's claim the chain is searched for its transfer: a copy of
 // the authorization may have been submitted first, and clocks differ.

@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -56,6 +57,11 @@ func (r Refund) Payment() Payment {
 
 // Since is when the chain is searched from for what became of the present window.
 func (r Refund) Since() time.Time { return r.SignedAt.Add(-lookback) }
+
+// Postings are what the ledger gets when the refund is paid.
+func (r Refund) Postings() []ledger.Posting {
+	return []ledger.Posting{ledger.Refunded(string(r.Order), r.Authorization.Value)}
+}
 
 // RefundNonce is the nonce of an order's refund.
 func RefundNonce(id order.ID) x402.Hash {

@@ -171,9 +171,7 @@ func (c *comparison) unmatched(t Transfer, posting ledger.Posting) {
 	i := slices.IndexFunc(c.Resolved, func(r Resolved) bool { return r.Place == t.Place() })
 	if i >= 0 {
 		f.Resolved = &c.Resolved[i]
-		if p, moves := f.Resolved.As.Posting(t); moves {
-			c.expected = append(c.expected, p)
-		}
+		c.expected = append(c.expected, f.Resolved.As.Postings(t)...)
 	}
 	c.add(f, "%s USDC arrived from %s for no order", t.Value.Dollars(), t.From)
 }
@@ -272,7 +270,7 @@ func (c *comparison) expect() {
 	}
 	for _, o := range c.Orders {
 		if o.Kind == order.CardTopup && o.Status == order.Fulfilled {
-			add(ledger.ToppedUp(string(o.ID), o.Topup.Card.String(), o.Topup.Credit, o.Topup.Fee)...)
+			add(o.Topup.Postings(o.ID)...)
 		}
 		if o.Kind == order.ESIM && o.Status == order.Fulfilled {
 			add(ledger.Sold(string(o.ID), o.Price))

@@ -101,7 +101,7 @@ func good() (Records, Statement) {
 	r.Postings = slices.Concat([]ledger.Posting{
 		ledger.Settled("ord_issue", 25_000_000), ledger.Loaded("ord_issue", cardID.String(), 2500), ledger.FeeWithdrawn("ord_issue", cardID.String(), 1000),
 		ledger.Settled("ord_topup", 50_000_000), ledger.Settled("ord_open", 25_000_000),
-	}, ledger.ToppedUp("ord_topup", cardID.String(), 4900, 100), []ledger.Posting{
+	}, card.Topup{Fee: 100, Credit: 4900, Card: cardID}.Postings("ord_topup"), []ledger.Posting{
 		ledger.Settled("ord_esim", 5_000_000), ledger.Supplied("ord_esim", 4_000_000), ledger.Sold("ord_esim", 500),
 	})
 	first := feeArgs
@@ -129,9 +129,7 @@ func resolve(r *Records, t Transfer, as Resolution) {
 	r.Arrivals = append(r.Arrivals, t)
 	r.Resolved = append(r.Resolved, Resolved{Place: t.Place(), As: as, Reason: "why", Operator: "ada"})
 	r.Postings = append(r.Postings, ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value))
-	if p, moves := as.Posting(t); moves {
-		r.Postings = append(r.Postings, p)
-	}
+	r.Postings = append(r.Postings, as.Postings(t)...)
 }
 
 // TestEachDifferenceHasItsCode spoils a copy of the good books and expects the codes named, and no others.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -67,4 +68,11 @@ type Marks interface {
 // SentBack is a transfer to the payee whose money went back, as the chain shows.
 type SentBack struct {
 	Arrived, Back Transfer
+}
+
+// Postings are what the ledger gets when the transfer is resolved: no comparison may have found it to be nobody's yet.
+func (b SentBack) Postings() []ledger.Posting {
+	t := b.Arrived
+	unmatched := ledger.Unmatched(t.Transaction.String(), t.LogIndex, t.Value)
+	return append([]ledger.Posting{unmatched}, RefundedByHand.Postings(t)...)
 }

@@ -29,15 +29,13 @@ const (
 	Explained Resolution = "explained"
 )
 
-// Posting is what a resolution moves in the ledger; ok is false when it moves nothing.
-func (r Resolution) Posting(t Transfer) (p ledger.Posting, ok bool) {
-	switch r {
-	case RefundedByHand:
-		return ledger.Resolved(t.Transaction.String(), t.LogIndex, t.Value, ledger.Treasury), true
-	case Donation:
-		return ledger.Resolved(t.Transaction.String(), t.LogIndex, t.Value, ledger.Donations), true
+// Postings are what the ledger gets when a transfer is resolved; none when nothing moves.
+func (r Resolution) Postings(t Transfer) []ledger.Posting {
+	to := map[Resolution]ledger.Account{RefundedByHand: ledger.Treasury, Donation: ledger.Donations}[r]
+	if to == "" {
+		return nil
 	}
-	return ledger.Posting{}, false
+	return []ledger.Posting{ledger.Resolved(t.Transaction.String(), t.LogIndex, t.Value, to)}
 }
 
 // Place is where a transfer stands on the chain.
@@ -99,7 +97,7 @@ type StrayQuery struct {
 type Strays interface {
 	// Strays lists them, newest first.
 	Strays(ctx context.Context, q StrayQuery, act order.Act) ([]Stray, error)
-	// Resolve stores a resolution and its posting, once for each key. ErrNoStray when a comparison found no
+	// Resolve stores a resolution and what it posts, once for each key. ErrNoStray when a comparison found no
 	// such transfer, ErrResolved when it was resolved by another act, ErrKeyReused when the operator used the
 	// key for another resolution.
 	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (Stray, error)

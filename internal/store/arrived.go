@@ -10,7 +10,6 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -129,21 +128,4 @@ func (t Treasury) claimed(ctx context.Context, tx *ent.Tx, of reconcile.Transfer
 	var claimed bool
 	err := raw(tx).QueryRow(ctx, claimedSQL, t.asset, t.payTo, of.From.Lower(), of.Nonce.String()).Scan(&claimed)
 	return claimed, err
-}
-
-// matched takes money of a payment that arrived by itself off what belongs to no order, if a comparison has posted it there.
-func matched(ctx context.Context, tx *ent.Tx, now time.Time, p payment.Payment) error {
-	if p.ArrivedAt == nil {
-		return nil
-	}
-	r := p.Receipt
-	unmatched := ledger.Unmatched(r.Transaction.String(), r.LogIndex, r.Amount)
-	var posted bool
-	if err := raw(tx).QueryRow(ctx, "SELECT EXISTS (SELECT FROM ledger_postings WHERE id = $1)", unmatched.ID).Scan(&posted); err != nil {
-		return err
-	}
-	if posted {
-		post(tx, now, ledger.Matched(string(p.Order), r.Transaction.String(), r.LogIndex, r.Amount))
-	}
-	return nil
 }

@@ -162,16 +162,8 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 
 // TestClaimedMoneyLeavesTheBooksOfNobodys: a comparison has posted it there before its payer came.
 func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
-	for name, settle := range map[string]func(*testing.T, *store.Store, checkout.Placement, checkout.Placed, payment.Payment) error{
-		"found by a worker": func(t *testing.T, s *store.Store, p checkout.Placement, placed checkout.Placed, paid payment.Payment) error {
-			m := move(p, order.Settling, order.Settled)
-			return errOf(s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, m, follow(p)))
-		},
-		"proven by an operator": func(t *testing.T, s *store.Store, p checkout.Placement, _ checkout.Placed, paid payment.Payment) error {
-			return s.Desk().Prove(t.Context(), paid, follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, byOperator := range []bool{false, true} {
+		t.Run(fmt.Sprintf("proven by an operator: %v", byOperator), func(t *testing.T) {
 			s := storetest.New(t)
 			books := treasury(s)
 			a := moneyIn()
@@ -180,7 +172,15 @@ func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
 			placed := place(t, s, p)
 			paid := p.Payment
 			paid.Status, paid.Receipt = payment.Paid, &a.Receipt
-			if err := settle(t, s, p, placed, paid); err != nil {
+			m := move(p, order.Settling, order.Settled)
+			m.Postings = paid.Postings()
+			var err error
+			if byOperator {
+				err = s.Desk().Prove(t.Context(), paid, m, follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
+			} else {
+				_, err = s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, m, follow(p))
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			wantClaimed(t, books, p.Order.ID)

@@ -223,7 +223,9 @@ func (t Treasury) OfTransfers(ctx context.Context, subjects, postings []string) 
 	var transactions []string
 	var indexes []int64
 	for _, s := range subjects {
-		posted = append(posted, string(ledger.KindUnmatched)+"/"+s, string(ledger.KindMatched)+"/"+s, string(ledger.KindResolved)+"/"+s)
+		for _, id := range ledger.OfTransfer(s) {
+			posted = append(posted, string(id))
+		}
 		at, err := reconcile.ParsePlace(s)
 		if err != nil {
 			return r, err

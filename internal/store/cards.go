@@ -112,7 +112,7 @@ func (c Cards) Reserve(ctx context.Context, f job.Fence, n card.Card) (card.Card
 }
 
 // Activate implements card.Store.
-func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, loaded money.Cents, fee job.New) error {
+func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, postings []ledger.Posting, fee job.New) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		n, err := tx.Card.Update().
@@ -121,7 +121,7 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, loaded mo
 		if err != nil || n == 0 {
 			return err
 		}
-		post(tx, c.s.stamp(), ledger.Loaded(string(a.Order), a.ID.String(), loaded))
+		post(tx, c.s.stamp(), postings...)
 		if _, _, err = insertJob(ctx, tx, fee); err != nil {
 			return err
 		}
@@ -130,9 +130,9 @@ func (c Cards) Activate(ctx context.Context, f job.Fence, a card.Card, loaded mo
 }
 
 // FeeTaken implements card.Store.
-func (c Cards) FeeTaken(ctx context.Context, f job.Fence, a card.FeeArgs) error {
+func (c Cards) FeeTaken(ctx context.Context, f job.Fence, postings []ledger.Posting) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		postFee(tx, c.s.stamp(), a, job.Succeeded)
+		post(tx, c.s.stamp(), postings...)
 		return finishJob(ctx, tx, f, job.Done())
 	})
 }

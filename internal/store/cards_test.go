@@ -163,7 +163,8 @@ func (f *feeStory) lease() job.Fence {
 func (f *feeStory) refuse() {
 	f.Helper()
 	fence := f.lease()
-	if err := f.s.Cards().FeeOwed(f.Context(), fence, f.args()); err != nil {
+	owed := concluded(f.T, f.row, job.Failed, card.RefusedFunds)
+	if err := f.s.Cards().FeeOwed(f.Context(), fence, owed.Postings); err != nil {
 		f.Fatal(err)
 	}
 	if a := f.args(); !a.Owed || f.row.Status != job.Failed || f.row.LastError != card.RefusedFunds {
@@ -174,7 +175,7 @@ func (f *feeStory) refuse() {
 func (f *feeStory) take() {
 	f.Helper()
 	fence := f.lease()
-	if err := f.s.Cards().FeeTaken(f.Context(), fence, f.args()); err != nil {
+	if err := f.s.Cards().FeeTaken(f.Context(), fence, f.args().Postings(job.Succeeded)); err != nil {
 		f.Fatal(err)
 	}
 }
@@ -192,7 +193,8 @@ func (f *feeStory) retry(key string) {
 func (f *feeStory) writeOff(key string, want error) {
 	f.Helper()
 	f.args()
-	if err := f.s.FeeJobs().WriteOff(f.Context(), f.row, card.Act{Operator: "ann", Reason: "w", Key: key}); !errors.Is(err, want) {
+	act := card.Act{Operator: "ann", Reason: "w", Key: key}
+	if err := f.s.FeeJobs().WriteOff(f.Context(), f.row, card.GiveUpFee, act); !errors.Is(err, want) {
 		f.Errorf("write off: %v, want %v", err, want)
 	}
 }
@@ -201,7 +203,8 @@ func (f *feeStory) writeOff(key string, want error) {
 func TestAnOperatorsReconciliationPostsWhatIsOwed(t *testing.T) {
 	s := storetest.New(t)
 	_, row := issued(t, s, payer, card.Active)
-	done, err := s.FeeJobs().Conclude(t.Context(), row, job.Failed, card.RefusedFunds, card.Act{Operator: "ann"})
+	refused := concluded(t, row, job.Failed, card.RefusedFunds)
+	done, err := s.FeeJobs().Conclude(t.Context(), row, refused, card.Act{Operator: "ann"})
 	if err != nil || !done {
 		t.Fatalf("%t, %v", done, err)
 	}

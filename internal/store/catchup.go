@@ -12,7 +12,6 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -196,10 +195,7 @@ func (m Marks) SentBack(ctx context.Context, back []reconcile.SentBack) error {
 			if tag.RowsAffected() == 0 {
 				continue
 			}
-			post(tx, now, ledger.Unmatched(b.Arrived.Transaction.String(), b.Arrived.LogIndex, b.Arrived.Value))
-			if p, moves := reconcile.RefundedByHand.Posting(b.Arrived); moves {
-				post(tx, now, p)
-			}
+			post(tx, now, b.Postings()...)
 			act := order.Act{Operator: catchUpActor, Reason: reason}
 			if err := m.s.record(ctx, tx, act, actResolve, at.String(), nil, resolved{reconcile.RefundedByHand}); err != nil {
 				return err

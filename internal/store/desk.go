@@ -210,8 +210,8 @@ type decided struct {
 
 // Decide implements checkout.Records. The job's lock comes first, as for every worker, so that of two
 // decisions one finds the order moved.
-func (d Desk) Decide(ctx context.Context, id order.ID, to order.Status, act order.Act) error {
-	m := order.Move{Order: id, From: order.OperatorReview, To: to, Actor: "operator:" + act.Operator, Reason: act.Reason}
+func (d Desk) Decide(ctx context.Context, m order.Move, act order.Act) error {
+	id := m.Order
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -220,7 +220,7 @@ func (d Desk) Decide(ctx context.Context, id order.ID, to order.Status, act orde
 		if err != nil {
 			return err
 		}
-		if repeated, err := d.s.repeats(ctx, tx, act, actDecide, string(id), decided{to}); err != nil || repeated {
+		if repeated, err := d.s.repeats(ctx, tx, act, actDecide, string(id), decided{m.To}); err != nil || repeated {
 			return err
 		}
 		row, err := tx.Order.Get(ctx, string(id))
@@ -233,14 +233,12 @@ func (d Desk) Decide(ctx context.Context, id order.ID, to order.Status, act orde
 		if err := nothingComesBack(ctx, tx, id); err != nil {
 			return err
 		}
-		if !to.Final() {
+		if !m.To.Final() {
 			later(tx, decideJobSQL, checkout.Carrying, key)
 			wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, "")
 		}
-		if err := moveOrder(ctx, tx, m, d.s.stamp(), new(order.Order)); err != nil {
-			return err
-		}
-		return d.s.record(ctx, tx, act, actDecide, string(id), decided{order.OperatorReview}, decided{to})
+		moveOrder(tx, m, d.s.stamp(), new(order.Order))
+		return d.s.record(ctx, tx, act, actDecide, string(id), decided{m.From}, decided{m.To})
 	})
 	if err == nil {
 		d.s.Notify(topicOrder, string(id))

@@ -199,15 +199,15 @@ func (e Esims) Reserve(ctx context.Context, f job.Fence, p esim.Profile) (esim.P
 }
 
 // Install implements esim.Store.
-func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile) error {
+func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, postings []ledger.Posting) error {
 	return e.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		fence(tx, f)
 		now := e.s.stamp()
 		n, err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
 			SetStatus(esimprofile.StatusReady).SetAccount(p.Account).SetCostMicros(int64(p.Cost)).
 			SetSealedKey(p.Material.Key).SetSealed(p.Material.Box).SetUpdatedAt(now).Save(ctx)
-		if err == nil && n > 0 && p.Cost > 0 {
-			post(tx, now, ledger.Supplied(string(p.Order), p.Cost))
+		if err == nil && n > 0 {
+			post(tx, now, postings...)
 		}
 		return errors.Join(err, faultpoint.Fail("esim.before_commit"))
 	})

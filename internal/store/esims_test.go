@@ -60,7 +60,7 @@ func TestAProfileIsWrittenUnderItsJobsFenceOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Material = esim.Sealed{Key: "k", Box: []byte("box")}
-	if err := s.Esims().Install(t.Context(), lost, p); err == nil {
+	if err := s.Esims().Install(t.Context(), lost, p, p.Postings()); err == nil {
 		t.Error("installed without the job")
 	}
 	if err := s.Esims().Fail(t.Context(), lost, p.ID); err == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/ent/audit"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 )
 
 // FeeJobs keeps the platform fee's jobs for operators. It implements card.FeeJobs.
@@ -85,33 +86,27 @@ func (f FeeJobs) FeeJob(ctx context.Context, id uuid.UUID) (job.Row, error) {
 
 // Conclude implements card.FeeJobs. The version guards: a worker that wrote meanwhile knows better, and
 // one that holds the job now loses its lease.
-func (f FeeJobs) Conclude(ctx context.Context, row job.Row, status job.Status, reason string, act card.Act) (bool, error) {
-	a, err := job.Decode[card.FeeArgs](row)
-	if err != nil {
-		return false, fmt.Errorf("read the job: %w", err)
-	}
+func (f FeeJobs) Conclude(ctx context.Context, row job.Row, c card.FeeConclusion, act card.Act) (bool, error) {
 	done := true
-	err = f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
+	err := f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		done = true
-		if status != row.Status {
-			tag, err := raw(tx).Exec(ctx, concludeJobSQL, row.ID, row.Version, status, reason)
+		if c.Status != row.Status {
+			tag, err := raw(tx).Exec(ctx, concludeJobSQL, row.ID, row.Version, c.Status, c.Reason)
 			if err != nil {
 				return err
 			}
 			done = tag.RowsAffected() == 1
-			switch {
-			case !done:
-			case status == job.Succeeded:
-				postFee(tx, f.s.stamp(), a, status)
-			case status == job.Failed && reason == card.RefusedFunds:
-				owe(tx, f.s.stamp(), row.ID, a)
-			}
 		}
 		after := row.Status
 		if done {
-			after = status
+			after = c.Status
+			post(tx, f.s.stamp(), c.Postings...)
 		}
-		return f.s.record(ctx, tx, act, actReconcile, row.ID.String(), feeState{row.Status, row.LastError}, feeState{after, reason})
+		if done && c.Owed {
+			later(tx, oweFeeSQL, row.ID)
+		}
+		before := feeState{row.Status, row.LastError}
+		return f.s.record(ctx, tx, act, actReconcile, row.ID.String(), before, feeState{after, c.Reason})
 	})
 	return done, err
 }
@@ -124,7 +119,7 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 		return fmt.Errorf("encode the next version: %w", err)
 	}
 	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		now, repeated, err := decide(ctx, tx, row, act, actRetry)
+		now, repeated, err := lockFeeJob(ctx, tx, row, act, actRetry)
 		if err != nil || repeated {
 			return err
 		}
@@ -140,34 +135,35 @@ func (f FeeJobs) Retry(ctx context.Context, row job.Row, next card.FeeArgs, act 
 }
 
 // WriteOff implements card.FeeJobs.
-func (f FeeJobs) WriteOff(ctx context.Context, row job.Row, act card.Act) error {
+func (f FeeJobs) WriteOff(
+	ctx context.Context, row job.Row, decide func(job.Row) (card.FeeArgs, []ledger.Posting, error), act card.Act,
+) error {
 	return f.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		now, repeated, err := decide(ctx, tx, row, act, actWriteOff)
+		now, repeated, err := lockFeeJob(ctx, tx, row, act, actWriteOff)
 		if err != nil || repeated {
 			return err
 		}
-		a, err := job.Decode[card.FeeArgs](now)
-		if err != nil {
-			return fmt.Errorf("read the job: %w", err)
-		}
-		if now.Status != job.Failed || now.Version != row.Version || !a.Outstanding(now.Status) {
+		if now.Version != row.Version {
 			return card.ErrNotFailed
 		}
-		a.WrittenOff = true
+		a, postings, err := decide(now)
+		if err != nil {
+			return err
+		}
 		payload, err := json.Marshal(a)
 		if err != nil {
 			return fmt.Errorf("encode the job: %w", err)
 		}
 		later(tx, writeOffJobSQL, row.ID, payload)
-		postFee(tx, f.s.stamp(), a, now.Status)
+		post(tx, f.s.stamp(), postings...)
 		return f.s.record(ctx, tx, act, actWriteOff, row.ID.String(),
 			feeState{now.Status, now.LastError}, feeState{now.Status, "written off"})
 	})
 }
 
-// decide locks a job, so that two acts cannot both find it as it is, and says whether this act has been carried
+// lockFeeJob locks a job, so that two acts cannot both find it as it is, and says whether this act has been carried
 // out before.
-func decide(
+func lockFeeJob(
 	ctx context.Context, tx *ent.Tx, row job.Row, act card.Act, action string,
 ) (now job.Row, repeated bool, err error) {
 	now, err = scanJob(raw(tx).QueryRow(ctx, feeJobSQL+" FOR UPDATE", card.FeeJob, row.ID))

@@ -90,15 +90,28 @@ func TestOnlyConfirmedFailuresAreRetried(t *testing.T) {
 	}
 }
 
+// concluded is what the issuer's word makes of a job.
+func concluded(t *testing.T, row job.Row, status job.Status, reason string) card.FeeConclusion {
+	t.Helper()
+	a, err := job.Decode[card.FeeArgs](row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.Conclusion(row.Status, status, reason)
+}
+
 func TestAConclusionGivesWayToAWorker(t *testing.T) {
 	s := storetest.New(t)
 	row := feeJob(t, s, job.Snooze(time.Hour))
 	stale := row
 	stale.Version--
-	if done, err := s.FeeJobs().Conclude(t.Context(), stale, job.Succeeded, "", card.Act{Operator: "ada"}); done || err != nil {
+	ada := card.Act{Operator: "ada"}
+	done, err := s.FeeJobs().Conclude(t.Context(), stale, concluded(t, stale, job.Succeeded, ""), ada)
+	if done || err != nil {
 		t.Errorf("a stale reading was written: %v, %v", done, err)
 	}
-	if done, err := s.FeeJobs().Conclude(t.Context(), row, job.Failed, "rejected", card.Act{Operator: "ada"}); !done || err != nil {
+	done, err = s.FeeJobs().Conclude(t.Context(), row, concluded(t, row, job.Failed, "rejected"), ada)
+	if !done || err != nil {
 		t.Errorf("not concluded: %v, %v", done, err)
 	}
 	if got := find(t, s, row.ID); got.Status != job.Failed || got.LastError != "rejected" || got.FinishedAt == nil {

@@ -2,14 +2,12 @@ package store
 
 import (
 	"context"
-	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -25,24 +23,11 @@ const (
 	owesSQL = outstandingSQL + ` AND j.unique_key IN (SELECT id::text FROM cards WHERE owner = $2)`
 )
 
-// postFee queues what a fee job in a status calls for. What is posted already stays as it is.
-func postFee(tx *ent.Tx, now time.Time, a card.FeeArgs, status job.Status) {
-	for _, p := range a.Postings(status) {
-		post(tx, now, p)
-	}
-}
-
-// owe queues the record that the fee of a job is owed.
-func owe(tx *ent.Tx, now time.Time, id uuid.UUID, a card.FeeArgs) {
-	later(tx, oweFeeSQL, id)
-	a.Owed = true
-	postFee(tx, now, a, job.Failed)
-}
-
 // FeeOwed implements card.Store.
-func (c Cards) FeeOwed(ctx context.Context, f job.Fence, a card.FeeArgs) error {
+func (c Cards) FeeOwed(ctx context.Context, f job.Fence, postings []ledger.Posting) error {
 	return c.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		owe(tx, c.s.stamp(), f.ID, a)
+		later(tx, oweFeeSQL, f.ID)
+		post(tx, c.s.stamp(), postings...)
 		if err := finishJob(ctx, tx, f, job.Fail(card.RefusedFunds)); err != nil {
 			return err
 		}

@@ -128,7 +128,8 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 		Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 	}))
 	place(t, s, p)
-	if err := s.Desk().Prove(t.Context(), settled(p), follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"}); err != nil {
+	m, act := move(p, order.Settling, order.Settled), order.Act{Operator: "ada", Key: "k", Reason: "seen"}
+	if err := s.Desk().Prove(t.Context(), settled(p), m, follow(p), act); err != nil {
 		t.Fatal(err)
 	}
 	var unpaid int

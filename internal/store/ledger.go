@@ -1,34 +1,34 @@
 package store
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/ledger"
-	"github.com/roamcard/roamcard/internal/order"
 )
 
-// A posting and its entries are one statement, at whose end the database checks that they balance. What is posted already stays
-// as it is.
+// A posting and its entries are one statement, at whose end the database checks that they balance. What is posted already
+// stays as it is, and what is to undo a posting that is not there is not posted.
 const postSQL = `
 	WITH posted AS (
-		INSERT INTO ledger_postings (id, order_id, kind, at) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING RETURNING id)
+		INSERT INTO ledger_postings (id, order_id, kind, at) SELECT $1::varchar, $2::varchar, $3::varchar, $4::timestamptz
+		WHERE $5::varchar = '' OR EXISTS (SELECT FROM ledger_postings WHERE id = $5) ON CONFLICT (id) DO NOTHING RETURNING id)
 	INSERT INTO ledger_entries (posting_id, account, amount)
-	SELECT posted.id, e.account, e.amount FROM posted, unnest($5::varchar[], $6::bigint[]) AS e (account, amount)`
+	SELECT posted.id, e.account, e.amount FROM posted, unnest($6::varchar[], $7::bigint[]) AS e (account, amount)`
 
-// post queues the record of a movement of value. It belongs into the transaction that records the movement itself, and costs no
-// round trip of its own.
-func post(tx *ent.Tx, now time.Time, p ledger.Posting) {
-	accounts, amounts := make([]string, len(p.Entries)), make([]int64, len(p.Entries))
-	for i, e := range p.Entries {
-		accounts[i], amounts[i] = string(e.Account), int64(e.Amount)
+// post queues the records of movements of value. They belong into the transaction that records the movements themselves,
+// and cost no round trip of their own. The domain decides what is posted.
+func post(tx *ent.Tx, now time.Time, all ...ledger.Posting) {
+	for _, p := range all {
+		accounts, amounts := make([]string, len(p.Entries)), make([]int64, len(p.Entries))
+		for i, e := range p.Entries {
+			accounts[i], amounts[i] = string(e.Account), int64(e.Amount)
+		}
+		later(tx, postSQL, p.ID, p.Order, p.Kind, now, p.Undoes, accounts, amounts)
 	}
-	later(tx, postSQL, p.ID, p.Order, p.Kind, now, accounts, amounts)
 }
 
-// postAllSQL is postSQL for many postings.
+// postAllSQL is postSQL for many postings that a comparison found missing.
 const postAllSQL = `
 	WITH posted AS (
 		INSERT INTO ledger_postings (id, order_id, kind, at)
@@ -38,7 +38,7 @@ const postAllSQL = `
 	SELECT posted.id, e.account, e.amount FROM unnest($5::varchar[], $6::varchar[], $7::bigint[]) AS e (posting_id, account, amount)
 		JOIN posted ON posted.id = e.posting_id`
 
-// postAll is post for many postings.
+// postAll is post for many postings; what one of them undoes is known to be there.
 func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
 	var ids, orders, kinds, of, accounts []string
 	var amounts []int64
@@ -49,23 +49,4 @@ func postAll(tx *ent.Tx, now time.Time, all []ledger.Posting) {
 		}
 	}
 	later(tx, postAllSQL, now, ids, orders, kinds, of, accounts, amounts)
-}
-
-// postDelivered queues what a delivery moved, once its order is fulfilled. The load of a new card is posted when the card becomes
-// active, the cost of an eSIM when the eSIM is ready.
-func postDelivered(tx *ent.Tx, now time.Time, o order.Order) error {
-	if o.Kind == order.ESIM {
-		post(tx, now, ledger.Sold(string(o.ID), o.Price))
-	}
-	if o.Kind != order.CardTopup {
-		return nil
-	}
-	t, err := card.TopupItem(o)
-	if err != nil {
-		return fmt.Errorf("order %s: %w", o.ID, err)
-	}
-	for _, p := range ledger.ToppedUp(string(o.ID), t.Card.String(), t.Credit, t.Fee) {
-		post(tx, now, p)
-	}
-	return nil
 }

@@ -134,7 +134,7 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Place
 		t.Fatal(err)
 	}
 	made.Account, made.Cost, made.Material = "acc", cost, esim.Sealed{Key: "k", Box: []byte("box")}
-	if n := atOnce(func() error { return s.Esims().Install(t.Context(), fence, made) }); n != 10 {
+	if n := atOnce(func() error { return s.Esims().Install(t.Context(), fence, made, made.Postings()) }); n != 10 {
 		t.Errorf("installed %d times without an error, want all", n)
 	}
 	return p, fence
@@ -172,7 +172,7 @@ func TestAFailedESIMCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Account, p.Cost, p.Material = "acc", 1, esim.Sealed{Key: "k", Box: []byte("box")}
-	if err := s.Esims().Install(t.Context(), row.Fence(), p); err != nil {
+	if err := s.Esims().Install(t.Context(), row.Fence(), p, p.Postings()); err != nil {
 		t.Fatal(err)
 	}
 	wantPosted(t, s)
@@ -198,14 +198,14 @@ func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) 
 	fence := place(t, s, p).Job.Fence()
 	c, err := s.Cards().Reserve(t.Context(), fence, card.Card{
 		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),
-		CreatedAt: time.Now().UTC(), UpdatedAt: time.Now().UTC(),
+		Load: card.Price, CreatedAt: time.Now().UTC(), UpdatedAt: time.Now().UTC(),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := card.FeeArgs{Card: c.ID, Order: string(c.Order), Account: "acc", Amount: card.Fee, Version: 1}
 	fee := job.New{Args: a, UniqueKey: c.ID.String()}
-	if n := atOnce(func() error { return s.Cards().Activate(t.Context(), fence, c, card.Price, fee) }); n != 10 {
+	if n := atOnce(func() error { return s.Cards().Activate(t.Context(), fence, c, c.Postings(), fee) }); n != 10 {
 		t.Errorf("activated %d times without an error, want all", n)
 	}
 	rows, err := s.Jobs().Claim(t.Context(), "me", job.Maintain, []job.Kind{card.FeeJob}, 1, time.Minute)
@@ -222,9 +222,10 @@ func TestAFeeIsPostedOnceWhoeverLearnsOfIt(t *testing.T) {
 		c, a, row := activated(t, s)
 		loaded := ledger.Loaded(a.Order, c.ID.String(), card.Price)
 		want = append(want, loaded, ledger.FeeWithdrawn(a.Order, c.ID.String(), card.Fee))
-		byWorker := func() error { return s.Cards().FeeTaken(t.Context(), row.Fence(), a) }
+		byWorker := func() error { return s.Cards().FeeTaken(t.Context(), row.Fence(), a.Postings(job.Succeeded)) }
 		byOperator := func() error {
-			done, err := s.FeeJobs().Conclude(t.Context(), row, job.Succeeded, "", card.Act{Operator: "ada"})
+			taken := a.Conclusion(row.Status, job.Succeeded, "")
+			done, err := s.FeeJobs().Conclude(t.Context(), row, taken, card.Act{Operator: "ada"})
 			if err == nil && !done {
 				err = errors.New("a worker was quicker")
 			}
@@ -245,9 +246,10 @@ func TestAFeeIsPostedOnceWhoeverLearnsOfIt(t *testing.T) {
 		wantPosted(t, s, want...)
 	}
 	// One that failed, or of which nothing is known, is not posted.
-	_, _, row := activated(t, s)
+	_, a, row := activated(t, s)
 	before := len(posted(t, s))
-	if _, err := s.FeeJobs().Conclude(t.Context(), row, job.Failed, "no", card.Act{Operator: "ada"}); err != nil {
+	failed := a.Conclusion(row.Status, job.Failed, "no")
+	if _, err := s.FeeJobs().Conclude(t.Context(), row, failed, card.Act{Operator: "ada"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := len(posted(t, s)); got != before {
@@ -302,7 +304,7 @@ const esimsBefore = "-- What was sold before eSIMs were posted. What the supplie
 func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
 	s := storetest.New(t)
 	c, a, row := activated(t, s)
-	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a); err != nil {
+	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a.Postings(job.Succeeded)); err != nil {
 		t.Fatal(err)
 	}
 	item := card.TopupOf(10_000)

@@ -19,7 +19,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -249,13 +248,9 @@ const (
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
-		if err := matched(ctx, tx, o.s.stamp(), p); err != nil {
-			return err
-		}
 		if !mutant.PaidIsUnsettled {
 			settleHolds(tx, p.Order, o.s.stamp())
 		}
-		post(tx, o.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
 		}
@@ -324,7 +319,8 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 		if err := also(ctx, tx); err != nil {
 			return err
 		}
-		return moveOrder(ctx, tx, m, o.s.stamp(), &moved)
+		moveOrder(tx, m, o.s.stamp(), &moved)
+		return nil
 	})
 	if err != nil {
 		return order.Order{}, err
@@ -333,9 +329,9 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 	return moved, nil
 }
 
-// moveOrder queues the move of an order and its line in the timeline. moved has the order as it is stored,
-// once the move has gone out.
-func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) error {
+// moveOrder queues the move of an order, its line in the timeline and what it posts. moved has the order as it is
+// stored, once the move has gone out.
+func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	refused := 0
 	if m.Refused {
 		refused = 1
@@ -357,14 +353,7 @@ func moveOrder(ctx context.Context, tx *ent.Tx, m order.Move, now time.Time, mov
 	if m.To.Final() || m.To == order.PaymentRequired || mutant.HoldsReleasedEarly {
 		releaseHolds(tx, m.Order, now)
 	}
-	if m.To != order.Fulfilled {
-		return nil
-	}
-	// What is posted depends on the order.
-	if err := pgxOf(tx).flush(ctx); err != nil {
-		return err
-	}
-	return postDelivered(tx, now, *moved)
+	post(tx, now, m.Postings...)
 }
 
 func recordMove(ctx context.Context, tx *ent.Tx, m order.Move, version int, now time.Time) error {

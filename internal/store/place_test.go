@@ -11,7 +11,9 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
@@ -205,8 +207,20 @@ func settled(p checkout.Placement) payment.Payment {
 	return paid
 }
 
+// move is a step of an order, with what checkout posts with it.
 func move(p checkout.Placement, from, to order.Status) order.Move {
-	return order.Move{Order: p.Order.ID, From: from, To: to, Actor: "worker", Reason: "test"}
+	m := order.Move{Order: p.Order.ID, From: from, To: to, Actor: "worker", Reason: "test"}
+	switch to {
+	case order.Settled:
+		m.Postings = settled(p).Postings()
+	case order.Fulfilled:
+		for _, sold := range []checkout.Product{&card.Cards{}, card.Topups{}, &esim.Esims{}} {
+			if sold.Kind() == p.Order.Kind {
+				m.Postings, _ = sold.Postings(p.Order) // an item that cannot be read posts nothing
+			}
+		}
+	}
+	return m
 }
 
 func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {

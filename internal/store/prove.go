@@ -13,7 +13,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -50,11 +49,7 @@ func (d Desk) Unproven(ctx context.Context, id order.ID, transaction x402.Hash, 
 
 // Prove implements checkout.Records. As in Decide, the job's lock comes first, and a worker that is just settling the
 // order loses its lease: what it finds out is not recorded twice.
-func (d Desk) Prove(ctx context.Context, p payment.Payment, follow job.New, act order.Act) error {
-	m := order.Move{
-		Order: p.Order, From: order.Settling, To: order.Settled, Actor: "operator:" + act.Operator, Reason: act.Reason,
-		Evidence: map[string]string{"transaction": p.Receipt.Transaction.String()},
-	}
+func (d Desk) Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -80,17 +75,11 @@ func (d Desk) Prove(ctx context.Context, p payment.Payment, follow job.New, act 
 		later(tx, decideJobSQL, checkout.Carrying, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
-		if err := matched(ctx, tx, d.s.stamp(), p); err != nil {
-			return err
-		}
 		settleHolds(tx, p.Order, d.s.stamp())
-		post(tx, d.s.stamp(), ledger.Settled(string(p.Order), p.Authorization.Value))
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
 		}
-		if err := moveOrder(ctx, tx, m, d.s.stamp(), new(order.Order)); err != nil {
-			return err
-		}
+		moveOrder(tx, m, d.s.stamp(), new(order.Order))
 		if err := d.s.record(ctx, tx, act, actProve, string(p.Order), decided{order.Settling}, after); err != nil {
 			return err
 		}

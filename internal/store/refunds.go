@@ -9,7 +9,6 @@ import (
 	entrefund "github.com/roamcard/roamcard/ent/refund"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -73,7 +72,6 @@ const (
 func (o Orders) Refunded(ctx context.Context, f job.Fence, r payment.Refund, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		proveRefund(tx, r, entrefund.StatusSigned)
-		post(tx, o.s.stamp(), ledger.Refunded(string(r.Order), r.Authorization.Value))
 		later(tx, dropCardSQL, r.Order, o.s.stamp())
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err

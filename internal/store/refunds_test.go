@@ -115,6 +115,7 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 		Amount: r.Authorization.Value, SettledAt: time.Unix(1_800_000_000, 0).UTC(),
 	}
 	m := move(p, order.RefundPending, order.Refunded)
+	m.Postings = r.Postings()
 	errs := make([]error, 4)
 	var all sync.WaitGroup
 	for i := range errs {
@@ -153,6 +154,13 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	}
 }
 
+// decided is what an operator makes of an order.
+func decided(p checkout.Placement, to order.Status, act order.Act) order.Move {
+	m := move(p, order.OperatorReview, to)
+	m.Actor, m.Reason = "operator:"+act.Operator, act.Reason
+	return m
+}
+
 func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	s := storetest.New(t)
 	p, fence := paidOrder(t, s, "k", order.Provisioning, order.OperatorReview)
@@ -170,7 +178,7 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	decisions := make([]error, 8)
 	var all sync.WaitGroup
 	for i := range decisions {
-		all.Go(func() { decisions[i] = s.Desk().Decide(t.Context(), p.Order.ID, order.Provisioning, ann) })
+		all.Go(func() { decisions[i] = s.Desk().Decide(t.Context(), decided(p, order.Provisioning, ann), ann) })
 	}
 	all.Wait()
 	for _, err := range decisions {
@@ -189,12 +197,12 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	for name, act := range map[string]order.Act{
 		"another reason": {Operator: "ann", Key: "k", Reason: "other"}, "nothing to decide": {Operator: "ann", Key: "k2", Reason: "because"},
 	} {
-		err := s.Desk().Decide(t.Context(), p.Order.ID, order.Provisioning, act)
+		err := s.Desk().Decide(t.Context(), decided(p, order.Provisioning, act), act)
 		if !errors.Is(err, checkout.ErrKeyReused) && !errors.Is(err, checkout.ErrNotInReview) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := s.Desk().Decide(t.Context(), p.Order.ID, order.Fulfilled, ann); !errors.Is(err, checkout.ErrKeyReused) {
+	if err := s.Desk().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, checkout.ErrKeyReused) {
 		t.Errorf("another decision with the key: %v", err)
 	}
 	life, err := s.Desk().Life(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
@@ -217,7 +225,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Desk().Decide(t.Context(), p.Order.ID, order.Fulfilled, ann); err == nil {
+	if err := s.Desk().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); err == nil {
 		t.Error("fulfilled while the refund is out")
 	}
 	other, fence := paidOrder(t, s, "k2", order.Provisioning, order.RefundPending)
@@ -228,7 +236,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	if err := errOf(s.Orders().GiveUpRefund(t.Context(), fence, r, move(other, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatalf("give up: %v", err)
 	}
-	if err := s.Desk().Decide(t.Context(), other.Order.ID, order.Fulfilled, ann); err != nil {
+	if err := s.Desk().Decide(t.Context(), decided(other, order.Fulfilled, ann), ann); err != nil {
 		t.Errorf("decide: %v", err)
 	}
 }

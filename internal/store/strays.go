@@ -88,9 +88,7 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 		stray.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
 		later(tx, resolveSQL, at.String(), as, act.Reason, act.Operator, now)
 		later(tx, transferFindingSQL, t.id(), string(reconcile.TransferUnit(at)), now, as, act.Operator, act.Reason)
-		if p, moves := as.Posting(stray.Transfer); moves {
-			post(tx, now, p)
-		}
+		post(tx, now, as.Postings(stray.Transfer)...)
 		return t.s.record(ctx, tx, act, actResolve, at.String(), nil, resolved{as})
 	})
 	return stray, err

@@ -95,7 +95,7 @@ func TestStrayMoneyIsPostedOnce(t *testing.T) {
 func TestRecordsAreWhatWasStored(t *testing.T) {
 	s := storetest.New(t)
 	c, a, row := activated(t, s)
-	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a); err != nil {
+	if err := s.Cards().FeeTaken(t.Context(), row.Fence(), a.Postings(job.Succeeded)); err != nil {
 		t.Fatal(err)
 	}
 	r, err := treasury(s).OfOrders(t.Context(), []order.ID{c.Order}, nil)
@@ -108,7 +108,7 @@ func TestRecordsAreWhatWasStored(t *testing.T) {
 	if len(r.Payments) != 1 || r.Payments[0].Order != c.Order || r.Payments[0].Status != payment.Claimed || r.Payments[0].Payer != payer || r.Payments[0].Value != 25_000_000 {
 		t.Errorf("payments %+v", r.Payments)
 	}
-	if len(r.Cards) != 1 || r.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Account: c.Account}) {
+	if len(r.Cards) != 1 || r.Cards[0] != (card.Card{ID: c.ID, Order: c.Order, Status: card.Active, Ref: c.Ref, Load: c.Load, Account: c.Account}) {
 		t.Errorf("cards %+v", r.Cards)
 	}
 	if len(r.Fees) != 1 || r.Fees[0] != (reconcile.Fee{Status: job.Succeeded, Args: a}) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -90,7 +91,7 @@ func (s *Store) Reserve(_ context.Context, _ job.Fence, n card.Card) (card.Card,
 }
 
 // Activate implements card.Store.
-func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ money.Cents, fee job.New) error {
+func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ []ledger.Posting, fee job.New) error {
 	if !s.leavesPending(a.ID, func(c *card.Card) { c.Status, c.Account, c.Last4 = card.Active, a.Account, a.Last4 }) {
 		return nil
 	}
@@ -99,14 +100,14 @@ func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ money.
 }
 
 // FeeTaken implements card.Store.
-func (s *Store) FeeTaken(ctx context.Context, f job.Fence, _ card.FeeArgs) error {
+func (s *Store) FeeTaken(ctx context.Context, f job.Fence, _ []ledger.Posting) error {
 	return s.queue.Finish(ctx, f, job.Done())
 }
 
 // FeeOwed implements card.Store.
-func (s *Store) FeeOwed(ctx context.Context, f job.Fence, a card.FeeArgs) error {
+func (s *Store) FeeOwed(ctx context.Context, f job.Fence, _ []ledger.Posting) error {
 	s.mu.Lock()
-	s.owed += a.Amount
+	s.owed += card.Fee
 	s.mu.Unlock()
 	return s.queue.Finish(ctx, f, job.Fail(card.RefusedFunds))
 }

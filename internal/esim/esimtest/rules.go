@@ -124,12 +124,12 @@ func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 		}
 	}
 	first.Status, first.Account, first.Material = esim.Ready, "sup-1", esim.Sealed{Key: "k1", Box: []byte("box")}
-	if err := h.Store.Install(ctx, h.Fence, first); err != nil {
+	if err := h.Store.Install(ctx, h.Fence, first, first.Postings()); err != nil {
 		t.Fatal(err)
 	}
 	again := first
 	again.Material = esim.Sealed{Key: "k1", Box: []byte("another")}
-	if err := h.Store.Install(ctx, h.Fence, again); err != nil {
+	if err := h.Store.Install(ctx, h.Fence, again, again.Postings()); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Store.Fail(ctx, h.Fence, first.ID); err != nil {
@@ -172,7 +172,7 @@ func materialIsResealedOnce(t *testing.T, h StoreHarness) {
 	}
 	was, is := esim.Sealed{Key: "old", Box: []byte("was")}, esim.Sealed{Key: "new", Box: []byte("is")}
 	ready.Material = was
-	if err := h.Store.Install(ctx, h.Fence, ready); err != nil {
+	if err := h.Store.Install(ctx, h.Fence, ready, ready.Postings()); err != nil {
 		t.Fatal(err)
 	}
 	foreign, err := h.Store.Foreign(ctx, "new", 10)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -175,7 +176,7 @@ func (s *Store) Reserve(_ context.Context, _ job.Fence, p esim.Profile) (esim.Pr
 }
 
 // Install implements esim.Store.
-func (s *Store) Install(_ context.Context, _ job.Fence, p esim.Profile) error {
+func (s *Store) Install(_ context.Context, _ job.Fence, p esim.Profile, _ []ledger.Posting) error {
 	s.leavesOrdered(p.ID, func(known *esim.Profile) {
 		known.Status, known.Account, known.Cost, known.Material = esim.Ready, p.Account, p.Cost, p.Material
 	})

@@ -1,0 +1,125 @@
+package card
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// TestEveryTopupIsSplitToTheCent is the money identity for all amounts that can be bought: what was paid is what the
+// card got and the fee, and the customer is owed nothing any more.
+func TestEveryTopupIsSplitToTheCent(t *testing.T) {
+	amounts := 0
+	for gross := MinOrder; gross <= MaxOrder; gross++ {
+		amounts++
+		split := TopupOf(gross)
+		split.Card = uuid.UUID{1}
+		id := split.Card.String()
+		postings := append(split.Postings("o"), ledger.Settled("o", gross.USDC()))
+		for _, p := range postings {
+			if err := p.Check(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := ledger.Balances(postings)
+		if got[ledger.Customer("o")] != 0 || got[ledger.Card(id)]-got[ledger.LoadFeeRevenue] != gross.USDC() ||
+			got[ledger.Card(id)] != -got[ledger.Holder(id)] {
+			t.Fatalf("%s: %v", gross, got)
+		}
+	}
+	if amounts != 22_501 {
+		t.Errorf("%d amounts", amounts)
+	}
+}
+
+func TestAFulfilledOrderIsPostedByItsProduct(t *testing.T) {
+	split := TopupOf(2500)
+	split.Card = uuid.UUID{1}
+	item, err := json.Marshal(split)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := Topup{Credit: 2500, Card: split.Card}
+	if diff := cmp.Diff([]ledger.Posting{ledger.Loaded("o", split.Card.String(), 2500)}, free.Postings("o")); diff != "" {
+		t.Errorf("a top-up without a fee (-want +got):\n%s", diff)
+	}
+	cards := &Cards{}
+	got, err := Topups{Cards: cards}.Postings(order.Order{ID: "o", Item: item})
+	want := []ledger.Posting{ledger.Loaded("o", split.Card.String(), 2450), ledger.LoadFee("o", 50)}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("a top-up: %v (-want +got):\n%s", err, diff)
+	}
+	if _, err := (Topups{Cards: cards}).Postings(order.Order{ID: "o", Item: []byte("[]")}); err == nil {
+		t.Error("a top-up that cannot be read is posted")
+	}
+	// What is on a card was posted when it became ACTIVE.
+	if got, err := cards.Postings(order.Order{ID: "o", Price: Price}); got != nil || err != nil {
+		t.Errorf("a card: %v, %v", got, err)
+	}
+}
+
+func TestTheIssuersWordIsPostedOnceItDecides(t *testing.T) {
+	a := FeeArgs{Card: uuid.UUID{1}, Order: "o", Amount: Fee}
+	id := a.Card.String()
+	owed := a
+	owed.Owed = true
+	for name, tt := range map[string]struct {
+		args        FeeArgs
+		was, status job.Status
+		reason      string
+		want        FeeConclusion
+	}{
+		"withdrawn": {a, job.Queued, job.Succeeded, "",
+			FeeConclusion{Postings: []ledger.Posting{ledger.FeeWithdrawn("o", id, Fee)}}},
+		"withdrawn in the end": {owed, job.Queued, job.Succeeded, "", FeeConclusion{
+			Postings: []ledger.Posting{ledger.FeeOwed("o", id, Fee), ledger.FeeCollected("o", id, Fee, ledger.Receivable(id))}}},
+		"too little on the card": {a, job.Queued, job.Failed, RefusedFunds,
+			FeeConclusion{Owed: true, Postings: []ledger.Posting{ledger.FeeOwed("o", id, Fee)}}},
+		"refused otherwise": {a, job.Queued, job.Failed, RefusedUnstated, FeeConclusion{}},
+		"nothing new":       {a, job.Succeeded, job.Succeeded, "", FeeConclusion{}},
+		"no news of a debt": {owed, job.Failed, job.Failed, RefusedFunds, FeeConclusion{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.want.Status, tt.want.Reason = tt.status, tt.reason
+			if diff := cmp.Diff(tt.want, tt.args.Conclusion(tt.was, tt.status, tt.reason)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOnlyAFeeThatIsOwedIsGivenUp(t *testing.T) {
+	a := FeeArgs{Card: uuid.UUID{1}, Order: "o", Amount: Fee, Owed: true}
+	row := func(status job.Status, change func(*FeeArgs)) job.Row {
+		a := a
+		change(&a)
+		payload, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return job.Row{Status: status, Payload: payload}
+	}
+	got, postings, err := GiveUpFee(row(job.Failed, func(*FeeArgs) {}))
+	sums := ledger.Balances(postings)
+	debt := sums[ledger.Receivable(a.Card.String())]
+	if err != nil || !got.WrittenOff || sums[ledger.IssueFeeCost] != Fee.USDC() || debt != 0 {
+		t.Errorf("%+v, %v, %v", got, postings, err)
+	}
+	for name, r := range map[string]job.Row{
+		"withdrawn":       row(job.Succeeded, func(*FeeArgs) {}),
+		"being retried":   row(job.Queued, func(*FeeArgs) {}),
+		"not owed":        row(job.Failed, func(a *FeeArgs) { a.Owed = false }),
+		"given up before": row(job.Failed, func(a *FeeArgs) { a.WrittenOff = true }),
+	} {
+		if _, _, err := GiveUpFee(r); !errors.Is(err, ErrNotFailed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
