@@ -112,12 +112,17 @@ func isTooMuch(err error) bool {
 	return ok && answer.ErrorCode() != -32603 && containsAny(answer.Error(), tooMuchTexts) && !containsAny(answer.Error(), retryableTexts)
 }
 
-// isAnswerTo is isAnswer for the question that was asked.
+// isAnswerTo reports an error that answers the question: a contract's or the pool's refusal, or that a question for
+// logs covers too much. There is no other one: whether there is a receipt, say, no error tells, so the next node is asked.
 func isAnswerTo(method string, err error) bool {
-	if method == "eth_getLogs" {
+	switch method {
+	case "eth_call", "eth_sendRawTransaction":
+		return isAnswer(err)
+	case "eth_getLogs":
 		return isTooMuch(err)
+	default:
+		return false
 	}
-	return isAnswer(err)
 }
 
 // isKnownTransaction reports that a node has, or has had, the transaction sent to it. Nodes have no

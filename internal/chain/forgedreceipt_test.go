@@ -138,3 +138,33 @@ func (b *bench) dear(q question) string {
 	}
 	return receiptAt(shownBlock{Number: found.BlockNumber, Hash: found.BlockHash}, int(found.Status))(q)
 }
+
+// TestAnErrorIsNoReceipt: one node answers every question for a receipt with an error. The others are asked, so that a
+// payment in flight is sent again, and its attempt ends.
+func TestAnErrorIsNoReceipt(t *testing.T) {
+	for name, place := range map[string]int{"preferred": 0, "second": 1, "last": 2} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			nodes := []string{b.url, b.url, b.url}
+			nodes[place] = b.lying(func(q question) string {
+				if q.Method == "eth_getTransactionReceipt" {
+					return `"error":{"code":-32000,"message":"leveldb: closed"}`
+				}
+				return ""
+			})
+			b.chain = b.over(nodes...)
+			b.relayer = b.newRelayer(b.attempts)
+			p := b.claim(buyer(0))
+			b.control("evm_setAutomine", false)
+			b.submit(p)
+			b.control("anvil_dropAllTransactions")
+			b.submit(p)
+			b.tend()
+			b.mine(1)
+			b.settles(p)
+			b.mine(2)
+			b.tend()
+			b.wantAttempts(p, payment.AttemptClosed)
+		})
+	}
+}

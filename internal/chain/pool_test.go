@@ -78,28 +78,33 @@ func openPool(t *testing.T, c *clock, nodes ...*fakeNode) *pool {
 }
 
 func TestANodesTroubleIsPassedOverAndTheChainsAnswerIsNot(t *testing.T) {
+	const call, send, receipt = "eth_call", "eth_sendRawTransaction", "eth_getTransactionReceipt"
 	tests := []struct {
-		name    string
-		first   func(string) string
-		retried bool
+		name, method string
+		first        func(string) string
+		retried      bool
 	}{
-		{"over rate limit", fails(-32016, "over rate limit"), true},
-		{"limit exceeded", fails(-32005, "limit exceeded"), true},
-		{"internal error", fails(-32603, "internal error"), true},
-		{"unknown block at geth", fails(-32000, "header not found"), true},
-		{"unknown block at anvil", fails(-32001, "Resource not found"), true},
-		{"method missing", fails(-32601, "the method does not exist"), true},
-		{"null", ok("null"), true},
-		{"revert", fails(3, "execution reverted"), false},
-		{"nonce too low", fails(-32000, "nonce too low"), false},
-		{"underpriced", fails(-32000, "replacement transaction underpriced"), false},
+		{"over rate limit", call, fails(-32016, "over rate limit"), true},
+		{"limit exceeded", call, fails(-32005, "limit exceeded"), true},
+		{"internal error", call, fails(-32603, "internal error"), true},
+		{"unknown block at geth", call, fails(-32000, "header not found"), true},
+		{"unknown block at anvil", call, fails(-32001, "Resource not found"), true},
+		{"method missing", call, fails(-32601, "the method does not exist"), true},
+		{"null", call, ok("null"), true},
+		{"revert", call, fails(3, "execution reverted"), false},
+		{"nonce too low", send, fails(-32000, "nonce too low"), false},
+		{"underpriced", send, fails(-32000, "replacement transaction underpriced"), false},
+		{"an error instead of a receipt", receipt, fails(-32000, "leveldb: closed"), true},
+		{"a revert instead of a receipt", receipt, fails(3, "execution reverted"), true},
+		{"an error instead of a block", "eth_getBlockByNumber", fails(-32000, "leveldb: closed"), true},
+		{"an error instead of an account nonce", "eth_getTransactionCount", fails(-32000, "leveldb: closed"), true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			good := newNode(t, ok(`"0x1"`))
 			p := openPool(t, &clock{}, newNode(t, tt.first), good)
 			var answer string
-			err := p.call(t.Context(), &answer, "eth_test")
+			err := p.call(t.Context(), &answer, tt.method)
 			if tt.retried && (err != nil || answer != "0x1") {
 				t.Errorf("answer %q, %v, want the second node's", answer, err)
 			}
