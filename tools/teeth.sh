@@ -78,7 +78,8 @@ classes_share_slots     job       NoClassTakes
 periodic_piles          job       DoesNotPileUp
 parked_for_ever         job       ParkedPeriodicJobs
 simulated_for_nothing   chain     ASimulationIsWhat
-code_ignored            chain     CodeInstalledAfter
+code_ignored            chain     CodeInstalledAfterTheClaim
+bumped_with_code        chain     CodeInstalledAfterTheSending
 reverts_unbounded       chain     AfterItsSecondRevert
 nonce_forgotten         store     PruningKeeps
 undecided_unlimited     store     APayerHasOnly

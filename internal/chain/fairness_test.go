@@ -4,8 +4,10 @@ import (
 	"crypto/ecdsa"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -145,6 +147,77 @@ func TestCodeInstalledAfterTheClaimIsSeenBeforeTheSending(t *testing.T) {
 	b.mine(1)
 	b.submit(p)
 	b.settles(p)
+}
+
+// TestCodeInstalledAfterTheSendingGetsNoHigherFee: the payer of the transaction that waits first has got code. An empty
+// transaction takes its place, so that the payments behind it settle, and it counts as what moved nothing.
+func TestCodeInstalledAfterTheSendingGetsNoHigherFee(t *testing.T) {
+	b := newBench(t)
+	p, next := b.claim(buyer(0)), b.claim(buyer(1))
+	b.control("evm_setAutomine", false)
+	b.submit(p)
+	b.submit(next)
+	b.control("anvil_dropAllTransactions")
+	b.delegates(buyer(0), b.delegate(ownSignature))
+	b.ahead.Add(11)
+	b.tend()
+	variants := b.wantAttempts(p, payment.AttemptOpen)[0].Variants
+	if len(variants) != 2 {
+		t.Fatalf("%d variants, want 2", len(variants))
+	}
+	before, after := decode(t, variants[0]), decode(t, variants[1])
+	if len(after.Data()) != 0 || after.Nonce() != before.Nonce() || after.GasFeeCap().Cmp(before.GasFeeCap()) <= 0 {
+		t.Errorf("replaced by %d bytes of data, account nonce %d, fee %s", len(after.Data()), after.Nonce(), after.GasFeeCap())
+	}
+	b.mine(1)
+	b.settles(next)
+	if v := b.judge(p); v.State != payment.Unused {
+		t.Fatalf("%+v, want unused", v)
+	}
+	b.tend()
+	b.wantAttempts(p, payment.AttemptReverted)
+	if lost, err := b.attempts.Lost(t.Context(), p, time.Time{}); err != nil || lost.Reverts != 1 || lost.Payer == 0 {
+		t.Errorf("losses %+v, %v", lost, err)
+	}
+	if reason := b.reasonOf(b.relayer.Submit(t.Context(), p)); reason != x402.ReasonSignature {
+		t.Errorf("submit: %q", reason)
+	}
+	b.control("anvil_setCode", buyer(0).Address, "0x")
+	b.mine(1)
+	b.submit(p)
+	b.mine(1)
+	b.settles(p)
+}
+
+// TestOneNodeGivesNoSettlementUp: it makes up that a payer has got code. The transaction that waits gets its higher fee.
+func TestOneNodeGivesNoSettlementUp(t *testing.T) {
+	for _, others := range []int{1, 2} {
+		t.Run(fmt.Sprint("of ", others+1), func(t *testing.T) {
+			b := newBench(t)
+			p := b.claim(buyer(0))
+			b.control("evm_setAutomine", false)
+			b.submit(p)
+			nodes := []string{b.lying(func(q question) string {
+				if q.Method == "eth_getCode" {
+					return `"result":"0xef0100` + strings.Repeat("11", 20) + `"`
+				}
+				return ""
+			})}
+			for range others {
+				nodes = append(nodes, b.url)
+			}
+			b.chain = b.over(nodes...)
+			b.relayer = b.newRelayer(b.attempts)
+			b.ahead.Add(11)
+			b.tend()
+			variants := b.wantAttempts(p, payment.AttemptOpen)[0].Variants
+			if len(variants) != 2 || len(decode(t, variants[len(variants)-1]).Data()) == 0 {
+				t.Errorf("%d variants, want a second one with the same call", len(variants))
+			}
+			b.mine(1)
+			b.settles(p)
+		})
+	}
 }
 
 // reverts has a payment's next transaction revert: the payer has nothing when it is included, and its money back after.

@@ -33,15 +33,22 @@ type receipt struct {
 
 // inclusion finds the block that holds any variant of the attempt. With several nodes, two must show the same receipt:
 // a revert that one makes up would end an attempt that can still move the money. The error is errUnconfirmed while
-// one alone shows a receipt.
+// one alone shows a receipt. A variant that is empty moves nothing, like a revert.
 func (r *Relayer) inclusion(ctx context.Context, on *Chain, a payment.Attempt) (receipt, bool, error) {
 	var doubt error
 	for _, v := range a.Variants {
 		found, err := on.receiptOf(ctx, v.Hash)
 		switch {
 		case err == nil:
-			found.most, err = mostOf(v)
-			return found, err == nil, err
+			tx, err := decode(v)
+			if err != nil {
+				return receipt{}, false, err
+			}
+			found.most = mostOf(tx)
+			if len(tx.Data()) == 0 {
+				found.Status = 0
+			}
+			return found, true, nil
 		case errors.Is(err, errUnconfirmed):
 			doubt = err
 		case !errors.Is(err, errNotFound):
@@ -108,13 +115,17 @@ func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (re
 	return receipt{}, errUnconfirmed
 }
 
-// mostOf is the highest cost that a transaction allows, in wei: its gas limit at its fee cap.
-func mostOf(t payment.Transaction) (*big.Int, error) {
+func decode(t payment.Transaction) (*types.Transaction, error) {
 	var tx types.Transaction
 	if err := tx.UnmarshalBinary(t.Raw); err != nil {
 		return nil, fmt.Errorf("decode transaction: %w", err)
 	}
-	return new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas())), nil
+	return &tx, nil
+}
+
+// mostOf is the highest cost that a transaction allows, in wei: its gas limit at its fee cap.
+func mostOf(tx *types.Transaction) *big.Int {
+	return new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas()))
 }
 
 // cost is what an included transaction took from the relayer, in wei, as the node says, and at most what the

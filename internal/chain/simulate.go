@@ -33,14 +33,9 @@ func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signa
 	return c.simulate(ctx, nil, a, s)
 }
 
-// simulate runs the transfer at the latest block. A node that refuses it may have stopped before the money came, or lie:
-// others have a word.
+// simulate runs the transfer at the latest block.
 func (c *Chain) simulate(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
-	err := c.simulateOnce(ctx, as, a, s)
-	if _, refused := errors.AsType[*payment.Rejection](err); refused && len(c.pool.endpoints) > 1 {
-		return c.refusedByMost(ctx, err, func(ctx context.Context, one *Chain) error { return one.simulateOnce(ctx, as, a, s) })
-	}
-	return err
+	return c.refusedByMost(ctx, func(ctx context.Context, on *Chain) error { return on.simulateOnce(ctx, as, a, s) })
 }
 
 func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature) error {
@@ -55,9 +50,14 @@ func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorizati
 	return c.simulateAt(ctx, as, a, s, head, now)
 }
 
-// refusedByMost asks all nodes that are not slow, each at its own latest block, whether they refuse a transfer, too. When
-// as many allow it, it is allowed: what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
-func (c *Chain) refusedByMost(ctx context.Context, refusal error, try func(context.Context, *Chain) error) error {
+// refusedByMost tries whether a transfer is refused. A node that refuses it may have stopped before the money came, or
+// lie, so all nodes that are not slow are asked then, each at its own latest block. When as many allow it, it is allowed:
+// what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
+func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Chain) error) error {
+	refusal := try(ctx, c)
+	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 {
+		return refusal
+	}
 	const calls = 2
 	words := consult(ctx, c, calls, func(ctx context.Context, one *Chain) (struct{}, error) {
 		return struct{}{}, try(ctx, one)
@@ -130,6 +130,17 @@ func hasData(err error) bool {
 
 // designator begins the code of an account that has delegated by EIP-7702; the delegate's address follows.
 var designator = []byte{0xef, 0x01, 0x00}
+
+// checkPayer refuses a payer whose code at the latest block nobody has read, or vouched for.
+func (c *Chain) checkPayer(ctx context.Context, payer x402.Address) error {
+	return c.refusedByMost(ctx, func(ctx context.Context, on *Chain) error {
+		head, err := on.header(ctx, "latest")
+		if err != nil {
+			return err
+		}
+		return on.checkCode(ctx, payer, head)
+	})
+}
 
 // checkCode refuses a payer whose code nobody has read, or vouched for.
 func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) error {

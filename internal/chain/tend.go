@@ -12,6 +12,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -123,23 +124,23 @@ func (r *Relayer) close(ctx context.Context, a payment.Attempt, status payment.A
 	return nil
 }
 
-// bump signs the same call for the same nonce with a higher fee and stores it before it is sent. The
-// attempt comes back unchanged when the fee's bound leaves no room.
+// bump signs for the same nonce with a higher fee and stores that before it is sent. The attempt comes back unchanged
+// when the fee's bound leaves no room.
 func (r *Relayer) bump(ctx context.Context, by account, a payment.Attempt) (payment.Attempt, error) {
-	var tx types.Transaction
-	if err := tx.UnmarshalBinary(a.Variants[len(a.Variants)-1].Raw); err != nil {
+	tx, err := decode(a.Variants[len(a.Variants)-1])
+	if err != nil {
 		return a, fmt.Errorf("bump fee: %w", err)
 	}
 	usual, err := r.suggestFee(ctx)
 	if err != nil {
 		return a, fmt.Errorf("bump fee: %w", err)
 	}
-	fee, ok := r.raised(feeOf(&tx), usual)
+	fee, ok := r.raised(feeOf(tx), usual)
 	if !ok {
 		r.config.Log.WarnContext(ctx, "settlement waits, its fee is at the bound", attemptAttrs(a)...)
 		return a, nil
 	}
-	variant, err := r.sign(by, a.Nonce, fee, *tx.To(), tx.Gas(), tx.Data())
+	variant, err := r.replacement(ctx, by, a, tx, fee)
 	if err != nil {
 		return a, fmt.Errorf("bump fee: %w", err)
 	}
@@ -169,8 +170,7 @@ func (r *Relayer) fillGaps(ctx context.Context, l lane, attempts []payment.Attem
 		if err != nil {
 			return err
 		}
-		const plainGas = 21_000
-		tx, err := r.sign(l.account, nonce, fee, common.Address(l.account.address), plainGas, nil)
+		tx, err := r.signEmpty(l.account, nonce, fee)
 		if err != nil {
 			return err
 		}
@@ -180,6 +180,30 @@ func (r *Relayer) fillGaps(ctx context.Context, l lane, attempts []payment.Attem
 		}
 	}
 	return nil
+}
+
+// replacement is the same call with a higher fee. When the payer has got code since, which may make the call use up its gas
+// and move nothing, it is an empty transaction: left as it is, it would keep all later nonces waiting.
+func (r *Relayer) replacement(
+	ctx context.Context, by account, a payment.Attempt, tx *types.Transaction, fee fee,
+) (payment.Transaction, error) {
+	if payer, pays := x402.PayerOf(tx.Data()); pays && !mutant.BumpedWithCode {
+		err := r.config.Chain.checkPayer(ctx, payer)
+		if no, refused := errors.AsType[*payment.Rejection](err); refused {
+			r.config.Log.WarnContext(ctx, "settlement given up", append(attemptAttrs(a), slog.String("cause", no.Detail))...)
+			return r.signEmpty(by, a.Nonce, fee)
+		}
+		if err != nil {
+			return payment.Transaction{}, err
+		}
+	}
+	return r.sign(by, a.Nonce, fee, *tx.To(), tx.Gas(), tx.Data())
+}
+
+// signEmpty makes a transaction that uses up a nonce, and does nothing.
+func (r *Relayer) signEmpty(by account, nonce uint64, fee fee) (payment.Transaction, error) {
+	const plainGas = 21_000
+	return r.sign(by, nonce, fee, common.Address(by.address), plainGas, nil)
 }
 
 // sentLog remembers when this process last sent a transaction. It saves calls and nothing else: an

@@ -182,6 +182,8 @@ const (
 	SimulatedForNothing = planted == "simulated_for_nothing"
 	// CodeIgnored takes payments of accounts with whatever code.
 	CodeIgnored = planted == "code_ignored"
+	// BumpedWithCode raises the fee of a transaction whose payer has got code since it was sent.
+	BumpedWithCode = planted == "bumped_with_code"
 	// RevertsUnbounded sends again however often it reverted and whatever it cost.
 	RevertsUnbounded = planted == "reverts_unbounded"
 	// NonceForgotten prunes the attempt that the next account nonce follows from.

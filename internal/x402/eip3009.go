@@ -131,6 +131,14 @@ func TransferBytesCall(a Authorization, signature []byte) []byte {
 	return b
 }
 
+// PayerOf is the payer of a call of transferWithAuthorization. ok is false for any other call.
+func PayerOf(call []byte) (payer Address, ok bool) {
+	if len(call) < 4+6*32 || [4]byte(call) != selectorTransfer && [4]byte(call) != selectorTransferBytes {
+		return Address{}, false
+	}
+	return Address(call[16:36]), true
+}
+
 // StateCall is the call data of authorizationState(authorizer, nonce).
 func StateCall(authorizer Address, nonce Hash) []byte {
 	b := make([]byte, 4+2*32)

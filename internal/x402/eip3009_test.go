@@ -141,6 +141,16 @@ func TestTransferCallsMatchTheABI(t *testing.T) {
 	if got := TransferBytesCall(a, s[:]); !bytes.Equal(got, want) {
 		t.Errorf("bytes form:\n%x, want\n%x", got, want)
 	}
+	for _, call := range [][]byte{TransferCall(a, s), TransferBytesCall(a, s[:])} {
+		if payer, ok := PayerOf(call); !ok || payer != a.From {
+			t.Errorf("payer %s, %v, want %s", payer, ok, a.From)
+		}
+	}
+	for _, call := range [][]byte{nil, BalanceCall(a.From), StateCall(a.From, a.Nonce), TransferCall(a, s)[:100]} {
+		if payer, ok := PayerOf(call); ok {
+			t.Errorf("%x has the payer %s", call, payer)
+		}
+	}
 	if got, want := StateCall(a.From, a.Nonce), append(selectorState[:], append(make([]byte, 12), append(a.From[:], a.Nonce[:]...)...)...); !bytes.Equal(got, want) {
 		t.Errorf("state: %x, want %x", got, want)
 	}
