@@ -15,7 +15,7 @@ var _ reconcile.Head = (*Chain)(nil)
 
 // Block implements reconcile.Head.
 func (c *Chain) Block(ctx context.Context, number uint64) (x402.Hash, time.Time, error) {
-	block, err := c.headerAt(ctx, number)
+	block, err := c.witnessedBlock(ctx, number)
 	if err != nil {
 		return x402.Hash{}, time.Time{}, err
 	}

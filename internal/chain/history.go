@@ -16,22 +16,19 @@ import (
 // errOtherQuestion says that a node has shown events that were not asked for.
 var errOtherQuestion = errors.New("a node answered another question")
 
-// errDiffer says that nodes show different events at one place.
-var errDiffer = errors.New("the nodes show different events at one place")
-
-// logsIn are the token's events in the blocks from..to that fit. Where there are several nodes, two are heard at least,
-// or all that answer: of two, what either shows counts, and of more, what two of them show. So no node alone hides an
-// event, and of three none alone makes one up. Where it would, the verdict on each payment finds that out.
+// logsIn are the token's events in the blocks from..to that fit. Where there are several nodes, two are heard at least:
+// of two, what either shows counts, and of more, what two of them show. So no node alone hides an event, and of three none
+// alone makes one up. Where it would, the verdict on each payment finds that out. The error is reconcile.ErrUnwitnessed
+// while too few answer, or they show different events at one place.
 func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) ([]logEntry, error) {
 	if len(c.pool.endpoints) == 1 || mutant.HistoryBelieved {
 		return c.shownIn(ctx, from, to, fits, topics...)
 	}
-	words := consult(ctx, c, 1, func(ctx context.Context, one *Chain) ([]logEntry, error) {
-		return one.shownIn(ctx, from, to, fits, topics...)
-	})
 	var answers [][]logEntry
 	var errs, tooMuch error
-	for _, w := range words {
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(), func(ctx context.Context, one *Chain) ([]logEntry, error) {
+		return one.shownIn(ctx, from, to, fits, topics...)
+	}) {
 		errs = errors.Join(errs, w.err)
 		switch {
 		case w.err == nil:
@@ -42,10 +39,12 @@ func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry)
 	}
 	switch {
 	case len(answers) >= witnesses:
-	case tooMuch != nil: // it would show less at once
+	case tooMuch != nil && (from < to || len(answers) == 0): // it would show less at once
 		return nil, tooMuch
 	case len(answers) == 0:
 		return nil, errs
+	case tooMuch == nil && len(answers) < c.quorum():
+		return nil, unwitnessed(errs)
 	}
 	return merge(answers)
 }
@@ -81,7 +80,7 @@ func merge(answers [][]logEntry) ([]logEntry, error) {
 	})
 	for i := range len(all) - 1 {
 		if all[i].BlockNumber == all[i+1].BlockNumber && all[i].LogIndex == all[i+1].LogIndex {
-			return nil, fmt.Errorf("%w: log %d of block %d", errDiffer, all[i].LogIndex, all[i].BlockNumber)
+			return nil, unwitnessed(fmt.Errorf("log %d of block %d is two events", all[i].LogIndex, all[i].BlockNumber))
 		}
 	}
 	return all, nil

@@ -145,6 +145,24 @@ func (p *pool) brisk() []*endpoint {
 	return found
 }
 
+// fresh are those of the brisk nodes whose head is not old, where they are enough to witness for each other; else all of them.
+func (p *pool) fresh() []*endpoint {
+	now := p.now()
+	nodes := p.brisk()
+	var found []*endpoint
+	for _, e := range nodes {
+		if e.stale.Load() {
+			p.probe(e, now)
+			continue
+		}
+		found = append(found, e)
+	}
+	if len(found) < witnesses {
+		return nodes
+	}
+	return found
+}
+
 // hasty is the chain as the nodes show it that are not slow.
 func (c *Chain) hasty() *Chain {
 	some := *c

@@ -42,7 +42,7 @@ func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
 	if err != nil {
 		return err
 	}
-	if n := len(c.pool.endpoints); n >= witnesses && len(heads) < witnesses && c.config.WitnessFrom == 0 {
+	if n := len(c.pool.endpoints); len(heads) < c.quorum() {
 		return fmt.Errorf("%d of %d nodes can be asked, and a transfer must be shown by two", len(heads), n)
 	}
 	return c.settled(ctx, heads)

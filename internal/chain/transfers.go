@@ -13,13 +13,13 @@ import (
 
 // Safe implements reconcile.Chain.
 func (c *Chain) Safe(ctx context.Context) (uint64, error) {
-	head, err := c.header(ctx, c.config.Finality.Dead)
+	head, err := c.witnessedHead(ctx, c.config.Finality.Dead)
 	return head.Number, err
 }
 
-// Head is the latest block.
+// Head implements reconcile.Head.
 func (c *Chain) Head(ctx context.Context) (uint64, error) {
-	head, err := c.header(ctx, "latest")
+	head, err := c.witnessedHead(ctx, "latest")
 	return head.Number, err
 }
 

@@ -12,7 +12,8 @@ import (
 
 // History says whether our record of what was paid is whole.
 type History interface {
-	// Ready is nil once the transfers to the payee have been read up to the chain's head, as far as is known.
+	// Ready is nil once the transfers to the payee have been read up to the chain's head, as far as is known. A *fault.Fault
+	// in its error, and in that of Read, says whose fault it is that they cannot be read.
 	Ready(ctx context.Context) error
 	// Read reads what a payer has sent since then, as long as there may be anything that our record has lost.
 	Read(ctx context.Context, payer x402.Address) error
@@ -28,12 +29,16 @@ func (c *Checkout) whole(ctx context.Context, payer x402.Address) error {
 	if c.History == nil {
 		return nil
 	}
+	told := catchingUp
 	err := c.History.Ready(ctx)
 	if err == nil {
 		err = c.History.Read(ctx, payer)
+		if _, known := fault.As(err); known {
+			told = heldUp
+		}
 	}
 	if err != nil {
-		return fmt.Errorf("see whether the record of payments is whole: %w", errors.Join(err, catchingUp()))
+		return fmt.Errorf("see whether the record of payments is whole: %w", errors.Join(told(err), err))
 	}
 	return nil
 }
@@ -44,8 +49,8 @@ func (c *Checkout) known(ctx context.Context) error {
 		return nil
 	}
 	if err := c.History.Ready(ctx); err != nil {
-		return fmt.Errorf("see whether the record of payments is whole: %w", errors.Join(err,
-			fault.New(fault.DependencyDown, "The service reads what has been paid. Pay nothing yet; repeat the request in a moment.").After(2*time.Second)))
+		f := fault.New(fault.DependencyDown, unread(err)+" Pay nothing yet; repeat the request in a moment.").After(2 * time.Second)
+		return fmt.Errorf("see whether the record of payments is whole: %w", errors.Join(f, err))
 	}
 	return nil
 }
@@ -55,10 +60,18 @@ func (c *Checkout) lost(err error) error {
 	if c.History != nil {
 		c.History.Lost()
 	}
-	return fmt.Errorf("place the order: %w", errors.Join(err, catchingUp()))
+	return fmt.Errorf("place the order: %w", errors.Join(catchingUp(err), err))
 }
 
-func catchingUp() *fault.Fault {
-	return fault.New(fault.SettlementUnknown, "The service reads what has been paid. Nothing was claimed; repeat the same request with the same payment.").
-		After(2 * time.Second)
+func catchingUp(err error) *fault.Fault {
+	detail := unread(err) + " Nothing was claimed; repeat the same request with the same payment."
+	return fault.New(fault.SettlementUnknown, detail).After(2 * time.Second)
+}
+
+// unread says why the record of payments is not whole yet.
+func unread(err error) string {
+	if f, ok := fault.As(err); ok {
+		return f.Detail
+	}
+	return "The service reads what has been paid."
 }

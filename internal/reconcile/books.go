@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +15,9 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
+
+// ErrUnwitnessed says that fewer nodes of the chain show the same than have to. A question for less does not help.
+var ErrUnwitnessed = errors.New("too few nodes of the chain show the same")
 
 // Chain is the token's own book.
 type Chain interface {

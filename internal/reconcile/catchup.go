@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -47,7 +48,9 @@ type CatchUpConfig struct {
 type CatchUp struct {
 	CatchUpConfig
 	state atomic.Pointer[caughtUp]
-	wake  chan struct{}
+	// why is what has kept the last look from catching up.
+	why  atomic.Pointer[error]
+	wake chan struct{}
 }
 
 // caughtUp is how far a catch-up came. It is not changed.
@@ -75,12 +78,16 @@ const (
 // errNotCaughtUp is what readiness says.
 var errNotCaughtUp = errors.New("the transfers to the payee have not been read up to the chain's head")
 
-// Ready is nil once the transfers have been read, as far as is known.
+// Ready is nil once the transfers have been read, as far as is known. A *fault.Fault in the error says whose fault it is
+// that they are not, where that is known.
 func (c *CatchUp) Ready(context.Context) error {
-	if c.state.Load() == nil {
-		return errNotCaughtUp
+	if c.state.Load() != nil {
+		return nil
 	}
-	return nil
+	if why := c.why.Load(); why != nil && *why != nil {
+		return fmt.Errorf("%w: %w", errNotCaughtUp, *why)
+	}
+	return errNotCaughtUp
 }
 
 // Lost says that a claim has not found the mark. It is looked for at once.
@@ -127,7 +134,17 @@ func (c *CatchUp) step(ctx context.Context) error {
 		c.state.Store(nil)
 		c.Log.ErrorContext(ctx, "the database has changed: sales wait until the transfers to the payee have been read")
 	}
-	return c.catchUp(ctx)
+	err := blamed(c.catchUp(ctx))
+	c.why.Store(&err)
+	return err
+}
+
+// blamed says whose fault it is when nodes of the chain are missing.
+func blamed(err error) error {
+	if !errors.Is(err, ErrUnwitnessed) {
+		return err
+	}
+	return errors.Join(fault.New(fault.DependencyDown, "Too few nodes of the chain show what has been paid."), err)
 }
 
 // catchUp reads everything between two looks at one database.
@@ -204,7 +221,7 @@ func (c *CatchUp) readHead(ctx context.Context) (uint64, error) {
 	for from := at.Next; from <= head; from += scanStep {
 		found, err := c.Chain.Transfers(ctx, c.PayTo, from, min(from+scanStep-1, head))
 		if err != nil {
-			if _, down := c.Head.Head(ctx); down != nil {
+			if _, down := c.Head.Head(ctx); down != nil || errors.Is(err, ErrUnwitnessed) {
 				return 0, fmt.Errorf("read the transfers from block %d on: %w", from, errors.Join(err, down))
 			}
 			c.Log.WarnContext(ctx, "blocks that are not safe yet are read for each payer", slog.Uint64("from", from), slog.Any("cause", err))
@@ -244,7 +261,8 @@ func (c *CatchUp) arrive(ctx context.Context, found []Transfer) error {
 }
 
 // Read stores what a payer has sent since the catch-up. An authorization that a lost history has taken can be carried
-// out until its time is over, by anyone; so for that long each new purchase looks for its payer's.
+// out until its time is over, by anyone; so for that long each new purchase looks for its payer's. A *fault.Fault in the
+// error says whose fault it is that it cannot, where that is known.
 func (c *CatchUp) Read(ctx context.Context, payer x402.Address) error {
 	now := c.state.Load()
 	if now == nil {
@@ -255,14 +273,14 @@ func (c *CatchUp) Read(ctx context.Context, payer x402.Address) error {
 	}
 	head, err := c.Head.Head(ctx)
 	if err != nil {
-		return fmt.Errorf("find the head: %w", err)
+		return blamed(fmt.Errorf("find the head: %w", err))
 	}
 	if head <= now.head {
 		return nil
 	}
 	found, err := c.Head.TransfersFrom(ctx, payer, c.PayTo, now.head+1, head)
-	if err != nil || len(found) == 0 {
-		return err
+	if err != nil {
+		return blamed(fmt.Errorf("read what the payer has sent: %w", err))
 	}
-	return c.arrive(ctx, found)
+	return blamed(c.arrive(ctx, found))
 }

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -21,6 +23,8 @@ type past struct {
 	transfers  []Transfer
 	payouts    []Payout
 	chainDown  bool
+	// alone is the block from which on one node alone of several shows what there is.
+	alone uint64
 	// large is a block that is too large to be shown whole.
 	large uint64
 
@@ -38,6 +42,9 @@ func (p *past) Safe(context.Context) (uint64, error) { return p.safe, nil }
 func (p *past) Head(context.Context) (uint64, error) { return p.head, nil }
 
 func (p *past) Transfers(_ context.Context, _ x402.Address, from, to uint64) (found []Transfer, err error) {
+	if p.alone != 0 && to >= p.alone {
+		return nil, fmt.Errorf("read logs: %w", ErrUnwitnessed)
+	}
 	if p.chainDown || p.large >= from && p.large <= to && p.large != 0 {
 		return nil, errors.New("down")
 	}
@@ -170,6 +177,42 @@ func TestCatchUpReadsToTheHeadBeforeItIsReady(t *testing.T) {
 	if err := c.Read(t.Context(), ada); err != nil || !p.arrived[p.transfers[3].Place()] || p.arrived[p.transfers[4].Place()] {
 		t.Errorf("read for a payer: %v, %v", err, p.arrived)
 	}
+}
+
+// TestCatchUpWaitsForASecondNode: one node alone would have to be believed that nothing arrived in some blocks, safe or not.
+// None of them is left out, and readiness says whose fault it is.
+func TestCatchUpWaitsForASecondNode(t *testing.T) {
+	for name, from := range map[string]uint64{"safe blocks": 600, "blocks that are not safe": 903} {
+		t.Run(name, func(t *testing.T) {
+			p := &past{
+				safe: 900, head: 905, scan: Scan{First: 10, Next: 400, Begun: true}, alone: from,
+				transfers: []Transfer{moved(1, 610, ada, 5), moved(2, 904, ada, 5)},
+			}
+			c := p.catchUp(t)
+			c.Reader = NewScanner(ScannerConfig{Chain: p, Arrivals: p, Unread: unread{t}, PayTo: ours})
+			err := c.step(t.Context())
+			if ready := c.Ready(t.Context()); !errors.Is(err, ErrUnwitnessed) || fault.Of(ready) != fault.DependencyDown {
+				t.Fatalf("read: %v, ready: %v", err, ready)
+			}
+			if p.scan.Next > from {
+				t.Errorf("read up to block %d, and one node alone shows block %d", p.scan.Next, from)
+			}
+			p.alone = 0
+			if err := c.step(t.Context()); err != nil || c.Ready(t.Context()) != nil || len(p.arrived) != 2 {
+				t.Errorf("not ready: %v, %v", err, p.arrived)
+			}
+		})
+	}
+}
+
+// unread has no block to be left out.
+type unread struct{ *testing.T }
+
+func (unread) Blocks(context.Context, int) ([]uint64, error) { return nil, nil }
+func (unread) Caught(context.Context, uint64) error          { return nil }
+func (u unread) LeaveOut(_ context.Context, block uint64, why string) error {
+	u.Errorf("block %d is left out: %s", block, why)
+	return nil
 }
 
 func TestCatchUpBeginsAgainWhenItsMarkIsLost(t *testing.T) {

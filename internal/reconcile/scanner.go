@@ -115,7 +115,7 @@ func (s *scan) some(ctx context.Context, from, last uint64) (read uint64, err er
 			s.step = (to - from + 1) / 2
 			continue
 		}
-		if to > from || s.Unread == nil || s.leftOut == maxLeftOut {
+		if to > from || errors.Is(err, ErrUnwitnessed) || s.Unread == nil || s.leftOut == maxLeftOut {
 			return 0, err
 		}
 		return 1, s.leave(ctx, from, err)

@@ -1,0 +1,111 @@
+package chain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/roamcard/roamcard/internal/reconcile"
+)
+
+// quorum is how many nodes have to answer where no single one may decide: two of several, unless one is enough for small
+// amounts.
+func (c *Chain) quorum() int {
+	if len(c.pool.endpoints) < witnesses || c.config.WitnessFrom > 0 {
+		return 1
+	}
+	return witnesses
+}
+
+// unwitnessed says that fewer nodes than a quorum show the same.
+func unwitnessed(why error) error { return fmt.Errorf("%w: %w", reconcile.ErrUnwitnessed, why) }
+
+// consultQuorum polls nodes for an answer each, and all nodes when too few of those have one.
+func consultQuorum[T any](
+	ctx context.Context, c *Chain, nodes []*endpoint, ask func(context.Context, *Chain) (T, error),
+) []word[T] {
+	delay := c.pool.hedgeDelay(nil)
+	words := poll(ctx, c, nodes, witnesses, delay, ask)
+	answered := 0
+	for _, w := range words {
+		if w.err == nil {
+			answered++
+		}
+	}
+	if answered < c.quorum() && len(nodes) < len(c.pool.endpoints) {
+		return poll(ctx, c, c.pool.endpoints, witnesses, delay, ask)
+	}
+	return words
+}
+
+// witnessedHead is the newest block of a tag that two nodes have, where there are several: one that a node alone has may be
+// made up. A node whose latest block is old would hide what came after it, so no such one is the second of two.
+func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
+	if len(c.pool.endpoints) == 1 {
+		return c.header(ctx, tag)
+	}
+	var tips []tip
+	var errs error
+	for _, w := range consultQuorum(ctx, c, c.pool.fresh(), func(ctx context.Context, one *Chain) (header, error) {
+		return one.header(ctx, tag)
+	}) {
+		if errs = errors.Join(errs, w.err); w.err == nil {
+			tips = append(tips, tip{w.node, w.said})
+		}
+	}
+	slices.SortFunc(tips, func(a, b tip) int { return cmp.Compare(b.head.Number, a.head.Number) })
+	switch {
+	case len(tips) < c.quorum():
+		return header{}, unwitnessed(errs)
+	case len(tips) == 1:
+		return tips[0].head, nil
+	case len(tips) == witnesses && tag == "latest":
+		return c.upToDate(ctx, tips[0], tips[1])
+	}
+	return tips[witnesses-1].head, nil
+}
+
+// upToDate is the newest block that two nodes have. What the one that is behind says of time is not believed.
+func (c *Chain) upToDate(ctx context.Context, ahead, behind tip) (header, error) {
+	if ahead.head.Number == behind.head.Number {
+		return behind.head, nil
+	}
+	same, err := c.alone(ahead.node).headerAt(ctx, behind.head.Number)
+	if err == nil && ahead.head.time().Sub(same.time()) < maxLag {
+		return behind.head, nil
+	}
+	if _, missing := c.alone(behind.node).headerAt(ctx, ahead.head.Number); missing == nil {
+		return ahead.head, nil // which was made a moment ago
+	}
+	return header{}, unwitnessed(errors.Join(err, fmt.Errorf("one node has block %d, another has %d", ahead.head.Number, behind.head.Number)))
+}
+
+// witnessedBlock is a block as two nodes have it, where there are several.
+func (c *Chain) witnessedBlock(ctx context.Context, number uint64) (header, error) {
+	if len(c.pool.endpoints) == 1 {
+		return c.headerAt(ctx, number)
+	}
+	var errs error
+	var shown []header
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(), func(ctx context.Context, one *Chain) (header, error) {
+		return one.headerAt(ctx, number)
+	}) {
+		if w.err != nil {
+			errs = errors.Join(errs, w.err)
+			continue
+		}
+		shown = append(shown, w.said)
+		same := 0
+		for _, other := range shown {
+			if other.Hash == w.said.Hash {
+				same++
+			}
+		}
+		if same >= c.quorum() {
+			return w.said, nil
+		}
+	}
+	return header{}, unwitnessed(errors.Join(errs, fmt.Errorf("no two nodes show the same block %d", number)))
+}
