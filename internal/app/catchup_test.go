@@ -39,8 +39,9 @@ func TestSalesWaitUntilTheTransfersHaveBeenRead(t *testing.T) {
 	w.reconcile()
 }
 
-// TestSalesWaitForTheWordOfTwoNodes: one of two nodes answers everything but what has been paid. The other one, believed
-// alone, might hide a payment, so nothing is sold until both show the same, and whoever asks is told whose fault it is.
+// TestSalesWaitForTheWordOfTwoNodes: one of two nodes answers everything but what has been paid. The other one,
+// believed alone, might hide a payment, so nothing is sold until both show the same, and whoever asks is told whose
+// fault it is.
 func TestSalesWaitForTheWordOfTwoNodes(t *testing.T) {
 	t.Parallel()
 	w, nodes := newNodeWorld(t, 2, nil)
@@ -143,7 +144,8 @@ func TestANodeThatHidesLogsMakesNobodyPayTwice(t *testing.T) {
 	w.restore(older)
 	eventually(t, 20*time.Second, func() (bool, string) { // it is noticed that the database has changed
 		a := w.buyer().buy("at once")
-		return a.status == 200 || strings.Contains(a.problem.Detail, "reads what has been paid"), fmt.Sprintf("%d %s", a.status, clipped(a.body))
+		noticed := a.status == 200 || strings.Contains(a.problem.Detail, "reads what has been paid")
+		return noticed, fmt.Sprintf("%d %s", a.status, clipped(a.body))
 	})
 	w.awaitReady(w.instances[0])
 	nodes[0].heal()

@@ -15,20 +15,22 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
+// forgedEvent is the answer to a question for events: one of the token's that was never logged.
+func forgedEvent(at, index, data string, topics ...x402.Hash) string {
+	words := make([]string, len(topics))
+	for i, t := range topics {
+		words[i] = t.String()
+	}
+	quoted, _ := json.Marshal(words) // strings always marshal
+	return fmt.Sprintf(`"result":[{"address":%q,"topics":%s,"data":%q,%s,"transactionHash":"0x%s","logIndex":%q}]`,
+		usdc(), quoted, data, at, strings.Repeat("f0", 32), index)
+}
+
 // forging makes a node show both events of a payment that was never made, in a block that there is.
 func (w *world) forging(node *nodeProxy, p x402.Payment, tag string) {
 	w.t.Helper()
 	a := p.Authorization
 	const authorizationState = "e94a0102"
-	event := func(at, index, data string, topics ...x402.Hash) string {
-		words := make([]string, len(topics))
-		for i, t := range topics {
-			words[i] = t.String()
-		}
-		quoted, _ := json.Marshal(words) // strings always marshal
-		return fmt.Sprintf(`"result":[{"address":%q,"topics":%s,"data":%q,%s,"transactionHash":"0x%s","logIndex":%q}]`,
-			usdc(), quoted, data, at, strings.Repeat("f0", 32), index)
-	}
 	node.spoil(nodeFault{method: "*", mode: forges, lie: func(c nodeCall) string {
 		asked := strings.ToLower(c.question())
 		var block struct{ Number, Hash string }
@@ -40,12 +42,97 @@ func (w *world) forging(node *nodeProxy, p x402.Payment, tag string) {
 		case c.Method == "eth_call" && strings.Contains(asked, authorizationState+strings.Repeat("0", 24)+a.From.Lower()[2:]+a.Nonce.String()[2:]):
 			return `"result":"0x` + strings.Repeat("0", 63) + `1"`
 		case c.Method == "eth_getLogs" && strings.Contains(asked, "fromblock") && strings.Contains(asked, a.Nonce.String()):
-			return event(at, "0x3", "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
+			return forgedEvent(at, "0x3", "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
 		case c.Method == "eth_getLogs" && strings.Contains(asked, "blockhash"):
-			return event(at, "0x4", fmt.Sprintf("0x%064x", a.Value.Big()), x402.TopicTransfer, a.From.Word(), a.To.Word())
+			return forgedEvent(at, "0x4", fmt.Sprintf("0x%064x", a.Value.Big()), x402.TopicTransfer, a.From.Word(), a.To.Word())
 		}
 		return ""
 	}})
+}
+
+// inventing makes a node show, to whoever reads what a payer has sent, a transfer to the payee that was never made, in
+// the block that is the latest now. A thorough node shows it wherever it is looked for.
+func (w *world) inventing(node *nodeProxy, a x402.Authorization, thorough bool) {
+	w.t.Helper()
+	const authorizationState = "e94a0102"
+	var block struct{ Number, Hash string }
+	w.rpc(&block, "eth_getBlockByNumber", "latest", false)
+	at := fmt.Sprintf(`"blockNumber":%q,"blockHash":%q`, block.Number, block.Hash)
+	used := forgedEvent(at, "0x3", "0x", x402.TopicUsed, a.From.Word(), a.Nonce)
+	moved := forgedEvent(at, "0x4", fmt.Sprintf("0x%064x", a.Value.Big()), x402.TopicTransfer, a.From.Word(), a.To.Word())
+	node.spoil(nodeFault{method: "*", mode: forges, lie: func(c nodeCall) string {
+		asked := strings.ToLower(c.question())
+		about := func(what fmt.Stringer) bool { return strings.Contains(asked, strings.ToLower(what.String())) }
+		switch {
+		case c.Method == "eth_call":
+			if !thorough || !strings.Contains(asked, authorizationState) || !strings.Contains(asked, a.Nonce.String()[2:]) {
+				return ""
+			}
+			return fmt.Sprintf(`"result":"0x%064x"`, 1)
+		case c.Method != "eth_getLogs" || !about(a.From.Word()):
+			return ""
+		case strings.Contains(asked, "blockhash"):
+			if thorough {
+				return moved
+			}
+			return ""
+		case about(x402.TopicCanceled):
+			if thorough && about(a.Nonce) {
+				return used
+			}
+			return ""
+		case about(x402.TopicUsed):
+			return used
+		case about(x402.TopicTransfer) && about(a.To.Word()):
+			return moved
+		}
+		return ""
+	}})
+}
+
+// TestAnArrivalThatANodeInventsStopsNoPayer: one of two nodes shows that a payer has paid before. While it shows the
+// transfer wherever it is looked for, nobody can tell whether it is there, so nothing is claimed, and nothing sent. As
+// soon as it does not, the payer buys with the payment at hand.
+func TestAnArrivalThatANodeInventsStopsNoPayer(t *testing.T) {
+	t.Parallel()
+	for name, place := range map[string]int{"first": 0, "second": 1} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, nodes := newNodeWorld(t, 2, func(c *app.Config) { c.Wait = 2 * time.Second })
+			w.awaitBlock(w.block() + 1) // which no catch-up has read
+			careless, thorough := w.buyer(), w.buyer()
+			w.inventing(nodes[place], careless.payment().Authorization, false)
+			if sold, err := careless.buyUntilSold("k", 60*time.Second); err != nil || sold.Replayed {
+				t.Errorf("replayed %v, %v", sold.Replayed, err)
+			}
+			nodes[place].heal()
+			w.settled(30 * time.Second)
+
+			before := w.footprint()
+			w.inventing(nodes[place], thorough.payment().Authorization, true)
+			payment := header(t, thorough.payment())
+			for range 2 {
+				if a := w.send(purchase("k", payment)); a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) ||
+					a.problem.NextAction != string(fault.RetrySameRequest) {
+					t.Errorf("while it lies: %d %s", a.status, clipped(a.body))
+				}
+			}
+			if after := w.footprint(); after != before {
+				t.Errorf("a trace is left:\n was %s\n now %s", before, after)
+			}
+			nodes[place].heal()
+			if _, err := thorough.again("k", payment, 60*time.Second); err != nil {
+				t.Error(err)
+			}
+			for _, b := range []*buyer{careless, thorough} {
+				if n := w.arrivedFrom(b); n != 1 {
+					t.Errorf("%d transfers", n)
+				}
+			}
+			w.reconcile()
+			w.allDelivered()
+		})
+	}
 }
 
 // TestOneLyingNodeGivesNothingAway: a node shows both events of a payment as soon as it is signed, at the paid and at

@@ -148,7 +148,8 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		}),
 		Settling: a.settles, Down: a.heldUp, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		History: p.catchUp, Adopted: a.store.Orders(),
-		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
+		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
+		Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, SuspendAfter: c.Fairness.SuspendAfter, Limits: p.limits, Metrics: a.metrics,
 	}), nil
 }

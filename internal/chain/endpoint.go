@@ -113,7 +113,8 @@ func isTooMuch(err error) bool {
 }
 
 // isAnswerTo reports an error that answers the question: a contract's or the pool's refusal, or that a question for
-// logs covers too much. There is no other one: whether there is a receipt, say, no error tells, so the next node is asked.
+// logs covers too much. There is no other one: whether there is a receipt, say, no error tells, so the next node is
+// asked.
 func isAnswerTo(method string, err error) bool {
 	switch method {
 	case "eth_call", "eth_sendRawTransaction":

@@ -167,7 +167,7 @@ func TestCodeInstalledAfterTheSendingGetsNoHigherFee(t *testing.T) {
 	}
 	before, after := decode(t, variants[0]), decode(t, variants[1])
 	if len(after.Data()) != 0 || after.Nonce() != before.Nonce() || after.GasFeeCap().Cmp(before.GasFeeCap()) <= 0 {
-		t.Errorf("replaced by %d bytes of data, account nonce %d, fee %s", len(after.Data()), after.Nonce(), after.GasFeeCap())
+		t.Errorf("replaced by %x, account nonce %d, fee %s", after.Data(), after.Nonce(), after.GasFeeCap())
 	}
 	b.mine(1)
 	b.settles(next)
@@ -189,7 +189,8 @@ func TestCodeInstalledAfterTheSendingGetsNoHigherFee(t *testing.T) {
 	b.settles(p)
 }
 
-// TestOneNodeGivesNoSettlementUp: it makes up that a payer has got code. The transaction that waits gets its higher fee.
+// TestOneNodeGivesNoSettlementUp: it makes up that a payer has got code. The transaction that waits gets its higher
+// fee.
 func TestOneNodeGivesNoSettlementUp(t *testing.T) {
 	for _, others := range []int{1, 2} {
 		t.Run(fmt.Sprint("of ", others+1), func(t *testing.T) {

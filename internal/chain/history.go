@@ -17,9 +17,9 @@ import (
 var errOtherQuestion = errors.New("a node answered another question")
 
 // logsIn are the token's events in the blocks from..to that fit. Where there are several nodes, two are heard at least:
-// of two, what either shows counts, and of more, what two of them show. So no node alone hides an event, and of three none
-// alone makes one up. Where it would, the verdict on each payment finds that out. The error is reconcile.ErrUnwitnessed
-// while too few answer, or they show different events at one place.
+// of two, what either shows counts, and of more, what two of them show. So no node alone hides an event, and of three
+// none alone makes one up. Where it would, the verdict on each payment finds that out. The error is
+// reconcile.ErrUnwitnessed while too few answer, or they show different events at one place.
 func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) ([]logEntry, error) {
 	if len(c.pool.endpoints) == 1 || mutant.HistoryBelieved {
 		return c.shownIn(ctx, from, to, fits, topics...)

@@ -145,7 +145,8 @@ func (p *pool) brisk() []*endpoint {
 	return found
 }
 
-// fresh are those of the brisk nodes whose head is not old, where they are enough to witness for each other; else all of them.
+// fresh are those of the brisk nodes whose head is not old, where they are enough to witness for each other; else all
+// of them.
 func (p *pool) fresh() []*endpoint {
 	now := p.now()
 	nodes := p.brisk()

@@ -10,8 +10,8 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// quorum is how many nodes have to answer where no single one may decide: two of several, unless one is enough for small
-// amounts.
+// quorum is how many nodes have to answer where no single one may decide: two of several, unless one is enough for
+// small amounts.
 func (c *Chain) quorum() int {
 	if len(c.pool.endpoints) < witnesses || c.config.WitnessFrom > 0 {
 		return 1
@@ -40,8 +40,8 @@ func consultQuorum[T any](
 	return words
 }
 
-// witnessedHead is the newest block of a tag that two nodes have, where there are several: one that a node alone has may be
-// made up. A node whose latest block is old would hide what came after it, so no such one is the second of two.
+// witnessedHead is the newest block of a tag that two nodes have, where there are several: one that a node alone has
+// may be made up. A node whose latest block is old would hide what came after it, so no such one is the second of two.
 func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
 	if len(c.pool.endpoints) == 1 {
 		return c.header(ctx, tag)
@@ -79,7 +79,8 @@ func (c *Chain) upToDate(ctx context.Context, ahead, behind tip) (header, error)
 	if _, missing := c.alone(behind.node).headerAt(ctx, ahead.head.Number); missing == nil {
 		return ahead.head, nil // which was made a moment ago
 	}
-	return header{}, unwitnessed(errors.Join(err, fmt.Errorf("one node has block %d, another has %d", ahead.head.Number, behind.head.Number)))
+	differ := fmt.Errorf("one node has block %d, another has %d", ahead.head.Number, behind.head.Number)
+	return header{}, unwitnessed(errors.Join(err, differ))
 }
 
 // witnessedBlock is a block as two nodes have it, where there are several.

@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// TestOneNodeLeftTellsNothingOfWhatArrived: of two nodes one is silent, or shows no logs. The other might hide a transfer, so
-// the payee's are read when both answer, unless one node is enough for small payments.
+// TestOneNodeLeftTellsNothingOfWhatArrived: of two nodes one is silent, or shows no logs. The other might hide a
+// transfer, so the payee's are read when both answer, unless one node is enough for small payments.
 func TestOneNodeLeftTellsNothingOfWhatArrived(t *testing.T) {
 	b := newBench(t)
 	paid := b.claim(buyer(0))
@@ -86,7 +86,8 @@ func TestOneNodeLeftTellsNothingOfWhatArrived(t *testing.T) {
 func (b *bench) from(amount money.USDC, urls ...string) *chain.Chain {
 	b.Helper()
 	config := chain.Config{
-		Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now, WitnessFrom: amount,
+		Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now,
+		WitnessFrom: amount,
 	}
 	for _, u := range urls {
 		config.Endpoints = append(config.Endpoints, chain.Endpoint{URL: u})
@@ -102,12 +103,12 @@ func (b *bench) from(amount money.USDC, urls ...string) *chain.Chain {
 // unrelated is an event of the token that nobody has asked for.
 func (b *bench) unrelated() string {
 	block := b.header("latest")
-	return fmt.Sprintf(`{"address":%q,"topics":["0x%064x"],"data":"0x","blockNumber":%q,"blockHash":%q,"transactionHash":%q,"logIndex":"0x9"}`,
-		token.Hex(), 7, block.Number.String(), block.Hash, block.Hash)
+	return fmt.Sprintf(`{"address":%q,"topics":["0x%064x"],"data":"0x","blockNumber":%q,"blockHash":%q,`+
+		`"transactionHash":%q,"logIndex":"0x9"}`, token.Hex(), 7, block.Number.String(), block.Hash, block.Hash)
 }
 
-// TestABlockThatOneNodeRefusesIsRead: one of two nodes says of every question for logs that it covers too much. Of a single
-// block what the other one shows counts, or nothing would be known of any.
+// TestABlockThatOneNodeRefusesIsRead: one of two nodes says of every question for logs that it covers too much. Of a
+// single block what the other one shows counts, or nothing would be known of any.
 func TestABlockThatOneNodeRefusesIsRead(t *testing.T) {
 	b := newBench(t)
 	paid := b.claim(buyer(0))
@@ -132,8 +133,8 @@ func TestABlockThatOneNodeRefusesIsRead(t *testing.T) {
 	}
 }
 
-// TestNoNodeAloneNamesTheHead: a node shows an old block as the latest and safe one, as made just now, or one that there is
-// not. Transfers that are read up to it would lack the last ones, or those to come.
+// TestNoNodeAloneNamesTheHead: a node shows an old block as the latest and safe one, as made just now, or one that
+// there is not. Transfers that are read up to it would lack the last ones, or those to come.
 func TestNoNodeAloneNamesTheHead(t *testing.T) {
 	b := newBench(t)
 	b.mine(10)
@@ -154,7 +155,7 @@ func TestNoNodeAloneNamesTheHead(t *testing.T) {
 				}
 				return ""
 			}
-			return fmt.Sprintf(`"result":{"number":%q,"hash":"0x%064x","timestamp":"0x%x","baseFeePerGas":"0x1"}`, number, 0xbad, b.now().Unix())
+			return madeUpBlock(number, hexutil.Uint64(b.now().Unix()))
 		})
 	}
 	for name, liar := range map[string]string{"old": naming(old), "made up": naming(real + 1000)} {
@@ -209,12 +210,20 @@ func TestABlockIsWhatTwoNodesHave(t *testing.T) {
 		if q.Method != "eth_getBlockByNumber" {
 			return ""
 		}
-		return fmt.Sprintf(`"result":{"number":%q,"hash":"0x%064x","timestamp":%q,"baseFeePerGas":"0x1"}`, block.Number, 0xbad, block.Timestamp)
+		return madeUpBlock(block.Number, block.Timestamp)
 	})
-	if hash, _, err := b.over(liar, b.url).Block(t.Context(), uint64(block.Number)); !errors.Is(err, reconcile.ErrUnwitnessed) {
+	hash, _, err := b.over(liar, b.url).Block(t.Context(), uint64(block.Number))
+	if !errors.Is(err, reconcile.ErrUnwitnessed) {
 		t.Errorf("of two: %s, %v", hash, err)
 	}
-	if hash, _, err := b.over(liar, b.url, b.url).Block(t.Context(), uint64(block.Number)); err != nil || hash.String() != block.Hash {
+	hash, _, err = b.over(liar, b.url, b.url).Block(t.Context(), uint64(block.Number))
+	if err != nil || hash.String() != block.Hash {
 		t.Errorf("of three: %s, %v, want %s", hash, err, block.Hash)
 	}
+}
+
+// madeUpBlock is a node's answer: a block that there is not.
+func madeUpBlock(number, timestamp hexutil.Uint64) string {
+	const block = `"result":{"number":%q,"hash":"0x%064x","timestamp":%q,"baseFeePerGas":"0x1"}`
+	return fmt.Sprintf(block, number, 0xbad, timestamp)
 }

@@ -51,8 +51,8 @@ func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorizati
 }
 
 // refusedByMost tries whether a transfer is refused. A node that refuses it may have stopped before the money came, or
-// lie, so all nodes that are not slow are asked then, each at its own latest block. When as many allow it, it is allowed:
-// what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
+// lie, so all nodes that are not slow are asked then, each at its own latest block. When as many allow it, it is
+// allowed: what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
 func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Chain) error) error {
 	refusal := try(ctx, c)
 	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 {

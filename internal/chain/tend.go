@@ -182,8 +182,8 @@ func (r *Relayer) fillGaps(ctx context.Context, l lane, attempts []payment.Attem
 	return nil
 }
 
-// replacement is the same call with a higher fee. When the payer has got code since, which may make the call use up its gas
-// and move nothing, it is an empty transaction: left as it is, it would keep all later nonces waiting.
+// replacement is the same call with a higher fee. When the payer has got code since, which may make the call use up its
+// gas and move nothing, it is an empty transaction: left as it is, it would keep all later nonces waiting.
 func (r *Relayer) replacement(
 	ctx context.Context, by account, a payment.Attempt, tx *types.Transaction, fee fee,
 ) (payment.Transaction, error) {

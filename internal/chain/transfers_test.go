@@ -118,12 +118,14 @@ func TestLogsOfAnotherQuestionArePassedOver(t *testing.T) {
 			}
 		})
 	}
-	c := b.over(b.lying(answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), someone.Word().String()))), b.url, b.url)
+	others := logs(x402.TopicTransfer.String(), someone.Word().String())
+	c := b.over(b.lying(answers(x402.TopicTransfer, others)), b.url, b.url)
 	sent, err := c.Payouts(t.Context(), payer, from, head)
 	if err != nil || len(sent) != 2 || sent[0].Transfer != want[0] || sent[1].Transaction != x402.Hash(elsewhere) || sent[1].To != someone {
 		t.Errorf("what one has sent: %+v, %v", sent, err)
 	}
-	c = b.over(b.lying(answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), nil, someone.Word().String()))), b.url, b.url)
+	others = logs(x402.TopicTransfer.String(), nil, someone.Word().String())
+	c = b.over(b.lying(answers(x402.TopicTransfer, others)), b.url, b.url)
 	if all, err := c.Transfers(t.Context(), b.payee, from, head); err != nil || len(all) != 2 || all[0] != want[0] {
 		t.Errorf("the payee's transfers: %+v, %v", all, err)
 	}

@@ -24,8 +24,9 @@ type ArrivedStore interface {
 	// Arrive keeps a transfer that the chain has shown, before anything is said about it. Keeping it again only changes where it
 	// stands.
 	Arrive(ctx context.Context, a payment.Arrived) error
-	// Unmatched finds the oldest transfer of a payer and a value that was made by an authorization, that no order has claimed,
-	// whatever became of the order, and about which no operator has decided. ErrNotFound when there is none.
+	// Unmatched finds the oldest transfer of a payer and a value that was made by an authorization, that no order has
+	// claimed, whatever became of the order, and about which no operator has decided. It may have been read from one
+	// node only, and need not be there. ErrNotFound when there is none.
 	Unmatched(ctx context.Context, q UnmatchedQuery) (payment.Arrived, error)
 }
 
@@ -34,6 +35,8 @@ type UnmatchedQuery struct {
 	Network             string
 	Asset, PayTo, Payer x402.Address
 	Value               money.USDC
+	// Except are the nonces of authorizations that are not meant.
+	Except []x402.Hash
 }
 
 // Finder is a Product that can tell what its provider has of a purchase.
@@ -139,12 +142,14 @@ var paths = map[order.Kind]string{
 	order.CardIssue: "/api/card/purchase", order.CardTopup: "/api/card/topup", order.ESIM: "/api/esim/purchase",
 }
 
-// owed finds money of the payer's that arrived and pays for an offer, for a payer who is proven by a payment that nobody has seen.
-// That one is never sent. ErrNotFound when there is none.
+// owed finds money of the payer's that arrived and pays for an offer, for a payer who is proven by a payment that
+// nobody has seen. That one is never sent. What was read may be the word of one node of two, so the chain is asked
+// again, and nothing is claimed with money that it does not show now. ErrNotFound when there is none.
 func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Offer) (payment.Arrived, error) {
-	a, err := c.Store.Unmatched(ctx, UnmatchedQuery{
+	q := UnmatchedQuery{
 		Network: c.Terms.Network, Asset: c.Terms.Asset, PayTo: c.Terms.PayTo, Payer: pay.Authorization.From, Value: offer.Price.USDC(),
-	})
+	}
+	a, err := c.Store.Unmatched(ctx, q)
 	if err != nil {
 		return a, fmt.Errorf("look for money that arrived: %w", err)
 	}
@@ -154,12 +159,44 @@ func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Off
 	case !unseen:
 		return a, ErrNotFound
 	}
-	if a.Receipt.SettledAt.IsZero() {
-		if a.Receipt.SettledAt, err = c.blockTime(ctx, a.Receipt.Block); err != nil {
-			return a, fmt.Errorf("read when the money arrived: %w", errors.Join(err, noChain()))
+	for {
+		if a.Receipt.SettledAt.IsZero() {
+			if a.Receipt.SettledAt, err = c.blockTime(ctx, a.Receipt.Block); err != nil {
+				return a, fmt.Errorf("read when the money arrived: %w", errors.Join(err, noChain()))
+			}
+		}
+		verdict, err := c.shown(ctx, a)
+		switch {
+		case err != nil:
+			return a, err
+		case verdict.State == payment.Moved:
+			return a, nil
+		case verdict.State != payment.Gone:
+			return a, unshown()
+		}
+		c.Log.WarnContext(ctx, "money that arrived is not there", slog.String("payer", pay.Authorization.From.String()),
+			slog.String("transaction", a.Receipt.Transaction.String()), slog.String("reason", verdict.Reason))
+		q.Except = append(q.Except, a.Authorization.Nonce)
+		if a, err = c.Store.Unmatched(ctx, q); err != nil {
+			return a, fmt.Errorf("look for more money that arrived: %w", err)
 		}
 	}
-	return a, nil
+}
+
+// shown asks the chain whether it shows money that arrived.
+func (c *Checkout) shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+	if c.Shown == nil || mutant.ArrivalUnjudged {
+		return payment.Verdict{State: payment.Moved}, nil
+	}
+	a.Authorization = a.Bounded(c.Terms.MaxValidity)
+	return c.untilClear(ctx, func(ctx context.Context) (payment.Verdict, error) { return c.Shown(ctx, a) })
+}
+
+// unshown is the answer while nobody can tell whether money arrived: nodes differ about it, or a reorganisation took it
+// out and it may come back.
+func unshown() error {
+	return fault.New(fault.SettlementUnknown, "A payment of this wallet has arrived, and too few nodes of the chain show "+
+		"it now. Nothing was claimed or sent; repeat the same request with the same payment.").After(5 * time.Second)
 }
 
 func (c *Checkout) blockTime(ctx context.Context, number uint64) (time.Time, error) {

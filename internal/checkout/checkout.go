@@ -213,7 +213,10 @@ type Config struct {
 	BlockTime func(ctx context.Context, number uint64) (time.Time, error)
 	// Wait bounds how long Buy waits for a settlement. 20 s.
 	Wait time.Duration
-	// Look bounds how long Buy looks for what became of a payment that was refused. Zero is 4 s.
+	// Shown says whether the chain shows money that arrived: Moved, Gone when it was never there or cannot come, else
+	// Unknown. Nil takes it for moved.
+	Shown func(ctx context.Context, a payment.Arrived) (payment.Verdict, error)
+	// Look bounds how long Buy looks for what became of a payment that was refused, or that arrived. Zero is 4 s.
 	Look time.Duration
 	// PayableFor is how long an order that was opened can be paid. Zero is half an hour.
 	PayableFor time.Duration

@@ -12,8 +12,8 @@ import (
 
 // History says whether our record of what was paid is whole.
 type History interface {
-	// Ready is nil once the transfers to the payee have been read up to the chain's head, as far as is known. A *fault.Fault
-	// in its error, and in that of Read, says whose fault it is that they cannot be read.
+	// Ready is nil once the transfers to the payee have been read up to the chain's head, as far as is known. A
+	// *fault.Fault in its error, and in that of Read, says whose fault it is that they cannot be read.
 	Ready(ctx context.Context) error
 	// Read reads what a payer has sent since then, as long as there may be anything that our record has lost.
 	Read(ctx context.Context, payer x402.Address) error
@@ -49,8 +49,9 @@ func (c *Checkout) known(ctx context.Context) error {
 		return nil
 	}
 	if err := c.History.Ready(ctx); err != nil {
-		f := fault.New(fault.DependencyDown, unread(err)+" Pay nothing yet; repeat the request in a moment.").After(2 * time.Second)
-		return fmt.Errorf("see whether the record of payments is whole: %w", errors.Join(f, err))
+		detail := unread(err) + " Pay nothing yet; repeat the request in a moment."
+		told := fault.New(fault.DependencyDown, detail).After(2 * time.Second)
+		return fmt.Errorf("see whether the record of payments is whole: %w", errors.Join(told, err))
 	}
 	return nil
 }

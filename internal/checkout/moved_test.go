@@ -2,13 +2,16 @@ package checkout_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -272,7 +275,7 @@ func TestCheckoutTwoKeysRaceForOneTransfer(t *testing.T) {
 
 // TestCheckoutReorganisedArrivalIsNeverSent: what had arrived is gone again, and nobody gave us a signature for it.
 func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
-	s := open(t, options{wait: time.Second})
+	s := open(t, options{wait: time.Second, look: 50 * time.Millisecond})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	a := s.preempt(t, p)
@@ -290,6 +293,85 @@ func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
 	s.reaches(t, sold.Order.ID, order.Fulfilled)
 	if s.spent(b) != priceOf {
 		t.Errorf("spent %s", s.spent(b))
+	}
+}
+
+// invent keeps a transfer of the buyer's as arrived that one node has made up.
+func (s *shop) invent(t *testing.T, b buyer) payment.Arrived {
+	t.Helper()
+	at := time.Now().UTC().Add(-time.Minute).Truncate(time.Second)
+	a := payment.Arrived{
+		Network: x402.NetworkID, Asset: domain().Contract,
+		Authorization: x402.Authorization{From: b.address, To: payee, Value: priceOf},
+		Receipt: payment.Receipt{
+			Transaction: x402.Hash{0xba}, Block: 7, Payer: b.address, PayTo: payee, Amount: priceOf, SettledAt: at,
+		},
+	}
+	_, _ = rand.Read(a.Authorization.Nonce[:])
+	if err := s.store.Orders().Arrive(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestCheckoutInventedArrivalPaysForNothing: what one node has made up is not there. The payer's purchase is paid by
+// its own payment, and by what has really arrived before that.
+func TestCheckoutInventedArrivalPaysForNothing(t *testing.T) {
+	s := open(t, options{wait: 2 * time.Second})
+	b, other := s.newBuyer(t), s.newBuyer(t)
+	for range 2 {
+		s.invent(t, b)
+		s.invent(t, other)
+	}
+	sold := s.mustBuy(t, s.paid(t, b, "k"))
+	if sold.Replayed || s.chain.Calls().Submit != 1 || s.spent(b) != priceOf {
+		t.Errorf("replayed %v, %d submissions, spent %s", sold.Replayed, s.chain.Calls().Submit, s.spent(b))
+	}
+	p := s.paid(t, other, "k")
+	real := s.preempt(t, p)
+	_, err := s.Buy(t.Context(), p)
+	again, err := s.buyAgain(t, other, p, err)
+	if err != nil || !again.Replayed || again.Payment.Authorization.Nonce != real.Nonce || s.spent(other) != priceOf {
+		t.Errorf("sold %+v, %v, spent %s", again, err, s.spent(other))
+	}
+}
+
+// TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed: nothing is claimed or sent while it may be there. Once it shows,
+// the same request is answered.
+func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
+	for name, there := range map[string]bool{"it is there": true, "it is not": false} {
+		t.Run(name, func(t *testing.T) {
+			var clear atomic.Bool
+			var s *shop
+			shown := func(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+				if !clear.Load() {
+					return payment.Verdict{}, nil
+				}
+				return s.chain.Shown(ctx, a)
+			}
+			s = open(t, options{look: 50 * time.Millisecond, shown: shown})
+			b := s.newBuyer(t)
+			a := s.invent(t, b)
+			if there {
+				s.chain.Settle(a.Bounded(time.Hour))
+			}
+			before := s.spent(b)
+			p := s.paid(t, b, "k")
+			for range 2 {
+				_, err := s.Buy(t.Context(), p)
+				if f := wantFault(t, err, fault.SettlementUnknown); f.OrderID != "" || f.RetryAfter == 0 || f.SafeToPayAgain {
+					t.Errorf("told %+v", f)
+				}
+			}
+			orders, _, err := s.Orders(t.Context(), b.address, checkout.Query{Limit: 9})
+			if err != nil || len(orders) != 0 || s.chain.Calls().Submit != 0 || s.spent(b) != before {
+				t.Errorf("orders %+v, %v, %d submissions, spent %s", orders, err, s.chain.Calls().Submit, s.spent(b))
+			}
+			clear.Store(true)
+			if sold := s.mustBuy(t, p); sold.Replayed != there || s.spent(b) != priceOf {
+				t.Errorf("replayed %v, spent %s", sold.Replayed, s.spent(b))
+			}
+		})
 	}
 }
 

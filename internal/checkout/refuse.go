@@ -101,15 +101,24 @@ func (c *Checkout) void(refused error, pay payment.Signed, reason string) error 
 // lookAgain is the pause between two looks for what became of a payment.
 const lookAgain = 250 * time.Millisecond
 
-// look finds out what became of an authorization that no order has claimed. It asks again for a while: a node may lag behind, and
-// a block that shows the end may not be safe yet. Unknown says that it did not become clear. The error is fit to show.
+// look finds out what became of an authorization that no order has claimed.
 func (c *Checkout) look(ctx context.Context, a x402.Authorization) (payment.Verdict, error) {
+	return c.untilClear(ctx, func(ctx context.Context) (payment.Verdict, error) {
+		return c.Chain.Judge(ctx, a, c.lookSince(a))
+	})
+}
+
+// untilClear asks the chain, and again for a while: a node may lag behind, and a block that shows the end may not be
+// safe yet. Unknown says that it did not become clear. The error is fit to show.
+func (c *Checkout) untilClear(
+	ctx context.Context, ask func(context.Context) (payment.Verdict, error),
+) (payment.Verdict, error) {
 	const patience = 4 * time.Second
 	asking, cancel := context.WithTimeout(ctx, cmp.Or(c.Look, patience))
 	defer cancel()
 	var silent error
 	for {
-		verdict, err := c.Chain.Judge(asking, a, c.lookSince(a))
+		verdict, err := ask(asking)
 		if err == nil && verdict.State != payment.Unknown {
 			return verdict, nil
 		}

@@ -66,6 +66,8 @@ type options struct {
 	habits  card.Traits
 	// judge, when set, is what the final block says.
 	judge payment.Chain
+	// shown, when set, is what the chain shows of money that arrived.
+	shown func(context.Context, payment.Arrived) (payment.Verdict, error)
 	// treasury, when set, pays refunds.
 	treasury *ecdsa.PrivateKey
 	// unsent leaves nobody to send refunds.
@@ -122,11 +124,14 @@ func open(t *testing.T, o options) *shop {
 	}
 	products := []checkout.Product{s.cards, card.Topups{Cards: s.cards}}
 	s.desk = checkout.Desk{Records: s.store.Desk(), Switches: s.store.Desk(), Refunds: refunds, Products: products}
+	if o.shown == nil {
+		o.shown = s.chain.Shown
+	}
 	s.Checkout = checkout.New(checkout.Config{
 		Store: s.store.Orders(), Products: products, Terms: terms, Chain: s.chain, Final: o.final(s.chain),
 		Collect: collect, Refunds: refunds,
 		Runner: runner, Log: slog.New(slog.DiscardHandler), Now: now, QuoteKey: make([]byte, 32), Sandbox: true, Wait: o.wait,
-		Session: signedIn, Look: o.look, Unexplained: unexplained(s.store, s.issuer),
+		Session: signedIn, Look: o.look, Shown: o.shown, Unexplained: unexplained(s.store, s.issuer),
 		Limits: limit.New(o.limits, now), MostUnpaid: o.mostUnpaid,
 	})
 	s.runner.Register(checkout.Carrying, s.Carry)

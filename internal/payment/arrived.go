@@ -20,16 +20,22 @@ type Arrived struct {
 	Receipt Receipt
 }
 
+// Bounded is the authorization with the end that it has at most, where that is not known: validity after it was used.
+func (a Arrived) Bounded(validity time.Duration) x402.Authorization {
+	bounded := a.Authorization
+	if bounded.ValidBefore == 0 {
+		bounded.ValidBefore = uint64(a.Receipt.SettledAt.Add(validity).Unix())
+	}
+	return bounded
+}
+
 // Claim makes the payment of an order of it. Nobody signed it for us, so it is never sent for: it is paid when the chain still
 // shows the transfer. One that a reorganisation took out is dead once the authorization has expired; validity bounds when that is,
 // where it is not known.
 func (a Arrived) Claim(id uuid.UUID, of order.ID, validity time.Duration, now time.Time) Payment {
 	at := a.Receipt.SettledAt
-	p := Payment{
-		ID: id, Order: of, Status: Claimed, Network: a.Network, Asset: a.Asset, Authorization: a.Authorization, CreatedAt: now, ArrivedAt: &at,
+	return Payment{
+		ID: id, Order: of, Status: Claimed, Network: a.Network, Asset: a.Asset, Authorization: a.Bounded(validity),
+		CreatedAt: now, ArrivedAt: &at,
 	}
-	if p.Authorization.ValidBefore == 0 {
-		p.Authorization.ValidBefore = uint64(at.Add(validity).Unix())
-	}
-	return p
 }

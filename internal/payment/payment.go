@@ -110,6 +110,8 @@ const (
 	ReasonCancelled     = "cancelled"
 	ReasonUsedElsewhere = "used_elsewhere"
 	ReasonExpired       = "expired"
+	// ReasonNeverMade says that a block does not have the transfer that was read from it.
+	ReasonNeverMade = "never_made"
 )
 
 // State is what became of an authorization on chain.

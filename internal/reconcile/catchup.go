@@ -78,8 +78,8 @@ const (
 // errNotCaughtUp is what readiness says.
 var errNotCaughtUp = errors.New("the transfers to the payee have not been read up to the chain's head")
 
-// Ready is nil once the transfers have been read, as far as is known. A *fault.Fault in the error says whose fault it is
-// that they are not, where that is known.
+// Ready is nil once the transfers have been read, as far as is known. A *fault.Fault in the error says whose fault it
+// is that they are not, where that is known.
 func (c *CatchUp) Ready(context.Context) error {
 	if c.state.Load() != nil {
 		return nil
@@ -261,8 +261,8 @@ func (c *CatchUp) arrive(ctx context.Context, found []Transfer) error {
 }
 
 // Read stores what a payer has sent since the catch-up. An authorization that a lost history has taken can be carried
-// out until its time is over, by anyone; so for that long each new purchase looks for its payer's. A *fault.Fault in the
-// error says whose fault it is that it cannot, where that is known.
+// out until its time is over, by anyone; so for that long each new purchase looks for its payer's. A *fault.Fault in
+// the error says whose fault it is that it cannot, where that is known.
 func (c *CatchUp) Read(ctx context.Context, payer x402.Address) error {
 	now := c.state.Load()
 	if now == nil {

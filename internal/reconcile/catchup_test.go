@@ -179,8 +179,8 @@ func TestCatchUpReadsToTheHeadBeforeItIsReady(t *testing.T) {
 	}
 }
 
-// TestCatchUpWaitsForASecondNode: one node alone would have to be believed that nothing arrived in some blocks, safe or not.
-// None of them is left out, and readiness says whose fault it is.
+// TestCatchUpWaitsForASecondNode: one node alone would have to be believed that nothing arrived in some blocks, safe or
+// not. None of them is left out, and readiness says whose fault it is.
 func TestCatchUpWaitsForASecondNode(t *testing.T) {
 	for name, from := range map[string]uint64{"safe blocks": 600, "blocks that are not safe": 903} {
 		t.Run(name, func(t *testing.T) {

@@ -38,6 +38,7 @@ const (
 		WHERE NOT EXISTS (SELECT FROM payments p WHERE p.network = $1 AND p.asset = $2 AND p.payer = $4 AND p.nonce = t.nonce)
 			AND NOT EXISTS (SELECT FROM payments p WHERE p.transaction = t.transaction AND p.log_index = t.log_index)
 			AND NOT EXISTS (` + resolvedAuthorizationSQL + ` AND a.nonce = t.nonce)
+			AND t.nonce <> ALL ($6)
 		ORDER BY block, log_index, settled_at NULLS LAST LIMIT 1`
 
 	resolvedAuthorizationSQL = `SELECT FROM arrivals a JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
@@ -66,7 +67,12 @@ func (o Orders) Unmatched(ctx context.Context, q checkout.UnmatchedQuery) (payme
 	var nonce, transaction, block string
 	var after, before, index, number int64
 	var at *time.Time
-	err := o.s.pool.QueryRow(ctx, unmatchedSQL, q.Network, q.Asset.Lower(), q.PayTo.Lower(), q.Payer.Lower(), int64(q.Value)).
+	except := make([]string, len(q.Except))
+	for i, n := range q.Except {
+		except[i] = n.String()
+	}
+	err := o.s.pool.QueryRow(ctx, unmatchedSQL, q.Network, q.Asset.Lower(), q.PayTo.Lower(), q.Payer.Lower(),
+		int64(q.Value), except).
 		Scan(&nonce, &after, &before, &transaction, &index, &number, &block, &at)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return a, checkout.ErrNotFound

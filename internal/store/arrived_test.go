@@ -79,11 +79,20 @@ func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 	if err != nil || got != shown {
 		t.Errorf("found %+v, %v, want %+v", got, err, shown)
 	}
+	q := query()
+	q.Except = []x402.Hash{shown.Authorization.Nonce}
+	got, err = s.Orders().Unmatched(t.Context(), q)
+	if err != nil || got.Authorization.Nonce != later.Authorization.Nonce {
+		t.Errorf("but for that one: %+v, %v", got, err)
+	}
 	for name, other := range map[string]func(*checkout.UnmatchedQuery){
 		"another payer's": func(q *checkout.UnmatchedQuery) { q.Payer[0]++ },
 		"another payee's": func(q *checkout.UnmatchedQuery) { q.PayTo[0]++ },
 		"another value":   func(q *checkout.UnmatchedQuery) { q.Value++ },
 		"another asset":   func(q *checkout.UnmatchedQuery) { q.Asset[0]++ },
+		"none of them": func(q *checkout.UnmatchedQuery) {
+			q.Except = []x402.Hash{shown.Authorization.Nonce, later.Authorization.Nonce}
+		},
 	} {
 		q := query()
 		other(&q)

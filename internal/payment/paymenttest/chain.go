@@ -49,6 +49,7 @@ type Chain struct {
 	mu       sync.Mutex
 	balances map[x402.Address]money.USDC
 	used     map[key]use
+	undone   map[key]bool
 	stalled  []x402.Authorization
 	faults   []Fault
 	down     bool
@@ -75,7 +76,10 @@ type use struct {
 // NewChain makes an empty chain whose token has this domain. Blocks carry the clock's time and are
 // final at once.
 func NewChain(domain x402.Domain, now func() time.Time) *Chain {
-	return &Chain{domain: domain, now: now, balances: map[x402.Address]money.USDC{}, used: map[key]use{}, height: 1000}
+	return &Chain{
+		domain: domain, now: now, balances: map[x402.Address]money.USDC{}, used: map[key]use{}, undone: map[key]bool{},
+		height: 1000,
+	}
 }
 
 // Fund mints.
@@ -149,6 +153,7 @@ func (c *Chain) Undo(payer x402.Address, nonce x402.Hash) {
 	c.balances[payer] += u.receipt.Amount
 	c.balances[u.to] -= u.receipt.Amount
 	delete(c.used, key{payer, nonce})
+	c.undone[key{payer, nonce}] = true
 }
 
 // Cancel is the payer cancelling a nonce.
@@ -201,6 +206,21 @@ func (c *Chain) Judge(ctx context.Context, a x402.Authorization, _ time.Time) (p
 	}
 	receipt := *u.receipt
 	return payment.Verdict{State: payment.Moved, Receipt: &receipt}, nil
+}
+
+// Shown is payment.Moved for a transfer that there is. One that a reorganisation took out may come back; any other was
+// never made.
+func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+	verdict, err := c.Judge(ctx, a.Authorization, a.Receipt.SettledAt)
+	if err != nil || verdict.State != payment.Unused {
+		return verdict, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.undone[key{a.Authorization.From, a.Authorization.Nonce}] {
+		return payment.Verdict{}, nil
+	}
+	return payment.Verdict{State: payment.Gone, Reason: payment.ReasonNeverMade}, nil
 }
 
 // Submit implements payment.Settler. It settles at once unless a fault is queued.

@@ -1,0 +1,60 @@
+package chain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Shown looks again for a transfer that was read from the chain's events, of which either of two nodes may have made it
+// up. It is Moved when two nodes show it, where there are several, and Gone when it never came and cannot come any more
+// from where it was read: two have its block without it, or the authorization is void. Else it is Unknown. Unused it
+// never is: what a reorganisation took out may come back.
+func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+	// A receipt is found however long ago it was, by few questions.
+	verdict, err := c.Prove(ctx, a.Authorization, a.Receipt.Transaction)
+	if err == nil && verdict.State == payment.Moved {
+		return verdict, nil
+	}
+	verdict, err = c.Judge(ctx, a.Authorization, payment.LookedForSince(a.Receipt.SettledAt))
+	if err != nil || verdict.State == payment.Moved || verdict.State == payment.Gone {
+		return verdict, err
+	}
+	lacking := 0
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(), func(ctx context.Context, one *Chain) (bool, error) {
+		return one.lacks(ctx, a)
+	}) {
+		if w.err == nil && w.said {
+			lacking++
+		}
+	}
+	if lacking < min(witnesses, len(c.pool.endpoints)) {
+		return payment.Verdict{}, nil
+	}
+	return payment.Verdict{State: payment.Gone, Reason: payment.ReasonNeverMade}, nil
+}
+
+// lacks reports that a node has the very block that a transfer was read from, and shows the authorization unused after
+// it.
+func (c *Chain) lacks(ctx context.Context, a payment.Arrived) (bool, error) {
+	block, err := c.headerAt(ctx, a.Receipt.Block)
+	if errors.Is(err, errNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("look for the block of a transfer: %w", err)
+	}
+	// Of a block that nothing can undo, only the number is known.
+	if known := a.Receipt.BlockHash; known != (x402.Hash{}) && known != block.Hash {
+		return false, nil
+	}
+	head, err := c.header(ctx, "latest")
+	if err != nil || head.Number < block.Number {
+		return false, err
+	}
+	used, err := c.stateAt(ctx, a.Authorization, head)
+	return !used, err
+}

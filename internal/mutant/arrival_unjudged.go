@@ -1,0 +1,5 @@
+//go:build mutant_arrival_unjudged
+
+package mutant
+
+const planted = "arrival_unjudged"
