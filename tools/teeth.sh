@@ -31,6 +31,12 @@ transfer_of_another     chain     OneTransfer
 expiry_at_head          chain     AnUnusedAuthorization
 one_node_buries         chain     NoSingleNode
 one_node_delivers       chain     OneNodesWord
+one_node_includes       chain     ForgedReceipt
+one_node_refuses        chain     MoneyIsSeenBehind
+errors_answer           chain     AnErrorIsNoReceipt
+quorum_of_one           chain     OneNodeLeft
+head_believed           chain     MadeUpHead
+slow_node_awaited       chain     NodeThatHangs
 nonce_believed          chain     HugeAccountNonce
 history_believed        chain     NoNodeAloneDecides
 reorg_ignored           chain     IsNoticed

@@ -55,7 +55,7 @@ func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorizati
 // allowed: what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
 func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Chain) error) error {
 	refusal := try(ctx, c)
-	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 {
+	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 || mutant.OneNodeRefuses {
 		return refusal
 	}
 	const calls = 2

@@ -273,26 +273,43 @@ func TestCheckoutTwoKeysRaceForOneTransfer(t *testing.T) {
 	}
 }
 
-// TestCheckoutReorganisedArrivalIsNeverSent: what had arrived is gone again, and nobody gave us a signature for it.
+// TestCheckoutReorganisedArrivalIsNeverSent: what had arrived is gone again, before it is claimed or just after, and nobody
+// gave us a signature for it.
 func TestCheckoutReorganisedArrivalIsNeverSent(t *testing.T) {
-	s := open(t, options{wait: time.Second, look: 50 * time.Millisecond})
-	b := s.newBuyer(t)
-	p := s.paid(t, b, "k")
-	a := s.preempt(t, p)
-	_, err := s.Buy(t.Context(), p)
-	wantFault(t, err, fault.PaymentUnclaimed)
-	s.chain.Undo(a.From, a.Nonce)
-	_, err = s.buyAgain(t, b, p, err)
-	wantFault(t, err, fault.SettlementUnknown)
-	if n := s.chain.Calls().Submit; n != 0 {
-		t.Errorf("%d submissions", n)
-	}
-	// Somebody sends it again.
-	s.chain.Settle(a)
-	sold := s.mustBuy(t, s.repaid(t, b, p))
-	s.reaches(t, sold.Order.ID, order.Fulfilled)
-	if s.spent(b) != priceOf {
-		t.Errorf("spent %s", s.spent(b))
+	for name, claimed := range map[string]bool{"before the claim": false, "after the claim": true} {
+		t.Run(name, func(t *testing.T) {
+			var s *shop
+			shown := func(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
+				verdict, err := s.chain.Shown(ctx, a)
+				if claimed {
+					s.chain.Undo(a.Authorization.From, a.Authorization.Nonce)
+				}
+				return verdict, err
+			}
+			s = open(t, options{wait: time.Second, look: 50 * time.Millisecond, shown: shown})
+			b := s.newBuyer(t)
+			p := s.paid(t, b, "k")
+			a := s.preempt(t, p)
+			_, err := s.Buy(t.Context(), p)
+			wantFault(t, err, fault.PaymentUnclaimed)
+			if !claimed {
+				s.chain.Undo(a.From, a.Nonce)
+			}
+			_, err = s.buyAgain(t, b, p, err)
+			if f := wantFault(t, err, fault.SettlementUnknown); (f.OrderID != "") != claimed {
+				t.Errorf("told %+v", f)
+			}
+			if n := s.chain.Calls().Submit; n != 0 {
+				t.Errorf("%d submissions", n)
+			}
+			// Somebody sends it again.
+			s.chain.Settle(a)
+			sold := s.mustBuy(t, s.repaid(t, b, p))
+			s.reaches(t, sold.Order.ID, order.Fulfilled)
+			if s.spent(b) != priceOf {
+				t.Errorf("spent %s", s.spent(b))
+			}
+		})
 	}
 }
 

@@ -56,8 +56,20 @@ const (
 	ArrivedUnlocked = planted == "arrived_unlocked"
 	// OneNodeDelivers takes a transfer for made on the word of one node.
 	OneNodeDelivers = planted == "one_node_delivers"
+	// OneNodeIncludes takes a transaction for included, or reverted, on the word of one node.
+	OneNodeIncludes = planted == "one_node_includes"
+	// OneNodeRefuses turns a payer away because one node refuses the transfer.
+	OneNodeRefuses = planted == "one_node_refuses"
+	// HeadBelieved holds all nodes against the newest block that any of them shows.
+	HeadBelieved = planted == "head_believed"
+	// SlowNodeAwaited waits for a node that takes long before it asks the next one.
+	SlowNodeAwaited = planted == "slow_node_awaited"
 	// NonceBelieved numbers a transaction by the largest count that any node claims.
 	NonceBelieved = planted == "nonce_believed"
+	// ErrorsAnswer takes a node's error for the answer, whatever was asked.
+	ErrorsAnswer = planted == "errors_answer"
+	// QuorumOfOne believes the last node of several that answers.
+	QuorumOfOne = planted == "quorum_of_one"
 	// HistoryBelieved reads what arrived from the node that answers first.
 	HistoryBelieved = planted == "history_believed"
 	// HashBelieved takes the transaction that an operator names for the payment without looking into it.

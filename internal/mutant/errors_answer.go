@@ -1,0 +1,5 @@
+//go:build mutant_errors_answer
+
+package mutant
+
+const planted = "errors_answer"

@@ -1,0 +1,5 @@
+//go:build mutant_one_node_refuses
+
+package mutant
+
+const planted = "one_node_refuses"

@@ -1,0 +1,5 @@
+//go:build mutant_quorum_of_one
+
+package mutant
+
+const planted = "quorum_of_one"
