@@ -102,7 +102,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if a.page != nil {
 		a.close.add(a.page.close)
 	}
-	if err := a.metrics.Observe((&levels{app: a}).look); err != nil {
+	if err := a.metrics.Observe(a.cachedLevels()); err != nil {
 		return nil, err
 	}
 	if err := a.wire(o.Listener); err != nil {

@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -48,7 +48,7 @@ type Config struct {
 // Cards sells cards and serves their owners.
 type Cards struct {
 	Config
-	stock inventory
+	stock *availability.Memo[Inventory]
 	looks looks
 }
 
@@ -57,7 +57,12 @@ func New(c Config) *Cards {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Cards{Config: c, stock: inventory{ttl: time.Second}}
+	cards := &Cards{Config: c}
+	// Unpaid requests ask neither the issuer nor the database each.
+	cards.stock = availability.NewMemo(availability.MemoConfig[Inventory]{
+		Read: cards.take, TTL: time.Second, Timeout: c.Budget + availability.ReadTimeout, Now: c.Now,
+	})
+	return cards
 }
 
 // Kind implements checkout.Product.
@@ -110,7 +115,7 @@ func (c *Cards) available(ctx context.Context, amount money.Cents) error {
 
 // inventory is the issuer's stock, at most a moment old.
 func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
-	inv, err := c.stock.read(ctx, c.Now, c.take)
+	inv, err := c.stock.Get(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("take stock: %w", err)
 	}
@@ -119,7 +124,10 @@ func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
 
 // take reads the issuer's stock, and what of its float is promised to live orders. The claim adds the
 // promises up again, under a lock.
-func (c *Cards) take(ctx context.Context, asOf time.Time) (Inventory, error) {
+func (c *Cards) take(ctx context.Context) (Inventory, error) {
+	// As of our clock before the call: what was given back after it may not show in the float yet.
+	// Another process gave it back by its own clock.
+	asOf := c.Now().Add(-clockSkew)
 	inv, err := c.Stock.Stock(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("ask the issuer: %w", errors.Join(err, issuerDown()))
@@ -168,30 +176,6 @@ func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) (o
 		Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
 	}
 	return order.Admission{Item: o.Item, Holds: []order.Hold{one, float}}, nil
-}
-
-// inventory remembers the stock for a moment, so that unpaid requests ask neither the issuer nor the
-// database each.
-type inventory struct {
-	ttl  time.Duration
-	mu   sync.Mutex
-	last Inventory
-	at   time.Time
-}
-
-func (i *inventory) read(ctx context.Context, now func() time.Time, take func(context.Context, time.Time) (Inventory, error)) (Inventory, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if t := now(); i.at.IsZero() || t.Sub(i.at) >= i.ttl || t.Before(i.at) {
-		// As of our clock before the call: what was given back after it may not show in the float yet.
-		// Another process gave it back by its own clock.
-		got, err := take(ctx, t.Add(-clockSkew))
-		if err != nil {
-			return Inventory{}, err
-		}
-		i.last, i.at = got, t
-	}
-	return i.last, nil
 }
 
 func (i Inventory) open() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -84,21 +85,21 @@ func TestAnOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 }
 
 func TestTheStockIsReadOnceAMoment(t *testing.T) {
-	s := newShelf(t, careful)
-	now := time.Now()
-	s.Now = func() time.Time { return now }
-	for range 5 {
-		if _, err := s.Offer(t.Context(), nil, nil); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, careful)
+		for range 5 {
+			if _, err := s.Offer(t.Context(), nil, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if n := s.issuer.Calls(cardtest.Stock); n != 1 {
-		t.Errorf("%d calls", n)
-	}
-	now = now.Add(time.Second)
-	s.issuer.SetFloat(0)
-	_, err := s.Offer(t.Context(), nil, nil)
-	wantFault(t, err, fault.FloatUnavailable)
+		if n := s.issuer.Calls(cardtest.Stock); n != 1 {
+			t.Errorf("%d calls", n)
+		}
+		time.Sleep(time.Second)
+		s.issuer.SetFloat(0)
+		_, err := s.Offer(t.Context(), nil, nil)
+		wantFault(t, err, fault.FloatUnavailable)
+	})
 }
 
 // owned is a shelf with one card of the owner, opened at the issuer.

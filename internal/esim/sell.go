@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -49,13 +50,21 @@ type Config struct {
 // Esims sells eSIMs and serves their owners.
 type Esims struct {
 	Config
-	shelf   shelf
-	probe   probe
+	// shelf is the catalogue, and probe what is left of our money with the supplier.
+	shelf   *availability.Memo[catalogue]
+	probe   *availability.Memo[money.USDC]
 	waiting chan struct{}
 }
 
 // New makes Esims.
-func New(c Config) *Esims { return &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)} }
+func New(c Config) *Esims {
+	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)}
+	e.shelf = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: shelfLife, Now: c.Now})
+	e.probe = availability.NewMemo(availability.MemoConfig[money.USDC]{
+		Read: e.ask, TTL: probeLife, ErrorTTL: probeLife, Timeout: c.Budget, Now: c.Now,
+	})
+	return e
+}
 
 // Kind implements checkout.Product.
 func (e *Esims) Kind() order.Kind { return order.ESIM }
@@ -237,7 +246,7 @@ func (e *Esims) withdraw(ctx context.Context, p Plan, why string) error {
 	if err := e.Store.Withdraw(ctx, p.ID); err != nil {
 		return fmt.Errorf("withdraw the plan: %w", err)
 	}
-	e.shelf.forget()
+	e.shelf.Forget()
 	return termsChanged(why)
 }
 
