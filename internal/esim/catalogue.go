@@ -151,11 +151,12 @@ func (e *Esims) readCatalogue(ctx context.Context) (catalogue, error) {
 }
 
 // fresh refuses to sell from a catalogue that the supplier has not confirmed for too long.
-func (e *Esims) fresh(on catalogue) error {
-	if e.Now().Sub(on.synced) <= e.StaleAfter {
-		return nil
+func (e *Esims) fresh(ctx context.Context) error {
+	on, err := e.catalogue(ctx)
+	if err == nil && e.Now().Sub(on.synced) > e.StaleAfter {
+		err = fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
 	}
-	return fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
+	return err
 }
 
 // Filter narrows the catalogue; its zero value does not.
@@ -178,13 +179,4 @@ func (e *Esims) Plans(ctx context.Context, f Filter) ([]Plan, error) {
 		}
 	}
 	return found, nil
-}
-
-// Fresh fails while the catalogue is too old to sell from.
-func (e *Esims) Fresh(ctx context.Context) error {
-	on, err := e.catalogue(ctx)
-	if err != nil {
-		return err
-	}
-	return e.fresh(on)
 }

@@ -19,15 +19,15 @@ const (
 	probePlans = 3
 )
 
-// Answers fails while the supplier does not answer what a purchase would ask it.
-func (e *Esims) Answers(ctx context.Context) error {
+// answers fails while the supplier does not answer what a purchase would ask it.
+func (e *Esims) answers(ctx context.Context) error {
 	_, err := e.free(ctx)
 	return err
 }
 
-// Affords fails while the supplier's float does not cover the cheapest plan. A supplier that does not answer is
-// what Answers tells.
-func (e *Esims) Affords(ctx context.Context) error {
+// affordsAny fails while the supplier's float does not cover the cheapest plan. A supplier that does not answer is
+// what answers tells.
+func (e *Esims) affordsAny(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
 	if err != nil || len(on.plans) == 0 {
 		return err
