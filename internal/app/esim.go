@@ -119,8 +119,9 @@ func (a *App) esims(p *parts) (*esim.Esims, error) {
 	return esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
 		Paused: c.Paused, Switches: p.switches, Payments: a.payments,
-		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Carrying, esim.Syncing), MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter,
-		Poll: c.Poll, Budget: supplierBudget, Patience: c.Patience, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
+		Workers:   availability.Workers(a.store.Jobs(), time.Now, checkout.Carrying, esim.Syncing),
+		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, Budget: supplierBudget, Patience: c.Patience,
+		Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 	}), nil
 }
 

@@ -104,7 +104,8 @@ func (a *App) cards(p *parts) *card.Cards {
 		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
 		Paused: c.IssuePaused, Switches: p.switches, Payments: a.payments,
 		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Carrying, card.FeeJob),
-		Poll:    c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience, UnsettledPercent: c.Fairness.UnsettledPercent,
+		Poll:    c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
+		UnsettledPercent: c.Fairness.UnsettledPercent,
 	})
 }
 

@@ -1,7 +1,7 @@
 // Package availability answers one question: can this product be sold now?
 //
-// Each kind of order has one Product. Whoever names a price, takes a payment or reports on the service asks it, and gets
-// as much of the answer as it needs:
+// Each kind of order has one Product. Whoever names a price, takes a payment or reports on the service asks it, and
+// gets as much of the answer as it needs:
 //
 //	asked by                       with         kill switch   product's needs   payments recorded   payments settle
 //	/api/config, discovery         Paused       yes
@@ -12,8 +12,8 @@
 //	a claim, after verification    Settle                                                           yes
 //	/ready, /api/esim/ready        Ready        if listed     all at once       yes                 yes
 //
-// No answer here is the last word, because most are cached for a moment: the claim itself reads the kill switch, and adds
-// up what is held of a stock, in its own transaction.
+// No answer here is the last word, because most are cached for a moment: the claim itself reads the kill switch, and
+// adds up what is held of a stock, in its own transaction.
 package availability
 
 import (

@@ -51,9 +51,8 @@ func TestProductIsPausedByConfigurationOrOperators(t *testing.T) {
 		"by both":              {paused: []order.Kind{order.CardTopup}, closed: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := availability.Product{
-				Kind: order.CardTopup, Closed: tc.closed, Switches: availability.NewSwitches(&switches{paused: tc.paused}, time.Now),
-			}
+			all := availability.NewSwitches(&switches{paused: tc.paused}, time.Now)
+			p := availability.Product{Kind: order.CardTopup, Closed: tc.closed, Switches: all}
 			if paused, err := p.Paused(t.Context()); err != nil || paused != tc.want {
 				t.Errorf("paused: %t, %v", paused, err)
 			}
@@ -98,9 +97,9 @@ func TestSwitchesAreReadOncePerSecondForAllProducts(t *testing.T) {
 		}
 		paused(false, 1)
 		store.paused = order.Kinds()
-		time.Sleep(time.Second - 1)
+		time.Sleep(time.Second - time.Nanosecond)
 		paused(false, 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		paused(true, 2)
 	})
 }
@@ -143,7 +142,9 @@ func check(name string, ran *[]string, err error) availability.Check {
 func TestOpenNamesTheFirstNeedThatIsMissing(t *testing.T) {
 	var ran []string
 	p := availability.Product{Kind: order.CardIssue, Needs: []availability.Check{
-		check("issuer", &ran, nil), check("range", &ran, fault.New(fault.BINUnavailable, "")), check("workers", &ran, errDown),
+		check("issuer", &ran, nil),
+		check("range", &ran, fault.New(fault.BINUnavailable, "")),
+		check("workers", &ran, errDown),
 	}}
 	wantFault(t, "open", p.Open(t.Context()), fault.BINUnavailable)
 	if !slices.Equal(ran, []string{"issuer", "range"}) {

@@ -63,9 +63,9 @@ func TestMemoReturnsAValueForItsTTL(t *testing.T) {
 		s := &source{}
 		m := s.memo(0)
 		wantValue(t, "first", m, 1)
-		time.Sleep(ttl - 1)
+		time.Sleep(ttl - time.Nanosecond)
 		wantValue(t, "just in time", m, 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantValue(t, "too old", m, 2)
 	})
 }
@@ -100,9 +100,9 @@ func TestMemoReturnsAnErrorForItsTTL(t *testing.T) {
 		m := s.memo(errorTTL)
 		wantError(t, "first", m, errDown)
 		s.err = nil
-		time.Sleep(errorTTL - 1) // its read began long before
+		time.Sleep(errorTTL - time.Nanosecond) // its read began long before
 		wantError(t, "just in time", m, errDown)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantValue(t, "too old", m, 2)
 	})
 }
@@ -183,10 +183,10 @@ func TestMemoCachedNeitherReadsNorWaits(t *testing.T) {
 		}
 		wantError(t, "first", m, errDown)
 		s.err, s.takes = nil, ttl
-		time.Sleep(within - ttl - 1)
+		time.Sleep(within - ttl - time.Nanosecond)
 		running := make(chan struct{})
 		go func() { defer close(running); wantValue(t, "second", m, 2) }()
-		time.Sleep(ttl - 1)
+		time.Sleep(ttl - time.Nanosecond)
 		synctest.Wait()
 		if _, ok, err := m.Cached(within); !ok || !errors.Is(err, errDown) {
 			t.Errorf("while the next read runs: %t, %v", ok, err)

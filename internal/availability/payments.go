@@ -27,8 +27,8 @@ type PaymentsConfig struct {
 	Database func(ctx context.Context) error
 	// History may be nil; then the record counts as whole.
 	History History
-	// Chain, Token and Settler fail while a payment cannot be looked at, moved, or settled; see settleLater for whose
-	// fault that is. A nil one is not asked.
+	// Chain, Token and Settler fail while a payment cannot be looked at, moved, or settled; see SettleLater for
+	// whose fault that is. A nil one is not asked.
 	Chain, Token, Settler func(ctx context.Context) error
 	// SettlerName is what the ready routes call the settler.
 	SettlerName string
@@ -87,8 +87,8 @@ func (p *Payments) Watch(ctx context.Context) {
 	}
 }
 
-// Invite fails with a fault while a payment would be refused, as far as is known: it asks nobody, because whoever has not
-// paid can make no one work. It is asked before a challenge.
+// Invite fails with a fault while a payment would be refused, as far as is known. It is asked before a challenge, and
+// asks nobody itself: an unpaid request causes no call to chain, token or settler.
 func (p *Payments) Invite(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -112,8 +112,8 @@ func (p *Payments) Recorded(ctx context.Context) error {
 	}
 	if err := p.transfers(ctx); err != nil {
 		return fmt.Errorf("see whether the record of payments is whole: %w", errors.Join(err,
-			fault.New(fault.DependencyDown, "The service reads what has been paid. Pay nothing yet; repeat the request in a moment.").
-				After(2*time.Second)))
+			fault.New(fault.DependencyDown, "The service reads what has been paid. Pay nothing yet; "+
+				"repeat the request in a moment.").After(2*time.Second)))
 	}
 	return nil
 }

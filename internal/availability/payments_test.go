@@ -92,9 +92,9 @@ func TestSettleAsksAndInviteDoesNot(t *testing.T) {
 		wantNext(t, "settle", p.Settle(t.Context()), fault.FacilitatorDown, fault.RetrySameRequest)
 		wantNext(t, "invite", p.Invite(t.Context()), fault.FacilitatorDown, fault.WaitAndRetry)
 		w.wantAsked(t, 1, 1, 1)
-		time.Sleep(15*time.Second - 1)
+		time.Sleep(15*time.Second - time.Nanosecond)
 		wantFault(t, "nearly forgotten", p.Invite(t.Context()), fault.FacilitatorDown)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantFault(t, "forgotten", p.Invite(t.Context()), "")
 		w.wantAsked(t, 1, 1, 1)
 		wantFault(t, "settle", p.Settle(t.Context()), fault.FacilitatorDown)
@@ -111,10 +111,12 @@ func TestSettleNamesWhoseFaultItIs(t *testing.T) {
 		chain, token, settler error
 		want                  fault.Code
 	}{
-		"all is well":    {},
-		"nobody knows":   {settler: errDown, want: fault.DependencyDown},
-		"one knows":      {chain: errDown, token: fault.New(fault.TokenPaused, ""), want: fault.TokenPaused},
-		"several do":     {chain: fault.New(fault.ChainUnsettled, ""), settler: fault.New(fault.FacilitatorDown, ""), want: fault.ChainUnsettled},
+		"all is well":  {},
+		"nobody knows": {settler: errDown, want: fault.DependencyDown},
+		"one knows":    {chain: errDown, token: fault.New(fault.TokenPaused, ""), want: fault.TokenPaused},
+		"several do": {
+			chain: fault.New(fault.ChainUnsettled, ""), settler: fault.New(fault.FacilitatorDown, ""), want: fault.ChainUnsettled,
+		},
 		"the last alone": {settler: fault.New(fault.FacilitatorDown, ""), want: fault.FacilitatorDown},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -180,13 +182,15 @@ func TestNobodyPaysWhileTheRecordIsNotWhole(t *testing.T) {
 	wantFault(t, "a claim", p.RecordedOf(t.Context(), payer), fault.SettlementUnknown)
 	w.history.ready, w.history.read = nil, errDown
 	wantFault(t, "recorded", p.Recorded(t.Context()), "")
-	wantFault(t, "a claim whose payer's transfers cannot be read", p.RecordedOf(t.Context(), payer), fault.SettlementUnknown)
+	wantFault(t, "the payer's transfers cannot be read", p.RecordedOf(t.Context(), payer), fault.SettlementUnknown)
 	w.history.read = nil
 	wantFault(t, "a claim", p.RecordedOf(t.Context(), payer), "")
 	if w.history.payer != payer {
 		t.Errorf("read the transfers of %s", w.history.payer)
 	}
-	if err := p.Lost(errDown); !errors.Is(err, errDown) || fault.Of(err) != fault.SettlementUnknown || w.history.lost != 1 {
+	err := p.Lost(errDown)
+	wantFault(t, "lost", err, fault.SettlementUnknown)
+	if !errors.Is(err, errDown) || w.history.lost != 1 {
 		t.Errorf("lost: %v, told %d times", err, w.history.lost)
 	}
 }
@@ -194,8 +198,8 @@ func TestNobodyPaysWhileTheRecordIsNotWhole(t *testing.T) {
 func TestNilPaymentsAreAlwaysTaken(t *testing.T) {
 	var p *availability.Payments
 	for what, err := range map[string]error{
-		"invite": p.Invite(t.Context()), "recorded": p.Recorded(t.Context()), "a claim": p.RecordedOf(t.Context(), x402.Address{}),
-		"settle": p.Settle(t.Context()),
+		"invite": p.Invite(t.Context()), "recorded": p.Recorded(t.Context()),
+		"a claim": p.RecordedOf(t.Context(), x402.Address{}), "settle": p.Settle(t.Context()),
 	} {
 		wantFault(t, what, err, "")
 	}

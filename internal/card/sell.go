@@ -91,7 +91,10 @@ func (c *Cards) shown() []availability.Check { return []availability.Check{c.ans
 
 // answers checks that the issuer tells its stock.
 func (c *Cards) answers() availability.Check {
-	return availability.Check{Name: "issuer", Run: func(ctx context.Context) error { _, err := c.inventory(ctx); return err }}
+	return availability.Check{Name: "issuer", Run: func(ctx context.Context) error {
+		_, err := c.inventory(ctx)
+		return err
+	}}
 }
 
 // ranged fails while the issuer has no range of numbers for cards.

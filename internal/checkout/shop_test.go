@@ -103,7 +103,8 @@ func open(t *testing.T, o options) *shop {
 	s.runner = job.NewRunner(job.Config{Queue: s.store.Jobs(), TTL: time.Second, Poll: 20 * time.Millisecond, Slots: 8})
 	s.cards = card.New(card.Config{
 		Store: s.store.Cards(), Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Traits: s.issuer.Traits(), Now: now,
-		Paused: o.paused, Payments: o.payments, Workers: availability.Check{Name: "workers", Run: o.workers}, Poll: 10 * time.Millisecond, Budget: 300 * time.Millisecond, Patience: time.Hour,
+		Paused: o.paused, Payments: o.payments, Workers: availability.Check{Name: "workers", Run: o.workers},
+		Poll: 10 * time.Millisecond, Budget: 300 * time.Millisecond, Patience: time.Hour,
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: domain().Contract, PayTo: payee, Domain: domain(),

@@ -289,7 +289,9 @@ func TestTheGateFollowsTheStandings(t *testing.T) {
 	w := newWorld(t)
 	w.sells(2)
 	now := noon
-	gate := availability.NewBooks(availability.BooksConfig{Standings: w.books, MaxAge: 30 * time.Minute, Now: func() time.Time { return now }})
+	gate := availability.NewBooks(availability.BooksConfig{
+		Standings: w.books, MaxAge: 30 * time.Minute, Now: func() time.Time { return now },
+	})
 	is := func(what string, all, first, second fault.Code) {
 		t.Helper()
 		now = now.Add(time.Second)
