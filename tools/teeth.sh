@@ -50,7 +50,7 @@ refund_nonce_fresh      checkout  SignedAgainWithItsNonce
 undone_refunded         checkout  UndoneIsNotRefunded
 decided_over_refund     store     NothingIsDecided
 retry_same_reference    checkout  RetryAfterARefusal
-switch_ignored          card      StoppedByAnOperator
+switch_ignored          availability PausedByConfigurationOrOperators
 purchase_key_not_unique store     OneKeyIsOneOrder
 authorization_not_unique store    OneAuthorization
 job_forgotten           store     PlacedWithItsJob

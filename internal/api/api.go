@@ -10,6 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
@@ -46,20 +47,11 @@ type Config struct {
 	// Extensions are what the challenge of a route carries beside the terms, by the route's path; nil
 	// when there is nothing. It may be nil.
 	Extensions func(path string) map[string]any
-	// Health fails when the process cannot serve; Ready lists what purchases depend on.
+	// Health fails when the process cannot serve.
 	Health func(ctx context.Context) error
-	Ready  func(ctx context.Context) []Check
-	// EsimReady lists what the purchase of an eSIM depends on.
-	EsimReady func(ctx context.Context) []Check
-	// Paused reports whether the sale of a product is closed, by the configuration or by an operator.
-	Paused func(ctx context.Context, product order.Kind) (bool, error)
-	Now    func() time.Time
-}
-
-// Check is one thing purchases depend on, and whether it is all right.
-type Check struct {
-	Name string
-	Err  error
+	// Availability says of each product whether it can be sold now.
+	Availability map[order.Kind]availability.Product
+	Now          func() time.Time
 }
 
 // resource names what a call pays for: the URL of the route it came by.

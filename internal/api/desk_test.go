@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -61,7 +62,7 @@ func newDesk(t *testing.T) *desk {
 	}
 	cards := card.New(card.Config{
 		Store: d.store, Issuer: d.issuer, Vault: d.issuer, Stock: d.issuer, Now: now, Budget: time.Second,
-		Workers: func(context.Context) (bool, error) { return true, nil },
+		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: x402.Address{0: 8, 19: 3}, PayTo: x402.Address{0: 0x70, 19: 1},
@@ -72,7 +73,7 @@ func newDesk(t *testing.T) *desk {
 			Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32), Log: slog.New(slog.DiscardHandler),
 		}),
 		Cards: cards, Issued: d.store, Auth: d.auth, Terms: terms, BaseURL: "https://shop.example", Now: now,
-		Paused: func(context.Context, order.Kind) (bool, error) { return false, nil },
+		Availability: map[order.Kind]availability.Product{order.CardIssue: cards.Availability()},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 // GetCardDiscovery implements roamcardv1connect.CardServiceHandler.
 func (s CardService) GetCardDiscovery(ctx context.Context, _ *roamcardv1.GetCardDiscoveryRequest) (*roamcardv1.GetCardDiscoveryResponse, error) {
-	paused, err := s.Paused(ctx, order.CardIssue)
+	paused, err := s.Availability[order.CardIssue].Paused(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (s CardService) GetCardDiscovery(ctx context.Context, _ *roamcardv1.GetCard
 
 // GetTopupDiscovery implements roamcardv1connect.CardServiceHandler.
 func (s CardService) GetTopupDiscovery(ctx context.Context, _ *roamcardv1.GetTopupDiscoveryRequest) (*roamcardv1.GetTopupDiscoveryResponse, error) {
-	paused, err := s.Paused(ctx, order.CardTopup)
+	paused, err := s.Availability[order.CardTopup].Paused(ctx)
 	if err != nil {
 		return nil, err
 	}

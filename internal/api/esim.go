@@ -24,7 +24,7 @@ type EsimService struct{ Config }
 
 // GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest) (*roamcardv1.GetEsimDiscoveryResponse, error) {
-	paused, err := s.Paused(ctx, order.ESIM)
+	paused, err := s.Availability[order.ESIM].Paused(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsim
 
 // GetEsimReadiness implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsimReadinessRequest) (*roamcardv1.GetEsimReadinessResponse, error) {
-	checks, err := readiness(s.EsimReady(ctx))
+	checks, err := readiness(s.Availability[order.ESIM].Ready(ctx))
 	if err != nil {
 		return nil, err
 	}

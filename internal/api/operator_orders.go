@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
@@ -163,7 +164,7 @@ func moveMessage(e order.Event) *roamcardv1.OrderMove {
 	return m
 }
 
-func switchMessage(s checkout.Switch) *roamcardv1.Switch {
+func switchMessage(s availability.Switch) *roamcardv1.Switch {
 	m := &roamcardv1.Switch{Product: string(s.Product), Paused: s.Paused}
 	if s.Operator != "" {
 		m.Reason, m.Operator, m.ChangedAt = proto.String(s.Reason), proto.String(s.Operator), timestamp(s.ChangedAt)

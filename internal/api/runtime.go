@@ -8,6 +8,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -33,7 +34,8 @@ func (s RuntimeService) GetLiveness(context.Context, *roamcardv1.GetLivenessRequ
 
 // GetReadiness implements roamcardv1connect.RuntimeServiceHandler.
 func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadinessRequest) (*roamcardv1.GetReadinessResponse, error) {
-	checks, err := readiness(s.Ready(ctx))
+	// Top-ups depend on the same as cards.
+	checks, err := readiness(s.Availability[order.CardIssue].Ready(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +43,7 @@ func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadi
 }
 
 // readiness shows checks, or fails with the names of those that do.
-func readiness(checks []Check) ([]*roamcardv1.ReadinessCheck, error) {
+func readiness(checks []availability.Result) ([]*roamcardv1.ReadinessCheck, error) {
 	shown := make([]*roamcardv1.ReadinessCheck, len(checks))
 	var failing []string
 	var errs []error
@@ -61,7 +63,7 @@ func readiness(checks []Check) ([]*roamcardv1.ReadinessCheck, error) {
 }
 
 // named is a failing check, and whose fault it is where that is known: a provider's detail stays in the log.
-func named(c Check) string {
+func named(c availability.Result) string {
 	f, ok := fault.As(c.Err)
 	if !ok {
 		return c.Name
@@ -79,7 +81,7 @@ func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRe
 	paused := map[order.Kind]bool{}
 	for _, product := range order.Kinds() {
 		var err error
-		if paused[product], err = s.Paused(ctx, product); err != nil {
+		if paused[product], err = s.Availability[product].Paused(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -15,7 +15,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -54,12 +56,11 @@ type App struct {
 	runner      *job.Runner
 	server      *server.Server
 	// catchUp is nil where nothing is sold.
-	catchUp    *reconcile.CatchUp
-	checks     checks
-	esimChecks checks
-	// watched is what every payment depends on.
-	watched []*recent
-	metrics *telemetry.Metrics
+	catchUp *reconcile.CatchUp
+	// products are what is sold, and payments what each sale of them depends on.
+	products []checkout.Product
+	payments *availability.Payments
+	metrics  *telemetry.Metrics
 	// page is nil when metrics are not shown.
 	page  *metricsPage
 	close closers
@@ -102,7 +103,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if a.page != nil {
 		a.close.add(a.page.close)
 	}
-	if err := a.metrics.Observe((&levels{app: a}).look); err != nil {
+	if err := a.metrics.Observe(a.cachedLevels()); err != nil {
 		return nil, err
 	}
 	if err := a.wire(o.Listener); err != nil {
@@ -171,7 +172,7 @@ func (a *App) run(ctx context.Context, started func(context.Context) error) erro
 		group.Go(func() error { return a.page.serve(ctx) })
 	}
 	if a.server != nil {
-		group.Go(func() error { a.watch(ctx); return nil })
+		group.Go(func() error { a.payments.Watch(ctx); return nil })
 	}
 	group.Go(func() error { return started(ctx) })
 	return group.Wait()

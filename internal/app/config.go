@@ -16,6 +16,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -135,11 +136,11 @@ func settings() []setting {
 		{key: "chain.witness_from", help: "the amount in US cents from which a second node must show a payment before anything is delivered, where there are several nodes", standard: "0", set: cents(func(c *Config) *money.Cents { return &c.WitnessFrom })},
 		{key: "chain.reorg_depth", help: "how many blocks may be replaced between two looks before nobody is asked to pay", standard: "3", set: number(func(c *Config) *int { return &c.ReorgDepth })},
 		{key: "chain.reorg_calm", help: "for how long nobody is asked to pay after that", standard: "30s", set: duration(func(c *Config) *time.Duration { return &c.ReorgCalm })},
-		{key: "chain.watch", help: "how often the chain's nodes, the token and the settlers are looked at while nobody asks, at most 10s", standard: watchEvery.String(), set: func(c *Config, s string) error {
+		{key: "chain.watch", help: "how often the chain's nodes, the token and the settlers are looked at while nobody asks, at most 10s", standard: availability.DefaultWatch.String(), set: func(c *Config, s string) error {
 			if err := duration(func(c *Config) *time.Duration { return &c.ChainWatch })(c, s); err != nil {
 				return err
 			}
-			// What was seen is forgotten after knownTTL.
+			// A failure that nobody looks at again is forgotten after 15 s.
 			if c.ChainWatch > 10*time.Second {
 				return fmt.Errorf("%s is more than 10s", s)
 			}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
@@ -100,7 +102,7 @@ const (
 )
 
 // esims makes the eSIM product over its supplier.
-func (a *App) esims(workers *liveness, closed *switches) (*esim.Esims, error) {
+func (a *App) esims(p *parts) (*esim.Esims, error) {
 	c := a.config.Esim
 	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: c.URL, APIKey: c.Key, Timeout: supplierBudget, Horizon: supplierHorizon, Metrics: a.metrics})
 	if err != nil {
@@ -116,8 +118,10 @@ func (a *App) esims(workers *liveness, closed *switches) (*esim.Esims, error) {
 	}
 	return esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
-		Paused: c.Paused, Stopped: closed.stopped, MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Workers: workers.alive, Poll: c.Poll, Budget: supplierBudget,
-		Patience: c.Patience, Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
+		Paused: c.Paused, Switches: p.switches, Payments: a.payments,
+		Workers:   availability.Workers(a.store.Jobs(), time.Now, checkout.Carrying, esim.Syncing),
+		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, Budget: supplierBudget, Patience: c.Patience,
+		Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 	}), nil
 }
 
@@ -139,25 +143,6 @@ func (a *App) queueReseal(ctx context.Context) error {
 		return fmt.Errorf("queue the resealing: %w", err)
 	}
 	return nil
-}
-
-// esimsReady checks what the purchase of an eSIM depends on: neither cards nor the treasury.
-func (a *App) esimsReady(p *parts) checks {
-	return checks{
-		{"database", a.store.Ping},
-		{"chain", p.chain.ask},
-		{"transfers", p.catchUp.Ready},
-		{"token", p.token.ask},
-		{p.settlement, p.settling.ask},
-		{"catalogue", p.esims.Fresh},
-		{"supplier", p.esims.Answers},
-		{"workers", p.esimWorkers.ready},
-	}
-}
-
-// esimsSold checks what operators do about: their switch, and the supplier's float. A start does not wait for them.
-func (a *App) esimsSold(p *parts) checks {
-	return checks{{"sale", p.esims.Sold}, {"float", p.esims.Affords}}
 }
 
 // devEsims is the eSIM part of every development server.

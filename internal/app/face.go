@@ -12,6 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/gen"
 	"github.com/roamcard/roamcard/internal/api"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/discovery"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -28,11 +29,11 @@ var soldAt = map[order.Kind]string{
 
 // pausedPaths names what is not sold by where it is bought. What cannot be read counts as sold: the purchase itself
 // says more.
-func pausedPaths(paused func(context.Context, order.Kind) (bool, error)) func(context.Context) map[string]bool {
+func pausedPaths(products map[order.Kind]availability.Product) func(context.Context) map[string]bool {
 	return func(ctx context.Context) map[string]bool {
 		all := map[string]bool{}
-		for product, path := range soldAt {
-			if closed, err := paused(ctx, product); err == nil && closed {
+		for kind, path := range soldAt {
+			if paused, err := products[kind].Paused(ctx); err == nil && paused {
 				all[path] = true
 			}
 		}
@@ -46,7 +47,7 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: c.Version, Contact: a.config.Contact,
 		Terms: c.Terms, Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: c.Now(),
-		Paused: pausedPaths(c.Paused),
+		Paused: pausedPaths(c.Availability),
 	})
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)

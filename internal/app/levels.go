@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
@@ -18,28 +19,24 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// levels remembers for a moment how things stand: several readers may ask for the same numbers.
-type levels struct {
-	app *App
-	mu  sync.Mutex
-	at  time.Time
-	now telemetry.Levels
-}
-
 const (
 	levelsTTL     = 5 * time.Second
 	levelsTimeout = 3 * time.Second
 )
 
-func (l *levels) look(ctx context.Context) telemetry.Levels {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now := time.Now(); l.at.IsZero() || now.Sub(l.at) >= levelsTTL {
-		ctx, cancel := context.WithTimeout(ctx, levelsTimeout)
-		defer cancel()
-		l.at, l.now = now, l.app.levels(ctx, now)
+// cachedLevels caches the gauges for levelsTTL: several readers may ask for the same numbers.
+func (a *App) cachedLevels() func(context.Context) telemetry.Levels {
+	memo := availability.NewMemo(availability.MemoConfig[telemetry.Levels]{
+		Read: func(ctx context.Context) (telemetry.Levels, error) { return a.levels(ctx, time.Now()), nil },
+		TTL:  levelsTTL, Timeout: levelsTimeout, Now: time.Now,
+	})
+	return func(ctx context.Context) telemetry.Levels {
+		levels, err := memo.Get(ctx)
+		if err != nil { // the reader has left
+			return telemetry.Levels{Asset: a.config.AssetName}
+		}
+		return levels
 	}
-	return l.now
 }
 
 // levels asks everything at once. What does not answer is left out: a missing number is an alert, an old

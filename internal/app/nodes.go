@@ -1,20 +1,12 @@
 package app
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
 	"github.com/roamcard/roamcard/internal/x402"
 )
-
-// watchEvery is how often the chain, the token and the settlers are looked at while nobody asks.
-const watchEvery = 5 * time.Second
-
-func (c Config) watchEvery() time.Duration { return cmp.Or(c.ChainWatch, watchEvery) }
 
 // chainConfig is the chain as the configuration has it.
 func (c Config) chainConfig() chain.Config {
@@ -46,36 +38,4 @@ func (c Config) accounts() ([]chain.Account, error) {
 		ours = append(ours, chain.Account{Name: "relayer", Address: x402.AddressOf(key)})
 	}
 	return ours, nil
-}
-
-// settles reports what keeps a payment from settling, as of a moment ago.
-func (a *App) settles(ctx context.Context) error {
-	var errs error
-	for _, w := range a.watched {
-		errs = errors.Join(errs, w.ask(ctx))
-	}
-	return errs
-}
-
-// heldUp is what is known of the same, without asking anybody.
-func (a *App) heldUp() error {
-	var errs error
-	for _, w := range a.watched {
-		errs = errors.Join(errs, w.known())
-	}
-	return errs
-}
-
-// watch looks at what every payment depends on, so that it is known before anybody is asked to pay, until ctx ends.
-func (a *App) watch(ctx context.Context) {
-	every := time.NewTicker(a.config.watchEvery())
-	defer every.Stop()
-	for {
-		_ = a.settles(ctx) // what fails is told to whoever asks
-		select {
-		case <-ctx.Done():
-			return
-		case <-every.C:
-		}
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
@@ -38,13 +38,13 @@ func (a *App) newReconciler() *reconcile.Reconciler {
 }
 
 // gate says whether top-ups may be sold, as far as the treasury goes; nil when nothing decides that.
-func (a *App) gate() card.Books {
+func (a *App) gate() *availability.Books {
 	if !a.config.ReconcileGate || a.config.ReconcileEvery == 0 {
 		return nil
 	}
-	return &reconcile.Gate{
+	return availability.NewBooks(availability.BooksConfig{
 		Standings: a.store.Treasury(a.config.Asset, a.config.PayTo), MaxAge: gatePeriods * a.config.ReconcileEvery, Now: time.Now,
-	}
+	})
 }
 
 // registerReconcile adds the periodic comparison, unless its period is zero.

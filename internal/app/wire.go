@@ -13,6 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/activity"
 	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
@@ -25,17 +26,11 @@ import (
 
 // parts are the domain over the adapters.
 type parts struct {
-	workers, esimWorkers *liveness
-	closed               *switches
-	limits               *limit.Limiter
-	// chain, token and settling remember whether a payment can be looked at, moved, and settled. settlement names who
-	// settles.
-	chain, token, settling *recent
-	settlement             string
+	limits   *limit.Limiter
+	switches *availability.Switches
 
 	cards    *card.Cards
 	esims    *esim.Esims
-	topups   card.Topups
 	products []checkout.Product
 	refunds  checkout.Refunds
 	sells    *checkout.Checkout
@@ -54,7 +49,7 @@ func (a *App) wire(listener net.Listener) error {
 		return err
 	}
 	a.registerJobs(p)
-	a.checks, a.esimChecks = a.ready(p), a.esimsReady(p)
+	a.products = p.products
 	if a.config.NoServer {
 		return nil
 	}
@@ -65,31 +60,22 @@ func (a *App) wire(listener net.Listener) error {
 func (a *App) parts() (p *parts, err error) {
 	c := a.config
 	p = &parts{
-		workers:     &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, card.FeeJob}, now: time.Now},
-		esimWorkers: &liveness{queue: a.store.Jobs(), kinds: []job.Kind{checkout.Carrying, esim.Syncing}, now: time.Now},
-		closed:      &switches{kept: a.store.Desk(), now: time.Now},
-		limits:      a.limiter(),
-		chain:       &recent{check: a.chainReady, now: time.Now},
-		treasury:    a.newReconciler(),
-		events:      c.activity(a.store),
-		signIns:     c.retention(a.store),
+		limits:   a.limiter(),
+		switches: availability.NewSwitches(a.store.Desk(), time.Now),
+		treasury: a.newReconciler(),
+		catchUp:  a.newCatchUp(),
+		events:   c.activity(a.store),
+		signIns:  c.retention(a.store),
 	}
-	ours, err := a.config.accounts()
-	if err != nil {
+	if a.payments, err = a.newPayments(p.catchUp); err != nil {
 		return nil, err
 	}
-	p.token = &recent{check: func(ctx context.Context) error { return a.chain.Usable(ctx, ours) }, ttl: a.config.watchEvery(), now: time.Now}
-	a.watched = []*recent{p.chain, p.token}
-	p.catchUp = a.newCatchUp()
-	name, settles := a.settlersReady()
-	p.settlement, p.settling = name, &recent{check: settles, now: time.Now}
-	a.watched = append(a.watched, p.settling)
 	p.cards = a.cards(p)
-	if p.esims, err = a.esims(p.esimWorkers, p.closed); err != nil {
+	if p.esims, err = a.esims(p); err != nil {
 		return nil, err
 	}
-	p.topups = card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Books: a.gate()}
-	p.products = []checkout.Product{p.cards, p.topups, p.esims}
+	topups := card.Topups{Cards: p.cards, TopupPaused: c.TopupPaused, Books: a.gate()}
+	p.products = []checkout.Product{p.cards, topups, p.esims}
 	if p.refunds, err = a.refunds(); err != nil {
 		return nil, err
 	}
@@ -116,8 +102,10 @@ func (a *App) cards(p *parts) *card.Cards {
 	return card.New(card.Config{
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
 		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
-		Paused: c.IssuePaused, Stopped: p.closed.stopped, Workers: p.workers.alive,
-		Poll: c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience, UnsettledPercent: c.Fairness.UnsettledPercent,
+		Paused: c.IssuePaused, Switches: p.switches, Payments: a.payments,
+		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Carrying, card.FeeJob),
+		Poll:    c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
+		UnsettledPercent: c.Fairness.UnsettledPercent,
 	})
 }
 
@@ -146,8 +134,8 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		Collect: payment.NewCollector(payment.CollectorConfig{
 			Chain: a.chain, Settler: a.settler(), Timeout: lookTimeout, Log: a.log,
 		}),
-		Settling: a.settles, Down: a.heldUp, Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
-		History: p.catchUp, Adopted: a.store.Orders(),
+		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
+		Adopted: a.store.Orders(),
 		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
 		Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, SuspendAfter: c.Fairness.SuspendAfter, Limits: p.limits, Metrics: a.metrics,
@@ -188,7 +176,6 @@ func (a *App) services(p *parts, who *auth.Auth) api.Config {
 		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products, Evidence: a.chain},
 		Treasury: p.treasury, Activity: p.events, Retention: p.signIns, Limits: p.limits, Metrics: a.metrics,
 		Terms: c.terms(), BaseURL: c.BaseURL, Environment: c.Environment, Version: Version,
-		Health: a.store.Ping, Ready: a.checks.all, EsimReady: append(a.esimsSold(p), a.esimChecks...).all,
-		Paused: p.paused, Now: time.Now,
+		Health: a.store.Ping, Availability: availabilities(p.products), Now: time.Now,
 	}
 }

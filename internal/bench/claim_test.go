@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -278,7 +279,7 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 	issuer := cardtest.NewIssuer(cardtest.Config{Instant: true, Float: 1 << 40})
 	cards := card.New(card.Config{
 		Store: s.Cards(), Issuer: issuer, Vault: issuer, Stock: issuer, Traits: issuer.Traits(), Now: time.Now,
-		Workers: func(context.Context) (bool, error) { return true, nil },
+		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
 		Poll:    10 * time.Millisecond, Budget: 5 * time.Second, Patience: time.Hour,
 	})
 	var product checkout.Product = cards

@@ -9,7 +9,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -40,8 +39,12 @@ func (c *Cards) Ensure(ctx context.Context, owner x402.Address) (Card, error) {
 	case !errors.Is(err, ErrNotFound):
 		return Card{}, err
 	}
-	if err := c.selling(ctx, order.CardIssue, c.Paused, fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment."); err != nil {
+	paused, err := c.Availability().Paused(ctx)
+	if err != nil {
 		return Card{}, err
+	}
+	if paused {
+		return Card{}, fault.New(fault.IssuePaused, "This wallet has no card, and no cards are sold at the moment.")
 	}
 	return Card{}, fault.New(fault.PaidIssueRequired, "This wallet has no card. Buy one at POST /api/card/purchase.")
 }

@@ -4,59 +4,59 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-func TestWhatIsStoppedByAnOperatorIsNotSold(t *testing.T) {
-	stopped := func(products ...order.Kind) func(context.Context, order.Kind) (bool, error) {
-		return func(_ context.Context, product order.Kind) (bool, error) {
-			for _, p := range products {
-				if p == product {
-					return true, nil
-				}
-			}
-			return false, nil
-		}
+// switches keeps kill switches.
+type switches struct {
+	paused []order.Kind
+	err    error
+}
+
+// Switches implements availability.SwitchStore.
+func (s switches) Switches(context.Context) ([]availability.Switch, error) {
+	var all []availability.Switch
+	for _, k := range s.paused {
+		all = append(all, availability.Switch{Product: k, Paused: true})
 	}
+	return all, s.err
+}
+
+func TestCardsAndTopupsHaveSwitchesOfTheirOwn(t *testing.T) {
 	for name, tc := range map[string]struct {
-		stopped       []order.Kind
+		paused        []order.Kind
 		issue, topups bool // by the configuration
 		card, credit  fault.Code
 	}{
 		"nothing":                       {},
-		"cards":                         {stopped: []order.Kind{order.CardIssue}, card: fault.IssuePaused},
-		"top-ups":                       {stopped: []order.Kind{order.CardTopup}, credit: fault.TopupPaused},
-		"another product":               {stopped: []order.Kind{order.ESIM}},
+		"cards":                         {paused: []order.Kind{order.CardIssue}, card: fault.IssuePaused},
+		"top-ups":                       {paused: []order.Kind{order.CardTopup}, credit: fault.TopupPaused},
+		"another product":               {paused: []order.Kind{order.ESIM}},
 		"cards, in the configuration":   {issue: true, card: fault.IssuePaused},
 		"top-ups, in the configuration": {topups: true, credit: fault.TopupPaused},
-		"both ways":                     {stopped: []order.Kind{order.CardIssue}, issue: true, card: fault.IssuePaused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShelf(t, careful)
-			s.Stopped, s.Paused = stopped(tc.stopped...), tc.issue
-			_, err := s.Offer(t.Context(), nil, nil)
+			s.Switches, s.Paused = availability.NewSwitches(switches{paused: tc.paused}, time.Now), tc.issue
+			_, err := offered(t.Context(), s.Cards, nil)
 			wantFault(t, err, tc.card)
-			_, err = card.Topups{Cards: s.Cards, TopupPaused: tc.topups}.Offer(t.Context(), nil, nil)
+			_, err = offered(t.Context(), card.Topups{Cards: s.Cards, TopupPaused: tc.topups}, nil)
 			wantFault(t, err, tc.credit)
-			if paused, err := s.IssuePaused(t.Context()); err != nil || paused != (tc.card != "") {
-				t.Errorf("paused: %t, %v", paused, err)
-			}
 		})
 	}
 }
 
-func TestASwitchThatCannotBeReadSellsNothing(t *testing.T) {
+func TestEnsureFailsWhileTheSwitchCannotBeRead(t *testing.T) {
 	s := newShelf(t, careful)
 	broken := errors.New("no database")
-	s.Stopped = func(context.Context, order.Kind) (bool, error) { return false, broken }
-	if _, err := s.Offer(t.Context(), nil, nil); !errors.Is(err, broken) {
-		t.Errorf("offered: %v", err)
-	}
+	s.Switches = availability.NewSwitches(switches{err: broken}, time.Now)
 	if _, err := s.Ensure(t.Context(), owner); !errors.Is(err, broken) {
 		t.Errorf("ensured: %v", err)
 	}

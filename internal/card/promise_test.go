@@ -14,7 +14,7 @@ import (
 func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 	s, id := owned(t, card.Active)
 	quoted := order.Offer{Price: 2600, Item: json.RawMessage(`{}`)}
-	if got, err := s.Offer(t.Context(), nil, &quoted); err != nil || got.Price != 2600 || got.Description == "" {
+	if got, err := offered(t.Context(), s.Cards, &quoted); err != nil || got.Price != 2600 || got.Description == "" {
 		t.Errorf("a card: %+v, %v", got, err)
 	}
 	topups := card.Topups{Cards: s.Cards}
@@ -22,7 +22,7 @@ func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	promised, err := topups.Offer(t.Context(), nil, &order.Offer{Price: 5000, Item: item})
+	promised, err := offered(t.Context(), topups, &order.Offer{Price: 5000, Item: item})
 	if err != nil || promised.Price != 5000 || string(promised.Item) != string(item) {
 		t.Fatalf("a top-up: %+v, %v", promised, err)
 	}
@@ -30,7 +30,7 @@ func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 	if err != nil || string(got.Item) != string(item) || got.Holds[0].Units != 4925 {
 		t.Errorf("admitted %+v, %v", got, err)
 	}
-	if _, err := topups.Offer(t.Context(), nil, &order.Offer{Price: 5000, Item: json.RawMessage(`[]`)}); err == nil {
+	if _, err := offered(t.Context(), topups, &order.Offer{Price: 5000, Item: json.RawMessage(`[]`)}); err == nil {
 		t.Error("an item that cannot be read is offered")
 	}
 }

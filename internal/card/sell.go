@@ -6,9 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -29,12 +29,13 @@ type Config struct {
 	// Log may be nil.
 	Log *slog.Logger
 	Now func() time.Time
-	// Paused closes the sale of cards.
-	Paused bool
-	// Stopped reports whether operators have closed the sale of a product for now; nil when they cannot.
-	Stopped func(ctx context.Context, product order.Kind) (bool, error)
-	// Workers reports whether a live worker delivers cards.
-	Workers func(ctx context.Context) (bool, error)
+	// Paused closes the sale of cards. Switches are the operators', and Payments are what every payment depends on; see
+	// availability.Product.
+	Paused   bool
+	Switches *availability.Switches
+	Payments *availability.Payments
+	// Workers checks that a live worker delivers cards.
+	Workers availability.Check
 	// Poll is how often a pending card or movement is read at the issuer.
 	Poll time.Duration
 	// Budget bounds one call to the issuer.
@@ -48,7 +49,7 @@ type Config struct {
 // Cards sells cards and serves their owners.
 type Cards struct {
 	Config
-	stock inventory
+	stock *availability.Memo[Inventory]
 	looks looks
 }
 
@@ -57,7 +58,12 @@ func New(c Config) *Cards {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Cards{Config: c, stock: inventory{ttl: time.Second}}
+	cards := &Cards{Config: c}
+	// Unpaid requests ask neither the issuer nor the database each.
+	cards.stock = availability.NewMemo(availability.MemoConfig[Inventory]{
+		Read: cards.take, TTL: time.Second, Timeout: c.Budget + availability.ReadTimeout, Now: c.Now,
+	})
+	return cards
 }
 
 // Kind implements checkout.Product.
@@ -68,49 +74,63 @@ type item struct{}
 
 const floatResource = "float/card"
 
-// Offer implements checkout.Product: the fixed price or the one that was promised, while cards can be
-// issued.
-func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	if err := c.selling(ctx, order.CardIssue, c.Paused, fault.IssuePaused, "No cards are sold at the moment."); err != nil {
-		return order.Offer{}, err
+// Availability implements checkout.Product.
+func (c *Cards) Availability() availability.Product {
+	return availability.Product{
+		Kind: order.CardIssue, Closed: c.Paused, Switches: c.Switches, Payments: c.Payments,
+		Needs: c.needs(), Shown: c.shown(),
 	}
+}
+
+// needs are what loading a card with any amount depends on, be it a new one or not.
+func (c *Cards) needs() []availability.Check {
+	return []availability.Check{c.answers(), {Name: "range", Run: c.ranged}, c.Workers}
+}
+
+func (c *Cards) shown() []availability.Check { return []availability.Check{c.answers(), c.Workers} }
+
+// answers checks that the issuer tells its stock.
+func (c *Cards) answers() availability.Check {
+	return availability.Check{Name: "issuer", Run: func(ctx context.Context) error {
+		_, err := c.inventory(ctx)
+		return err
+	}}
+}
+
+// ranged fails while the issuer has no range of numbers for cards.
+func (c *Cards) ranged(ctx context.Context) error {
+	inv, err := c.inventory(ctx)
+	if err == nil && !inv.open() {
+		err = fault.New(fault.BINUnavailable, "The issuer has no open card range.")
+	}
+	return err
+}
+
+// Offer implements checkout.Product: the fixed price or the one that was promised, while the float covers it.
+func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offer) (order.Offer, error) {
 	o := order.Offer{Price: Price, Item: marshal(item{})}
 	if quoted != nil {
 		o = *quoted
 	}
-	if err := c.available(ctx, o.Price); err != nil {
+	if err := c.covers(ctx, o.Price); err != nil {
 		return order.Offer{}, err
 	}
 	o.Description = "Virtual card, " + o.Price.String() + " USD: " + (o.Price - Fee).String() + " to spend after the " + Fee.String() + " issue fee"
 	return o, nil
 }
 
-// available says whether the issuer can be loaded with an amount now: it answers, has an open card range
-// and enough float that nobody else was promised, and a worker is there to do it.
-func (c *Cards) available(ctx context.Context, amount money.Cents) error {
+// covers fails while the issuer has less float than an amount that nobody else was promised.
+func (c *Cards) covers(ctx context.Context, amount money.Cents) error {
 	inv, err := c.inventory(ctx)
-	if err != nil {
-		return err
+	if err == nil && inv.Float-inv.Held < amount {
+		err = fault.New(fault.FloatUnavailable, noFloat)
 	}
-	if !inv.open() {
-		return fault.New(fault.BINUnavailable, "The issuer has no open card range.")
-	}
-	alive, err := c.Workers(ctx)
-	if err != nil {
-		return fmt.Errorf("look for workers: %w", err)
-	}
-	if !alive {
-		return fault.New(fault.WorkersUnavailable, "No worker is there to do it.")
-	}
-	if inv.Float-inv.Held < amount {
-		return fault.New(fault.FloatUnavailable, noFloat)
-	}
-	return nil
+	return err
 }
 
 // inventory is the issuer's stock, at most a moment old.
 func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
-	inv, err := c.stock.read(ctx, c.Now, c.take)
+	inv, err := c.stock.Get(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("take stock: %w", err)
 	}
@@ -119,7 +139,10 @@ func (c *Cards) inventory(ctx context.Context) (Inventory, error) {
 
 // take reads the issuer's stock, and what of its float is promised to live orders. The claim adds the
 // promises up again, under a lock.
-func (c *Cards) take(ctx context.Context, asOf time.Time) (Inventory, error) {
+func (c *Cards) take(ctx context.Context) (Inventory, error) {
+	// As of our clock before the call: what was given back after it may not show in the float yet.
+	// Another process gave it back by its own clock.
+	asOf := c.Now().Add(-clockSkew)
 	inv, err := c.Stock.Stock(ctx)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("ask the issuer: %w", errors.Join(err, issuerDown()))
@@ -168,30 +191,6 @@ func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) (o
 		Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
 	}
 	return order.Admission{Item: o.Item, Holds: []order.Hold{one, float}}, nil
-}
-
-// inventory remembers the stock for a moment, so that unpaid requests ask neither the issuer nor the
-// database each.
-type inventory struct {
-	ttl  time.Duration
-	mu   sync.Mutex
-	last Inventory
-	at   time.Time
-}
-
-func (i *inventory) read(ctx context.Context, now func() time.Time, take func(context.Context, time.Time) (Inventory, error)) (Inventory, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if t := now(); i.at.IsZero() || t.Sub(i.at) >= i.ttl || t.Before(i.at) {
-		// As of our clock before the call: what was given back after it may not show in the float yet.
-		// Another process gave it back by its own clock.
-		got, err := take(ctx, t.Add(-clockSkew))
-		if err != nil {
-			return Inventory{}, err
-		}
-		i.last, i.at = got, t
-	}
-	return i.last, nil
 }
 
 func (i Inventory) open() bool {

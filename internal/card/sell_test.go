@@ -1,9 +1,9 @@
 package card_test
 
 import (
-	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -35,12 +35,12 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 		"a cent too little":  {func(s *shelf) { s.issuer.SetFloat(card.Price - 1) }, fault.FloatUnavailable},
 		"float is promised":  {func(s *shelf) { s.issuer.SetFloat(2 * card.Price); s.store.Hold(int64(card.Price) + 1) }, fault.FloatUnavailable},
 		"issuer silent":      {func(s *shelf) { s.issuer.Fault(cardtest.Stock, cardtest.TimeoutBefore) }, fault.DependencyDown},
-		"nobody to issue it": {func(s *shelf) { s.Workers = func(context.Context) (bool, error) { return false, nil } }, fault.WorkersUnavailable},
+		"nobody to issue it": {func(s *shelf) { s.Workers = working(fault.New(fault.WorkersUnavailable, "")) }, fault.WorkersUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newShelf(t, careful)
 			tc.spoil(s)
-			offer, err := s.Offer(t.Context(), nil, nil)
+			offer, err := offered(t.Context(), s.Cards, nil)
 			wantFault(t, err, tc.want)
 			if err == nil && offer.Price != card.Price {
 				t.Errorf("offered at %s", offer.Price)
@@ -49,8 +49,8 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 	}
 	s := newShelf(t, careful)
 	broken := errors.New("no database")
-	s.Workers = func(context.Context) (bool, error) { return false, broken }
-	if _, err := s.Offer(t.Context(), nil, nil); !errors.Is(err, broken) || fault.Of(err) != "" {
+	s.Workers = working(broken)
+	if _, err := offered(t.Context(), s.Cards, nil); !errors.Is(err, broken) || fault.Of(err) != "" {
 		t.Errorf("our own failure shows as %v", err)
 	}
 }
@@ -84,21 +84,21 @@ func TestAnOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 }
 
 func TestTheStockIsReadOnceAMoment(t *testing.T) {
-	s := newShelf(t, careful)
-	now := time.Now()
-	s.Now = func() time.Time { return now }
-	for range 5 {
-		if _, err := s.Offer(t.Context(), nil, nil); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newShelf(t, careful)
+		for range 5 {
+			if _, err := offered(t.Context(), s.Cards, nil); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	if n := s.issuer.Calls(cardtest.Stock); n != 1 {
-		t.Errorf("%d calls", n)
-	}
-	now = now.Add(time.Second)
-	s.issuer.SetFloat(0)
-	_, err := s.Offer(t.Context(), nil, nil)
-	wantFault(t, err, fault.FloatUnavailable)
+		if n := s.issuer.Calls(cardtest.Stock); n != 1 {
+			t.Errorf("%d calls", n)
+		}
+		time.Sleep(time.Second)
+		s.issuer.SetFloat(0)
+		_, err := offered(t.Context(), s.Cards, nil)
+		wantFault(t, err, fault.FloatUnavailable)
+	})
 }
 
 // owned is a shelf with one card of the owner, opened at the issuer.

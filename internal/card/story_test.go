@@ -2,11 +2,13 @@ package card_test
 
 import (
 	"context"
+	"encoding/json"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/job"
@@ -66,10 +68,28 @@ func newShelf(t *testing.T, habits card.Traits) *shelf {
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
 		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: habits, Now: time.Now,
-		Workers: func(context.Context) (bool, error) { return true, nil },
-		Poll:    time.Second, Budget: budget, Patience: patience,
+		Workers: working(nil), Poll: time.Second, Budget: budget, Patience: patience,
 	})
 	return s
+}
+
+// working is a check for workers that ends as it is told.
+func working(err error) availability.Check {
+	return availability.Check{Name: "workers", Run: func(context.Context) error { return err }}
+}
+
+// product is what checkout asks of one.
+type product interface {
+	Availability() availability.Product
+	Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error)
+}
+
+// offered is what a product offers, if it can be sold now.
+func offered(ctx context.Context, p product, quoted *order.Offer) (order.Offer, error) {
+	if err := p.Availability().Open(ctx); err != nil {
+		return order.Offer{}, err
+	}
+	return p.Offer(ctx, nil, quoted)
 }
 
 const carry job.Kind = "carry"

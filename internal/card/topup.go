@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
@@ -61,37 +62,29 @@ type Topups struct {
 	*Cards
 	// TopupPaused closes the sale.
 	TopupPaused bool
-	// Books say whether it is known that the treasury's books agree. Nil asks nobody.
-	Books Books
-}
-
-// Books say whether it is known that the treasury's books agree.
-type Books interface {
-	// Open refuses with a fault while nobody can be sold a top-up.
-	Open(ctx context.Context) error
-	// OpenTo refuses with a fault while one wallet cannot.
-	OpenTo(ctx context.Context, owner x402.Address) error
+	// Books is the gate of the treasury's books. Nil is always open.
+	Books *availability.Books
 }
 
 // Kind implements checkout.Product.
 func (t Topups) Kind() order.Kind { return order.CardTopup }
 
-// Offer implements checkout.Product: the amount asked for, while the issuer can be funded. A promised
-// top-up is honoured as it was split.
+// Availability implements checkout.Product: what cards need, and books that agree.
+func (t Topups) Availability() availability.Product {
+	return availability.Product{
+		Kind: order.CardTopup, Closed: t.TopupPaused, Switches: t.Switches, Payments: t.Payments,
+		Needs: append([]availability.Check{{Name: "books", Run: t.Books.Open}}, t.needs()...), Shown: t.shown(),
+	}
+}
+
+// Offer implements checkout.Product: the amount asked for, while the float covers it. A promised top-up is
+// honoured as it was split.
 func (t Topups) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	if err := t.selling(ctx, order.CardTopup, t.TopupPaused, fault.TopupPaused, "No top-ups are sold at the moment."); err != nil {
-		return order.Offer{}, err
-	}
-	if t.Books != nil {
-		if err := t.Books.Open(ctx); err != nil {
-			return order.Offer{}, err
-		}
-	}
 	split, err := splitOf(request, quoted)
 	if err != nil {
 		return order.Offer{}, err
 	}
-	if err := t.available(ctx, split.Credit); err != nil {
+	if err := t.covers(ctx, split.Credit); err != nil {
 		return order.Offer{}, err
 	}
 	return order.Offer{
@@ -127,10 +120,8 @@ func (t Topups) Admit(ctx context.Context, owner x402.Address, o order.Offer) (o
 	if err != nil {
 		return order.Admission{}, err
 	}
-	if t.Books != nil {
-		if err := t.Books.OpenTo(ctx, owner); err != nil {
-			return order.Admission{}, err
-		}
+	if err := t.Books.OpenTo(ctx, owner); err != nil {
+		return order.Admission{}, err
 	}
 	var split Topup
 	if err := json.Unmarshal(o.Item, &split); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -60,7 +61,8 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if known != nil && known.Fingerprint != p.fingerprint() {
 		return Sold{}, keyReused(known.ID)
 	}
-	if err := c.whole(ctx, pay.Authorization.From); err != nil {
+	available := c.products[p.Kind].Availability()
+	if err := available.RecordedOf(ctx, pay.Authorization.From); err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
 	offer, err := c.offer(ctx, p, c.promised(p, pay, known, c.Now()))
@@ -77,7 +79,7 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
 	faultpoint.Reach("buy.verified")
-	if err := c.canSettle(ctx); err != nil {
+	if err := available.Settle(ctx); err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
 	admission, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
@@ -119,7 +121,7 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}
 	if errors.Is(err, ErrHistoryLost) {
-		return Sold{}, c.lost(err)
+		return Sold{}, fmt.Errorf("place the order: %w", c.products[p.Kind].Availability().Lost(err))
 	}
 	if errors.Is(err, ErrUndecided) {
 		return c.unlessKnown(ctx, p, pay, undecided())
@@ -127,7 +129,7 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	if no, ok := errors.AsType[*limit.Refusal](err); ok {
 		return c.unlessKnown(ctx, p, pay, no)
 	}
-	if errors.Is(err, ErrPaused) {
+	if errors.Is(err, availability.ErrPaused) {
 		return c.unlessKnown(ctx, p, pay, order.Paused(p.Kind))
 	}
 	if err != nil {
@@ -149,28 +151,6 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	return c.await(ctx, p, placed.Order.ID, decided, c.Wait)
 }
 
-// canSettle keeps a payment from being claimed that would have to wait for what is down.
-func (c *Checkout) canSettle(ctx context.Context) error {
-	if c.Settling == nil {
-		return nil
-	}
-	if err := c.Settling(ctx); err != nil {
-		return fmt.Errorf("see whether payments settle: %w", errors.Join(heldUp(err), err))
-	}
-	return nil
-}
-
-// canInvite keeps a payer from being asked for a payment that would be refused, as far as is known.
-func (c *Checkout) canInvite() error {
-	if c.Down == nil {
-		return nil
-	}
-	if err := c.Down(); err != nil {
-		return fmt.Errorf("know whether payments settle: %w", errors.Join(uninvited(err), err))
-	}
-	return nil
-}
-
 // promised is the offer that a payment was made for: that of the order it is another attempt of, or of
 // the quote it echoes, if that was live at a time; nil when there is none.
 func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order, at time.Time) *order.Offer {
@@ -188,7 +168,7 @@ func (c *Checkout) promised(p Purchase, pay payment.Signed, known *order.Order, 
 // frozen is the offer that an order was made for.
 func frozen(o order.Order) *order.Offer { return &order.Offer{Price: o.Price, Item: o.Item} }
 
-// offer asks the product for its offer, or for the one that was promised.
+// offer asks the product for its offer, or for the one that was promised, while it can be sold.
 func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer) (order.Offer, error) {
 	if promised == nil && p.of != nil {
 		promised = frozen(*p.of)
@@ -204,7 +184,11 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 			return order.Offer{}, fault.New(fault.TermsChanged, "The sandbox was asked to be out of stock.")
 		}
 	}
-	return c.products[p.Kind].Offer(ctx, p.Request, promised)
+	product := c.products[p.Kind]
+	if err := product.Availability().Open(ctx); err != nil {
+		return order.Offer{}, err
+	}
+	return product.Offer(ctx, p.Request, promised)
 }
 
 func (c *Checkout) placement(p Purchase, pay payment.Signed, offer order.Offer, admission order.Admission, known *order.Order) Placement {
@@ -357,7 +341,7 @@ func (c *Checkout) reject(ctx context.Context, p Purchase, no *payment.Rejection
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(c.known(ctx), c.canInvite()); err != nil {
+	if err := c.products[p.Kind].Availability().Invite(ctx); err != nil {
 		return err
 	}
 	faultpoint.Reach("buy.challenged")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -33,7 +34,9 @@ import (
 // Product is one thing checkout sells.
 type Product interface {
 	Kind() order.Kind
-	// Offer prices a request, or refuses with a fault while it cannot be sold. With a quoted offer it
+	// Availability says whether it can be sold now, whatever is asked for.
+	Availability() availability.Product
+	// Offer prices a request while it can be sold, or refuses with a fault what is asked for. With a quoted offer it
 	// returns that offer as long as it can be honoured, and terms_changed when it no longer can.
 	Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error)
 	// Admit judges the buyer, once known, before anything is claimed, and says what the order is claimed with.
@@ -57,8 +60,8 @@ type Inviter interface {
 // ErrNotFound says that there is no such order for this owner.
 var ErrNotFound = errors.New("no such order")
 
-// ErrPaused says that operators have closed the sale of the product. Nothing was claimed.
-var ErrPaused = errors.New("the sale is paused")
+// ErrHistoryLost says that nothing is claimed in a database that was not compared with the chain.
+var ErrHistoryLost = errors.New("the database is not the one that was compared with the chain")
 
 // Store keeps orders and their payments. A write made for a job carries its fence and does nothing,
 // with job.ErrLeaseLost, once another worker has the job.
@@ -75,11 +78,11 @@ type Store interface {
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
 	// Open stores an unpaid order, within the bounds. When one of its kind, owner and key exists, that one comes
 	// back; when alone, also an open one of its kind and owner with any key. One too many is a *limit.Refusal;
-	// ErrPaused while the product is not sold.
+	// availability.ErrPaused while the product is not sold.
 	Open(ctx context.Context, o order.Order, b Bounds) (order.Order, error)
 	// Place claims an order, its payment, its holds and its job, in one transaction or not at all. ErrUndecided, an
-	// *order.Shortage or a *limit.Refusal says why not, and ErrPaused that a switch, which any process may have set,
-	// closes the sale.
+	// *order.Shortage or a *limit.Refusal says why not, and availability.ErrPaused that a switch, which any process
+	// may have set, closes the sale.
 	Place(ctx context.Context, p Placement) (Placed, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
 	// payment until it is final. Whatever moves an order posts what the move says, in the same transaction, and returns
@@ -183,16 +186,8 @@ type Config struct {
 	Evidence Evidence
 	Collect  Collector
 	Refunds  Refunds
-	// Settling reports what keeps a payment from settling now. It is asked before each claim, so it should
-	// remember its answer for a moment. Nil never minds.
-	Settling func(context.Context) error
-	// Down is what is known of the same, and of the chain, without asking anybody: it is looked at before each
-	// challenge. Nil never minds.
-	Down func() error
 	// Adopted knows the orders of a recovery; nil when there are none.
 	Adopted AdoptedStore
-	// History says whether the record of what was paid is whole; nil does not ask.
-	History History
 	Runner  Runner
 	Log     *slog.Logger
 	Now     func() time.Time

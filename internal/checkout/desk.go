@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
@@ -190,7 +190,7 @@ func byOperator(id order.ID, from, to order.Status, act order.Act) order.Move {
 }
 
 // Closed shows the kill switch of every product.
-func (d Desk) Closed(ctx context.Context, act order.Act) ([]Switch, error) {
+func (d Desk) Closed(ctx context.Context, act order.Act) ([]availability.Switch, error) {
 	all, err := d.Switches.LookAtSwitches(ctx, act)
 	if err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
@@ -199,32 +199,21 @@ func (d Desk) Closed(ctx context.Context, act order.Act) ([]Switch, error) {
 }
 
 // Close closes the sale of a product, or opens it again. A repeat with the same key changes nothing.
-func (d Desk) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (Switch, error) {
+func (d Desk) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
 	set, err := d.Switches.SetSwitch(ctx, product, paused, act)
 	if err != nil {
-		return Switch{}, known(err, "set the kill switch")
+		return availability.Switch{}, known(err, "set the kill switch")
 	}
 	return set, nil
 }
 
-// Switch is the kill switch of one product.
-type Switch struct {
-	Product order.Kind
-	Paused  bool
-	// Reason, Operator and ChangedAt are of the last change; empty when there was none.
-	Reason, Operator string
-	ChangedAt        time.Time
-}
-
 // Switches keeps the kill switches.
 type Switches interface {
-	// Switches reads the switches of all products.
-	Switches(ctx context.Context) ([]Switch, error)
-	// LookAtSwitches is Switches for an operator, audited.
-	LookAtSwitches(ctx context.Context, act order.Act) ([]Switch, error)
+	// LookAtSwitches reads the switches of all products for an operator, audited.
+	LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error)
 	// SetSwitch closes or opens the sale of a product, once for each key, and returns the switch as it
 	// stands now. ErrKeyReused when the operator used the key for another change of it.
-	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (Switch, error)
+	SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
 }
 
 // known makes the errors of Records and Switches what an operator is told.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
@@ -39,7 +40,7 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 			return Sold{}, fmt.Errorf("look the order up: %w", err)
 		}
 	}
-	if err := c.known(ctx); err != nil {
+	if err := c.products[n.Kind].Availability().Recorded(ctx); err != nil {
 		return Sold{}, err
 	}
 	offer, err := c.offer(ctx, p, nil)
@@ -66,7 +67,7 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 		bounds = Bounds{Alone: bounds.Alone}
 	}
 	stored, err := c.Store.Open(ctx, o, bounds)
-	if errors.Is(err, ErrPaused) {
+	if errors.Is(err, availability.ErrPaused) {
 		return Sold{}, order.Paused(n.Kind)
 	}
 	if err != nil {

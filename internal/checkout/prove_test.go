@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
@@ -108,7 +109,11 @@ func TestWhatTheTokensIssuerDoesIsNotThePaymentsFault(t *testing.T) {
 
 // TestWhoseFaultItIsIsNamed: what keeps payments from settling knows whose fault it is, or nobody does.
 func TestWhoseFaultItIsIsNamed(t *testing.T) {
-	s := open(t, options{})
+	var down error
+	now := time.Now()
+	s := open(t, options{payments: availability.NewPayments(availability.PaymentsConfig{
+		Settler: func(context.Context) error { return down }, Now: func() time.Time { return now },
+	})})
 	for _, tt := range []struct {
 		err  error
 		code fault.Code
@@ -117,18 +122,17 @@ func TestWhoseFaultItIsIsNamed(t *testing.T) {
 		{errors.Join(fault.New(fault.FacilitatorDown, "It fails."), errors.New("why")), fault.FacilitatorDown},
 		{errors.Join(nil, fault.New(fault.ChainUnsettled, "It is reorganised.")), fault.ChainUnsettled},
 	} {
+		now = now.Add(time.Minute) // what failed before is forgotten
 		p := s.paid(t, s.newBuyer(t), "k")
-		s.Checkout.Settling = func(context.Context) error { return tt.err }
+		down = tt.err
 		_, err := s.Buy(t.Context(), p)
 		if f := wantFault(t, err, tt.code); f.NextAction != fault.RetrySameRequest {
 			t.Errorf("paid: %+v", f)
 		}
-		s.Checkout.Settling, s.Checkout.Down = nil, func() error { return tt.err }
 		p.Payment = ""
 		_, err = s.Buy(t.Context(), p)
 		if f := wantFault(t, err, tt.code); f.NextAction != fault.WaitAndRetry {
 			t.Errorf("unpaid: %+v", f)
 		}
-		s.Checkout.Down = nil
 	}
 }

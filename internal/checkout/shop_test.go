@@ -14,6 +14,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
@@ -62,8 +63,10 @@ type options struct {
 	// look is how long a payment that was refused is looked for on the chain.
 	look    time.Duration
 	paused  bool
-	workers func(context.Context) (bool, error)
-	habits  card.Traits
+	workers func(context.Context) error
+	// payments, when set, says whether payments can be taken.
+	payments *availability.Payments
+	habits   card.Traits
 	// judge, when set, is what the final block says.
 	judge payment.Chain
 	// shown, when set, is what the chain shows of money that arrived.
@@ -94,7 +97,7 @@ func open(t *testing.T, o options) *shop {
 		s.issuer = cardtest.NewIssuer(cardtest.Config{Instant: true, Now: now, Habits: o.habits})
 	}
 	if o.workers == nil {
-		o.workers = func(context.Context) (bool, error) { return true, nil }
+		o.workers = func(context.Context) error { return nil }
 	}
 	if o.wait == 0 {
 		o.wait = 10 * time.Second
@@ -102,7 +105,8 @@ func open(t *testing.T, o options) *shop {
 	s.runner = job.NewRunner(job.Config{Queue: s.store.Jobs(), TTL: time.Second, Poll: 20 * time.Millisecond, Slots: 8})
 	s.cards = card.New(card.Config{
 		Store: s.store.Cards(), Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Traits: s.issuer.Traits(), Now: now,
-		Paused: o.paused, Workers: o.workers, Poll: 10 * time.Millisecond, Budget: 300 * time.Millisecond, Patience: time.Hour,
+		Paused: o.paused, Payments: o.payments, Workers: availability.Check{Name: "workers", Run: o.workers},
+		Poll: 10 * time.Millisecond, Budget: 300 * time.Millisecond, Patience: time.Hour,
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: domain().Contract, PayTo: payee, Domain: domain(),
@@ -281,7 +285,7 @@ func wantFault(t *testing.T, err error, code fault.Code) *fault.Fault {
 	return f
 }
 
-func none(context.Context) (bool, error) { return false, nil }
+func none(context.Context) error { return fault.New(fault.WorkersUnavailable, "") }
 
 func (o options) final(otherwise payment.Chain) payment.Chain {
 	if o.judge != nil {

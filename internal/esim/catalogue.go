@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -53,7 +52,7 @@ func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	if err := e.Store.Replace(ctx, plans, at); err != nil {
 		return job.Outcome{}, fmt.Errorf("replace the catalogue: %w", err)
 	}
-	e.shelf.forget()
+	e.shelf.Forget()
 	return job.Done(), nil
 }
 
@@ -138,41 +137,26 @@ func (c catalogue) find(id PlanID) (Plan, bool) {
 	return c.plans[i], true
 }
 
-// shelf remembers the catalogue for a moment, so that unpaid requests do not ask the database each.
-type shelf struct {
-	mu   sync.Mutex
-	at   time.Time
-	last catalogue
-}
-
+// shelfLife is how old the catalogue may be that unpaid requests see, so that they do not ask the database each.
 const shelfLife = time.Second
 
-func (s *shelf) forget() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.at = time.Time{}
-}
+func (e *Esims) catalogue(ctx context.Context) (catalogue, error) { return e.shelf.Get(ctx) }
 
-func (e *Esims) catalogue(ctx context.Context) (catalogue, error) {
-	s := &e.shelf
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := e.Now(); s.at.IsZero() || now.Sub(s.at) >= shelfLife || now.Before(s.at) {
-		plans, synced, err := e.Store.Plans(ctx)
-		if err != nil {
-			return catalogue{}, fmt.Errorf("read the catalogue: %w", err)
-		}
-		s.last, s.at = catalogue{plans, synced}, now
+func (e *Esims) readCatalogue(ctx context.Context) (catalogue, error) {
+	plans, synced, err := e.Store.Plans(ctx)
+	if err != nil {
+		return catalogue{}, fmt.Errorf("read the catalogue: %w", err)
 	}
-	return s.last, nil
+	return catalogue{plans, synced}, nil
 }
 
 // fresh refuses to sell from a catalogue that the supplier has not confirmed for too long.
-func (e *Esims) fresh(on catalogue) error {
-	if e.Now().Sub(on.synced) <= e.StaleAfter {
-		return nil
+func (e *Esims) fresh(ctx context.Context) error {
+	on, err := e.catalogue(ctx)
+	if err == nil && e.Now().Sub(on.synced) > e.StaleAfter {
+		err = fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
 	}
-	return fault.New(fault.DependencyDown, "The eSIM catalogue is out of date: its supplier does not answer.")
+	return err
 }
 
 // Filter narrows the catalogue; its zero value does not.
@@ -195,13 +179,4 @@ func (e *Esims) Plans(ctx context.Context, f Filter) ([]Plan, error) {
 		}
 	}
 	return found, nil
-}
-
-// Fresh fails while the catalogue is too old to sell from.
-func (e *Esims) Fresh(ctx context.Context) error {
-	on, err := e.catalogue(ctx)
-	if err != nil {
-		return err
-	}
-	return e.fresh(on)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"sync"
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
@@ -13,30 +12,22 @@ import (
 	"github.com/roamcard/roamcard/internal/mutant"
 )
 
-// probe remembers for a moment whether the supplier answers, and what it has left of our money, so that unpaid
-// requests ask neither the supplier nor the database each.
-type probe struct {
-	mu   sync.Mutex
-	at   time.Time
-	free money.USDC
-	err  error
-}
-
 const (
+	// probeLife is how long an answer of the supplier does for unpaid requests, and that it gave none.
 	probeLife = 2 * time.Second
 	// probePlans is how many plans the supplier is asked about until it sells one.
 	probePlans = 3
 )
 
-// Answers fails while the supplier does not answer what a purchase would ask it.
-func (e *Esims) Answers(ctx context.Context) error {
+// answers fails while the supplier does not answer what a purchase would ask it.
+func (e *Esims) answers(ctx context.Context) error {
 	_, err := e.free(ctx)
 	return err
 }
 
-// Affords fails while the supplier's float does not cover the cheapest plan. A supplier that does not answer is
-// what Answers tells.
-func (e *Esims) Affords(ctx context.Context) error {
+// affordsAny fails while the supplier's float does not cover the cheapest plan. A supplier that does not answer is
+// what answers tells.
+func (e *Esims) affordsAny(ctx context.Context) error {
 	on, err := e.catalogue(ctx)
 	if err != nil || len(on.plans) == 0 {
 		return err
@@ -64,16 +55,7 @@ func (e *Esims) afford(ctx context.Context, cost money.USDC) error {
 }
 
 // free is what is left with the supplier and promised to nobody, as it was a moment ago.
-func (e *Esims) free(ctx context.Context) (money.USDC, error) {
-	p := &e.probe
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := e.Now(); p.at.IsZero() || now.Sub(p.at) >= probeLife || now.Before(p.at) {
-		p.free, p.err = e.ask(ctx)
-		p.at = e.Now() // those who waited for a supplier that hangs do not ask it again, one after the other
-	}
-	return p.free, p.err
-}
+func (e *Esims) free(ctx context.Context) (money.USDC, error) { return e.probe.Get(ctx) }
 
 func (e *Esims) ask(ctx context.Context) (money.USDC, error) {
 	on, err := e.catalogue(ctx)
@@ -82,9 +64,6 @@ func (e *Esims) ask(ctx context.Context) (money.USDC, error) {
 	}
 	// As of our clock before the call, as for a claim.
 	asOf := e.Now().Add(-clockSkew)
-	// A caller who leaves does not make the supplier look down for all.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.Budget)
-	defer cancel()
 	for _, plan := range on.plans[:min(len(on.plans), probePlans)] {
 		stock, err := e.Supplier.Check(ctx, plan.Code)
 		if errors.Is(err, ErrNoPlan) {

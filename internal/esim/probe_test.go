@@ -37,7 +37,7 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 						s.Errorf("%s: %v, want %q", leg, err, tc.want)
 					}
 				}
-				if err := s.Affords(s.Context()); tc.want == fault.FloatUnavailable && fault.Of(err) != tc.want || tc.want == "" && err != nil {
+				if err := s.shown("float"); tc.want == fault.FloatUnavailable && fault.Of(err) != tc.want || tc.want == "" && err != nil {
 					s.Errorf("readiness: %v", err)
 				}
 			})
@@ -57,7 +57,7 @@ func TestAFloatIsEnoughForSomePlansOnly(t *testing.T) {
 				s.Errorf("%s: %v, want %q", plans[i].Name, err, want)
 			}
 		}
-		if err := s.Affords(s.Context()); err != nil {
+		if err := s.shown("float"); err != nil {
 			s.Errorf("something can be sold, and readiness says %v", err)
 		}
 	})

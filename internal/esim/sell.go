@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
@@ -24,16 +25,17 @@ type Config struct {
 	TokenKey []byte
 	Log      *slog.Logger
 	Now      func() time.Time
-	// Paused closes the sale of eSIMs.
-	Paused bool
-	// Stopped reports whether operators have closed the sale for now; nil when they cannot.
-	Stopped func(ctx context.Context, product order.Kind) (bool, error)
+	// Paused closes the sale of eSIMs. Switches are the operators', and Payments are what every payment depends on; see
+	// availability.Product.
+	Paused   bool
+	Switches *availability.Switches
+	Payments *availability.Payments
 	// MarginBPS is what is added to the supplier's cost, in hundredths of a percent.
 	MarginBPS int
 	// StaleAfter is how old the catalogue may be for anything to be sold from it.
 	StaleAfter time.Duration
-	// Workers reports whether a live worker delivers eSIMs.
-	Workers func(ctx context.Context) (bool, error)
+	// Workers checks that a live worker delivers eSIMs.
+	Workers availability.Check
 	// Poll is how often a pending order is read at the supplier.
 	Poll time.Duration
 	// Budget bounds one call to the supplier.
@@ -49,13 +51,21 @@ type Config struct {
 // Esims sells eSIMs and serves their owners.
 type Esims struct {
 	Config
-	shelf   shelf
-	probe   probe
+	// shelf is the catalogue, and probe what is left of our money with the supplier.
+	shelf   *availability.Memo[catalogue]
+	probe   *availability.Memo[money.USDC]
 	waiting chan struct{}
 }
 
 // New makes Esims.
-func New(c Config) *Esims { return &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)} }
+func New(c Config) *Esims {
+	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)}
+	e.shelf = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: shelfLife, Now: c.Now})
+	e.probe = availability.NewMemo(availability.MemoConfig[money.USDC]{
+		Read: e.ask, TTL: probeLife, ErrorTTL: probeLife, Timeout: c.Budget, Now: c.Now,
+	})
+	return e
+}
 
 // Kind implements checkout.Product.
 func (e *Esims) Kind() order.Kind { return order.ESIM }
@@ -66,24 +76,23 @@ type PurchaseRequest struct {
 	Plan PlanID `json:"planId,omitempty"`
 }
 
+// Availability implements checkout.Product. Neither cards nor the treasury matter.
+func (e *Esims) Availability() availability.Product {
+	catalogue := availability.Check{Name: "catalogue", Run: e.fresh}
+	p := availability.Product{
+		Kind: order.ESIM, Closed: e.Paused, Switches: e.Switches, Payments: e.Payments,
+		Needs: []availability.Check{e.Workers, catalogue},
+		Shown: []availability.Check{catalogue, {Name: "supplier", Run: e.answers}, e.Workers},
+	}
+	p.Operated = []availability.Check{{Name: "sale", Run: p.Sold}, {Name: "float", Run: e.affordsAny}}
+	return p
+}
+
 // Offer implements checkout.Product: the plan at the catalogue's price or, for a live quote, at the price
 // that was quoted, as long as that covers what the supplier asks.
 func (e *Esims) Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error) {
-	if err := e.Sold(ctx); err != nil {
-		return order.Offer{}, err
-	}
-	alive, err := e.Workers(ctx)
-	if err != nil {
-		return order.Offer{}, fmt.Errorf("look for workers: %w", err)
-	}
-	if !alive {
-		return order.Offer{}, fault.New(fault.WorkersUnavailable, "No worker is there to do it.")
-	}
 	on, err := e.catalogue(ctx)
 	if err != nil {
-		return order.Offer{}, err
-	}
-	if err := e.fresh(on); err != nil {
 		return order.Offer{}, err
 	}
 	plan, made, err := e.offered(ctx, on, request, quoted)
@@ -112,27 +121,6 @@ func (e *Esims) offered(
 	}
 	plan, err := e.choose(ctx, on, r.Plan)
 	return plan, offer(plan, plan.Price), err
-}
-
-// PurchasePaused reports that no eSIMs are sold, by the configuration or by an operator.
-func (e *Esims) PurchasePaused(ctx context.Context) (bool, error) {
-	if e.Paused || e.Stopped == nil {
-		return e.Paused, nil
-	}
-	stopped, err := e.Stopped(ctx, order.ESIM)
-	if err != nil {
-		return false, fmt.Errorf("read the kill switch: %w", err)
-	}
-	return stopped, nil
-}
-
-// Sold fails while the sale is closed.
-func (e *Esims) Sold(ctx context.Context) error {
-	paused, err := e.PurchasePaused(ctx)
-	if err == nil && paused {
-		err = order.Paused(order.ESIM)
-	}
-	return err
 }
 
 func offer(p Plan, price money.Cents) order.Offer {
@@ -237,7 +225,7 @@ func (e *Esims) withdraw(ctx context.Context, p Plan, why string) error {
 	if err := e.Store.Withdraw(ctx, p.ID); err != nil {
 		return fmt.Errorf("withdraw the plan: %w", err)
 	}
-	e.shelf.forget()
+	e.shelf.Forget()
 	return termsChanged(why)
 }
 

@@ -1,7 +1,6 @@
 package esim_test
 
 import (
-	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -121,7 +120,7 @@ func TestTheSaleClosesAndOpensByItself(t *testing.T) {
 		if _, err := s.offered(`{}`, nil); fault.Of(err) != fault.DependencyDown {
 			t.Errorf("sold from a stale catalogue: %v", err)
 		}
-		if s.Fresh(s.Context()) == nil {
+		if s.shown("catalogue") == nil {
 			t.Error("a stale catalogue is ready")
 		}
 		s.supplier.Fault(esimtest.Plans, esimtest.ErrorBefore)
@@ -130,7 +129,7 @@ func TestTheSaleClosesAndOpensByItself(t *testing.T) {
 			t.Errorf("a sync that failed opened the sale: %v", err)
 		}
 		s.sync()
-		if _, err := s.offered(`{}`, nil); err != nil || s.Fresh(s.Context()) != nil {
+		if _, err := s.offered(`{}`, nil); err != nil || s.shown("catalogue") != nil {
 			t.Errorf("still closed: %v", err)
 		}
 	})
@@ -142,7 +141,7 @@ func TestASaleIsRefusedWithItsReason(t *testing.T) {
 		want  fault.Code
 	}{
 		"paused":    {func(s *shop) { s.Paused = true }, fault.EsimPaused},
-		"no worker": {func(s *shop) { s.Workers = func(context.Context) (bool, error) { return false, nil } }, fault.WorkersUnavailable},
+		"no worker": {func(s *shop) { s.Workers = working(fault.New(fault.WorkersUnavailable, "")) }, fault.WorkersUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, careful, func(s *shop) {

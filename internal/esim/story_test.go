@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/job"
@@ -77,8 +78,7 @@ func newShop(t *testing.T, habits esim.Traits) *shop {
 	s.Esims = esim.New(esim.Config{
 		Store: s.store, Supplier: s.supplier, Traits: habits, Keys: keyring(t, "k1:"+strings.Repeat("01", 32)), TokenKey: make([]byte, 32),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: stale,
-		Workers: func(context.Context) (bool, error) { return true, nil },
-		Poll:    time.Second, Budget: budget, Patience: patience, Waiters: 100,
+		Workers: working(nil), Poll: time.Second, Budget: budget, Patience: patience, Waiters: 100,
 	})
 	s.sync()
 	return s
@@ -129,8 +129,28 @@ func (s *shop) carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 	return job.Done(), nil
 }
 
-// offered is what the product offers for a request.
+// working is a check for workers that ends as it is told.
+func working(err error) availability.Check {
+	return availability.Check{Name: "workers", Run: func(context.Context) error { return err }}
+}
+
+// shown is how a check of the ready route ends.
+func (s *shop) shown(name string) error {
+	s.Helper()
+	for _, r := range s.Availability().Ready(s.Context()) {
+		if r.Name == name {
+			return r.Err
+		}
+	}
+	s.Fatalf("the ready route shows no %s", name)
+	return nil
+}
+
+// offered is what the product offers for a request, if it can be sold now.
 func (s *shop) offered(request string, quoted *order.Offer) (order.Offer, error) {
+	if err := s.Availability().Open(s.Context()); err != nil {
+		return order.Offer{}, err
+	}
 	return s.Offer(s.Context(), []byte(request), quoted)
 }
 

@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -62,8 +63,14 @@ type Facilitator struct {
 	base   *url.URL
 	http   *http.Client
 	rests  rests
-	ready  readiness
+	// supported is the answer of Supported: checks of readiness come from anyone.
+	supported *availability.Memo[struct{}]
 }
+
+const (
+	readyFor    = 5 * time.Second
+	notReadyFor = 2 * time.Second
+)
 
 // New makes a Facilitator. It sends nothing yet.
 func New(c Config) (*Facilitator, error) {
@@ -90,6 +97,10 @@ func New(c Config) (*Facilitator, error) {
 	if c.HTTP != nil {
 		f.http.Transport = c.HTTP.Transport
 	}
+	f.supported = availability.NewMemo(availability.MemoConfig[struct{}]{
+		Read: func(ctx context.Context) (struct{}, error) { return struct{}{}, f.Supported(ctx) },
+		TTL:  readyFor, ErrorTTL: notReadyFor, Timeout: c.Timeout, Now: c.Now,
+	})
 	return f, nil
 }
 
@@ -161,10 +172,10 @@ func (f *Facilitator) Supported(ctx context.Context) error {
 	return nil
 }
 
-// Ready is Supported, asked again only after a while: checks of readiness come from anyone. A facilitator that lists
-// our kind and settles nothing is not ready either. The error holds a *fault.Fault that says whose fault it is.
+// Ready is Supported, asked again only after a while. A facilitator that lists our kind and settles nothing is not
+// ready either. The error holds a *fault.Fault that says whose fault it is.
 func (f *Facilitator) Ready(ctx context.Context) error {
-	err := f.ready.check(f.config.Now, func() error { return f.Supported(ctx) })
+	_, err := f.supported.Get(ctx)
 	if failing := f.rests.failing(f.config.Now()); err == nil && failing != nil {
 		err = fmt.Errorf("facilitator not ready: %w", failing)
 	}

@@ -1,7 +1,6 @@
 package facilitator
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -110,32 +109,4 @@ func (r *rests) failing(now time.Time) error {
 		return r.bad.err
 	}
 	return nil
-}
-
-// readiness keeps the last answer to a check for a while.
-type readiness struct {
-	mu   sync.Mutex
-	last rest
-}
-
-const (
-	readyFor    = 5 * time.Second
-	notReadyFor = 2 * time.Second
-)
-
-func (r *readiness) check(now func() time.Time, ask func() error) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now().Before(r.last.until) {
-		return r.last.err
-	}
-	err := ask()
-	keep := readyFor
-	if err != nil {
-		keep = notReadyFor
-	}
-	if !errors.Is(err, context.Canceled) {
-		r.last = rest{until: now().Add(keep), err: err}
-	}
-	return err
 }

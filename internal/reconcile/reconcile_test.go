@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
@@ -288,7 +289,9 @@ func TestTheGateFollowsTheStandings(t *testing.T) {
 	w := newWorld(t)
 	w.sells(2)
 	now := noon
-	gate := &reconcile.Gate{Standings: w.books, MaxAge: 30 * time.Minute, Now: func() time.Time { return now }}
+	gate := availability.NewBooks(availability.BooksConfig{
+		Standings: w.books, MaxAge: 30 * time.Minute, Now: func() time.Time { return now },
+	})
 	is := func(what string, all, first, second fault.Code) {
 		t.Helper()
 		now = now.Add(time.Second)
@@ -331,7 +334,7 @@ func TestNobodyClosesTheGateForOthers(t *testing.T) {
 	w := newWorld(t)
 	w.sells(3)
 	w.wants("good books")
-	gate := &reconcile.Gate{Standings: w.books, MaxAge: time.Hour, Now: func() time.Time { return w.now }}
+	gate := availability.NewBooks(availability.BooksConfig{Standings: w.books, MaxAge: time.Hour, Now: func() time.Time { return w.now }})
 	shut := func() (all []int) {
 		t.Helper()
 		if err := gate.Open(t.Context()); err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// Desk keeps orders for operators. It implements checkout.Records and checkout.Switches.
+// Desk keeps orders for operators. It implements checkout.Records, checkout.Switches and availability.SwitchStore.
 type Desk struct{ s *Store }
 
 // Desk is the part of the store that operators use.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
@@ -245,7 +246,7 @@ func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
 	url := storetest.URL(t)
 	s, other := storetest.Open(t, url), storetest.Open(t, url)
 	all, err := other.Desk().Switches(t.Context())
-	if want := []checkout.Switch{{Product: order.CardIssue}, {Product: order.CardTopup}, {Product: order.ESIM}}; err != nil || !cmp.Equal(all, want) {
+	if want := []availability.Switch{{Product: order.CardIssue}, {Product: order.CardTopup}, {Product: order.ESIM}}; err != nil || !cmp.Equal(all, want) {
 		t.Fatalf("switches %+v, %v", all, err)
 	}
 	for range 3 {

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
@@ -26,7 +26,7 @@ const (
 	patientSQL = "SELECT set_config('lock_timeout', '8s', true), set_config('statement_timeout', '9s', true)"
 )
 
-// selling queues what makes a transaction fail with checkout.ErrPaused when operators have closed the sale of a
+// selling queues what makes a transaction fail with availability.ErrPaused when operators have closed the sale of a
 // product. It comes first: from then on to the commit the switch cannot be set.
 func selling(tx *ent.Tx, product order.Kind) {
 	if mutant.ClaimUnswitched {
@@ -37,7 +37,7 @@ func selling(tx *ent.Tx, product order.Kind) {
 		if err.Code != divisionByZero {
 			return err
 		}
-		return fmt.Errorf("%w: %w", checkout.ErrPaused, err)
+		return fmt.Errorf("%w: %w", availability.ErrPaused, err)
 	}})
 }
 

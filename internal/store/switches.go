@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/roamcard/roamcard/ent"
-	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -18,15 +18,15 @@ const setSwitchSQL = `
 	ON CONFLICT (id) DO UPDATE SET paused = excluded.paused, reason = excluded.reason, actor = excluded.actor,
 		changed_at = excluded.changed_at`
 
-// Switches implements checkout.Switches.
-func (d Desk) Switches(ctx context.Context) ([]checkout.Switch, error) {
+// Switches implements availability.SwitchStore.
+func (d Desk) Switches(ctx context.Context) ([]availability.Switch, error) {
 	all, err := switches(ctx, d.s.ent.KillSwitch)
 	return all, mapError(err)
 }
 
 // LookAtSwitches implements checkout.Switches.
-func (d Desk) LookAtSwitches(ctx context.Context, act order.Act) ([]checkout.Switch, error) {
-	var all []checkout.Switch
+func (d Desk) LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error) {
+	var all []availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
 		if all, err = switches(ctx, tx.KillSwitch); err != nil {
 			return err
@@ -36,18 +36,18 @@ func (d Desk) LookAtSwitches(ctx context.Context, act order.Act) ([]checkout.Swi
 	return all, err
 }
 
-func switches(ctx context.Context, c *ent.KillSwitchClient) ([]checkout.Switch, error) {
+func switches(ctx context.Context, c *ent.KillSwitchClient) ([]availability.Switch, error) {
 	rows, err := c.Query().All(ctx)
 	if err != nil {
 		return nil, err
 	}
-	set := map[order.Kind]checkout.Switch{}
+	set := map[order.Kind]availability.Switch{}
 	for _, row := range rows {
-		set[order.Kind(row.ID)] = checkout.Switch{
+		set[order.Kind(row.ID)] = availability.Switch{
 			Paused: row.Paused, Reason: row.Reason, Operator: row.Actor, ChangedAt: row.ChangedAt.UTC(),
 		}
 	}
-	var all []checkout.Switch
+	var all []availability.Switch
 	for _, product := range order.Kinds() {
 		s := set[product]
 		s.Product = product
@@ -62,8 +62,8 @@ type switched struct {
 }
 
 // SetSwitch implements checkout.Switches.
-func (d Desk) SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (checkout.Switch, error) {
-	var now checkout.Switch
+func (d Desk) SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
+	var now availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "switch/"+string(product))
 		repeated, err := d.s.repeats(ctx, tx, act, actSwitch, string(product), switched{paused})
@@ -86,7 +86,7 @@ func (d Desk) SetSwitch(ctx context.Context, product order.Kind, paused bool, ac
 			return err
 		}
 		was := switched{now.Paused}
-		now = checkout.Switch{Product: product, Paused: paused, Reason: act.Reason, Operator: act.Operator, ChangedAt: d.s.stamp()}
+		now = availability.Switch{Product: product, Paused: paused, Reason: act.Reason, Operator: act.Operator, ChangedAt: d.s.stamp()}
 		later(tx, setSwitchSQL, product, paused, now.Reason, now.Operator, now.ChangedAt)
 		return d.s.record(ctx, tx, act, actSwitch, string(product), was, switched{paused})
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/store"
@@ -57,7 +58,7 @@ func TestASwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
 	}
 	<-answered
 	for _, s := range []*store.Store{selling, operators} {
-		if _, err := s.Orders().Place(t.Context(), placement("after")); !errors.Is(err, checkout.ErrPaused) {
+		if _, err := s.Orders().Place(t.Context(), placement("after")); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("a claim after the answer: %v", err)
 		}
 	}
@@ -102,13 +103,13 @@ func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 		}
 		opened.Order, opened.Again = stored, true
 		pause(t, s, product, true, "1")
-		if _, err := s.Orders().Place(t.Context(), placement("new", of)); !errors.Is(err, checkout.ErrPaused) {
+		if _, err := s.Orders().Place(t.Context(), placement("new", of)); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: a purchase: %v", product, err)
 		}
-		if _, err := s.Orders().Place(t.Context(), opened); !errors.Is(err, checkout.ErrPaused) {
+		if _, err := s.Orders().Place(t.Context(), opened); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: the payment of an open order: %v", product, err)
 		}
-		if _, err := s.Orders().Open(t.Context(), placement("another", of).Order, checkout.Bounds{}); !errors.Is(err, checkout.ErrPaused) {
+		if _, err := s.Orders().Open(t.Context(), placement("another", of).Order, checkout.Bounds{}); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: another open order: %v", product, err)
 		}
 		for _, other := range order.Kinds() {

@@ -17,7 +17,7 @@ import (
 )
 
 // Treasury keeps what is known of the payee's books. It implements reconcile.Arrivals, reconcile.Unread, reconcile.Books,
-// reconcile.Reports, reconcile.Standings and reconcile.Strays.
+// reconcile.Reports, availability.Standings and reconcile.Strays.
 type Treasury struct {
 	s *Store
 	// asset and payTo are lower-case.
@@ -173,7 +173,7 @@ func (t Treasury) Advance(ctx context.Context, p reconcile.Progress) error {
 	return mapError(err)
 }
 
-// Compared implements reconcile.Standings.
+// Compared implements availability.Standings.
 func (t Treasury) Compared(ctx context.Context) (at time.Time, blocked bool, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -187,7 +187,7 @@ func (t Treasury) Compared(ctx context.Context) (at time.Time, blocked bool, err
 	return at, blocked, nil
 }
 
-// Blocked implements reconcile.Standings.
+// Blocked implements availability.Standings.
 func (t Treasury) Blocked(ctx context.Context, owner x402.Address) (blocked bool, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()

@@ -1,0 +1,59 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/reconcile"
+)
+
+// newPayments says whether a payment can be taken now, by the adapters that would have to.
+func (a *App) newPayments(history *reconcile.CatchUp) (*availability.Payments, error) {
+	ours, err := a.config.accounts()
+	if err != nil {
+		return nil, err
+	}
+	name, settler := a.settlersReady()
+	return availability.NewPayments(availability.PaymentsConfig{
+		Database: a.store.Ping, History: history,
+		Chain:   func(ctx context.Context) error { return a.chain.Ready(ctx, maxHeadAge) },
+		Token:   func(ctx context.Context) error { return a.chain.Usable(ctx, ours) },
+		Settler: settler, SettlerName: name, WatchEvery: a.config.ChainWatch, Now: time.Now,
+	}), nil
+}
+
+func availabilities(products []checkout.Product) map[order.Kind]availability.Product {
+	all := map[order.Kind]availability.Product{}
+	for _, p := range products {
+		all[p.Kind()] = p.Availability()
+	}
+	return all
+}
+
+// awaitReady waits until purchases of everything can be taken.
+func (a *App) awaitReady(ctx context.Context) error {
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	for {
+		failing := ""
+		for _, p := range a.products {
+			for _, c := range p.Availability().Started(ctx) {
+				if c.Err != nil {
+					failing = fmt.Sprintf("%s: %v", c.Name, c.Err)
+				}
+			}
+		}
+		if failing == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait until ready (%s): %w", failing, ctx.Err())
+		case <-look.C:
+		}
+	}
+}

@@ -1,0 +1,112 @@
+// Package availability answers one question: can this product be sold now?
+//
+// Each kind of order has one Product. Whoever names a price, takes a payment or reports on the service asks it, and
+// gets as much of the answer as it needs:
+//
+//	asked by                       with         kill switch   product's needs   payments recorded   payments settle
+//	/api/config, discovery         Paused       yes
+//	any price that is named        Open         yes           one by one
+//	a challenge, after the price   Invite                                       yes                 cached, asks nobody
+//	an order to be paid later      Recorded                                     yes
+//	a claim, before the price      RecordedOf                                   and the payer's
+//	a claim, after verification    Settle                                                           yes
+//	/ready, /api/esim/ready        Ready        if listed     all at once       yes                 yes
+//
+// No answer here is the last word, because most are cached for a moment: the claim itself reads the kill switch, and
+// adds up what is held of a stock, in its own transaction.
+package availability
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// Check is one thing that a sale depends on.
+type Check struct {
+	Name string
+	// Run fails while it is missing, with a fault where a buyer may be told.
+	Run func(ctx context.Context) error
+}
+
+// Result is how a check ended.
+type Result struct {
+	Name string
+	Err  error
+}
+
+// Product says whether one product can be sold now.
+type Product struct {
+	Kind order.Kind
+	// Closed says that the configuration closes the sale; no operator opens it.
+	Closed bool
+	// Switches are the operators'; nil when they cannot close a sale.
+	Switches *Switches
+	// Payments is the same for all products.
+	*Payments
+	// Needs have to be there before a price is named: a buyer is told the first that is not.
+	Needs []Check
+	// Operated are shown by Ready before all others: what operators do about.
+	Operated []Check
+	// Shown are the product's own that Ready shows.
+	Shown []Check
+}
+
+// Paused reports whether the sale is closed, by the configuration or by operators.
+func (p Product) Paused(ctx context.Context) (bool, error) {
+	if p.Closed {
+		return true, nil
+	}
+	return p.Switches.Paused(ctx, p.Kind)
+}
+
+// Sold fails with a fault while the sale is closed.
+func (p Product) Sold(ctx context.Context) error {
+	paused, err := p.Paused(ctx)
+	if err == nil && paused {
+		return order.Paused(p.Kind)
+	}
+	return err
+}
+
+// Open fails with a fault while no price can be named: the sale is closed, or one of the needs is missing.
+func (p Product) Open(ctx context.Context) error {
+	if err := p.Sold(ctx); err != nil {
+		return err
+	}
+	for _, need := range p.Needs {
+		if err := need.Run(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ready runs all that a ready route shows.
+func (p Product) Ready(ctx context.Context) []Result {
+	return run(ctx, slices.Concat(p.Operated, p.checks(), p.Shown))
+}
+
+// Started is Ready without what operators do about: a start does not wait for it.
+func (p Product) Started(ctx context.Context) []Result {
+	return run(ctx, slices.Concat(p.checks(), p.Shown))
+}
+
+// readyTimeout bounds all the checks of a ready route.
+const readyTimeout = 3 * time.Second
+
+// run runs checks at once.
+func run(ctx context.Context, checks []Check) []Result {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	results := make([]Result, len(checks))
+	var running sync.WaitGroup
+	for i, c := range checks {
+		running.Go(func() { results[i] = Result{c.Name, c.Run(ctx)} })
+	}
+	running.Wait()
+	return results
+}

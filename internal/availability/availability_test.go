@@ -1,0 +1,207 @@
+package availability_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+func wantFault(t *testing.T, what string, err error, code fault.Code) {
+	t.Helper()
+	if got := fault.Of(err); got != code || (err == nil) != (code == "") {
+		t.Errorf("%s: got %q (%v), want %q", what, got, err, code)
+	}
+}
+
+// switches keeps kill switches, and counts how often they are read.
+type switches struct {
+	paused []order.Kind
+	err    error
+	reads  int
+}
+
+// Switches implements availability.SwitchStore.
+func (s *switches) Switches(context.Context) ([]availability.Switch, error) {
+	s.reads++
+	var all []availability.Switch
+	for _, k := range order.Kinds() {
+		all = append(all, availability.Switch{Product: k, Paused: slices.Contains(s.paused, k)})
+	}
+	return all, s.err
+}
+
+func TestProductIsPausedByConfigurationOrOperators(t *testing.T) {
+	for name, tc := range map[string]struct {
+		paused []order.Kind
+		closed bool
+		want   bool
+	}{
+		"by nobody":            {},
+		"by operators":         {paused: []order.Kind{order.CardTopup}, want: true},
+		"another product":      {paused: []order.Kind{order.CardIssue, order.ESIM}},
+		"by the configuration": {closed: true, want: true},
+		"by both":              {paused: []order.Kind{order.CardTopup}, closed: true, want: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all := availability.NewSwitches(&switches{paused: tc.paused}, time.Now)
+			p := availability.Product{Kind: order.CardTopup, Closed: tc.closed, Switches: all}
+			if paused, err := p.Paused(t.Context()); err != nil || paused != tc.want {
+				t.Errorf("paused: %t, %v", paused, err)
+			}
+			want := fault.Code("")
+			if tc.want {
+				want = fault.TopupPaused
+			}
+			wantFault(t, "open", p.Open(t.Context()), want)
+		})
+	}
+	if paused, err := (availability.Product{Kind: order.CardTopup}).Paused(t.Context()); err != nil || paused {
+		t.Errorf("without switches: %t, %v", paused, err)
+	}
+}
+
+func TestProductIsNotSoldWhileItsSwitchCannotBeRead(t *testing.T) {
+	p := availability.Product{Kind: order.ESIM, Switches: availability.NewSwitches(&switches{err: errDown}, time.Now)}
+	if err := p.Open(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("open: %v", err)
+	}
+	if _, err := p.Paused(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("paused: %v", err)
+	}
+	p.Closed = true // what the configuration closes needs no switch
+	wantFault(t, "closed", p.Open(t.Context()), fault.EsimPaused)
+}
+
+func TestSwitchesAreReadOncePerSecondForAllProducts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &switches{}
+		all := availability.NewSwitches(store, time.Now)
+		paused := func(want bool, reads int) {
+			t.Helper()
+			for _, k := range order.Kinds() {
+				if got, err := all.Paused(t.Context(), k); err != nil || got != want {
+					t.Errorf("%s: %t, %v", k, got, err)
+				}
+			}
+			if store.reads != reads {
+				t.Errorf("%d reads, want %d", store.reads, reads)
+			}
+		}
+		paused(false, 1)
+		store.paused = order.Kinds()
+		time.Sleep(time.Second - time.Nanosecond)
+		paused(false, 1)
+		time.Sleep(time.Nanosecond)
+		paused(true, 2)
+	})
+}
+
+// workerCounts says how many workers there are.
+type workerCounts map[job.Kind]int
+
+// Workers implements availability.WorkerCounts.
+func (w workerCounts) Workers(context.Context) (map[job.Kind]int, error) {
+	if w == nil {
+		return nil, errDown
+	}
+	return w, nil
+}
+
+func TestWorkersFailUnlessEveryKindHasOne(t *testing.T) {
+	for name, tc := range map[string]struct {
+		counts workerCounts
+		want   fault.Code
+	}{
+		"one of each":    {workerCounts{"fulfil": 1, "fee": 3}, ""},
+		"one kind lacks": {workerCounts{"fulfil": 1}, fault.WorkersUnavailable},
+		"none":           {workerCounts{}, fault.WorkersUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check := availability.Workers(tc.counts, time.Now, "fulfil", "fee")
+			wantFault(t, check.Name, check.Run(t.Context()), tc.want)
+		})
+	}
+	if err := availability.Workers(workerCounts(nil), time.Now, "fulfil").Run(t.Context()); !errors.Is(err, errDown) {
+		t.Errorf("workers that cannot be counted: %v", err)
+	}
+}
+
+// check ends as it is told, and notes that it ran.
+func check(name string, ran *[]string, err error) availability.Check {
+	return availability.Check{Name: name, Run: func(context.Context) error { *ran = append(*ran, name); return err }}
+}
+
+func TestOpenNamesTheFirstNeedThatIsMissing(t *testing.T) {
+	var ran []string
+	p := availability.Product{Kind: order.CardIssue, Needs: []availability.Check{
+		check("issuer", &ran, nil),
+		check("range", &ran, fault.New(fault.BINUnavailable, "")),
+		check("workers", &ran, errDown),
+	}}
+	wantFault(t, "open", p.Open(t.Context()), fault.BINUnavailable)
+	if !slices.Equal(ran, []string{"issuer", "range"}) {
+		t.Errorf("asked %q", ran)
+	}
+	ran, p.Closed = nil, true
+	wantFault(t, "closed", p.Open(t.Context()), fault.IssuePaused)
+	if len(ran) != 0 {
+		t.Errorf("a closed sale asked %q", ran)
+	}
+}
+
+// TestReadyShowsEveryCheckInOrder: also those after one that fails, and none waits for another.
+func TestReadyShowsEveryCheckInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := func(context.Context) error { time.Sleep(time.Second); return nil }
+		failing := func(context.Context) error { return errDown }
+		p := availability.Product{
+			Operated: []availability.Check{{Name: "sale", Run: failing}},
+			Payments: availability.NewPayments(availability.PaymentsConfig{
+				Database: slow, Chain: slow, Token: failing, Settler: slow, SettlerName: "relayer", Now: time.Now,
+			}),
+			Shown: []availability.Check{{Name: "issuer", Run: slow}, {Name: "workers", Run: slow}},
+		}
+		began := time.Now()
+		want := func(results []availability.Result, names, failed []string) {
+			t.Helper()
+			var gotNames, gotFailed []string
+			for _, r := range results {
+				gotNames = append(gotNames, r.Name)
+				if r.Err != nil {
+					gotFailed = append(gotFailed, r.Name)
+				}
+			}
+			if !slices.Equal(gotNames, names) || !slices.Equal(gotFailed, failed) {
+				t.Errorf("shown %q, failed %q", gotNames, gotFailed)
+			}
+		}
+		own := []string{"database", "chain", "transfers", "token", "relayer", "issuer", "workers"}
+		want(p.Ready(t.Context()), append([]string{"sale"}, own...), []string{"sale", "token"})
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("it took %s", took)
+		}
+		want(p.Started(t.Context()), own, []string{"token"})
+	})
+}
+
+func TestReadyIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+		p := availability.Product{Shown: []availability.Check{{Name: "issuer", Run: hangs}}}
+		began := time.Now()
+		if results := p.Ready(t.Context()); len(results) != 1 || results[0].Err == nil {
+			t.Errorf("%+v", results)
+		}
+		if took := time.Since(began); took != 3*time.Second {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
