@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/x402"
+	"github.com/roamcard/roamcard/internal/curve"
 )
 
 // watchEvery is how often the chain, the token and the settlers are looked at while nobody asks.
@@ -36,14 +36,14 @@ func (c Config) accounts() ([]chain.Account, error) {
 		if err != nil {
 			return nil, fmt.Errorf("treasury.key: %w", err)
 		}
-		ours = append(ours, chain.Account{Name: "treasury", Address: x402.AddressOf(key)})
+		ours = append(ours, chain.Account{Name: "treasury", Address: curve.AddressOf(key)})
 	}
 	keys, err := c.relayerKeys()
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range keys {
-		ours = append(ours, chain.Account{Name: "relayer", Address: x402.AddressOf(key)})
+		ours = append(ours, chain.Account{Name: "relayer", Address: curve.AddressOf(key)})
 	}
 	return ours, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -80,7 +81,7 @@ func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Tex
 func (a *Auth) signInChallenge(ctx context.Context, r VerifyRequest) (c Challenge, named bool, err error) {
 	id := r.IntentID
 	if id == uuid.Nil && r.Message != nil {
-		if m, err := ParseMessage(*r.Message); err == nil {
+		if m, err := handshake.ParseMessage(*r.Message); err == nil {
 			id, _ = uuid.Parse(m.RequestID) // uuid.Nil when it is none
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
 	"github.com/roamcard/roamcard/internal/fault"
@@ -96,7 +97,7 @@ func (b *bench) claim(nonce byte) payment.Payment {
 	}
 	a := x402.Authorization{From: x402.Address(crypto.PubkeyToAddress(key.PublicKey)), To: terms.PayTo, Value: price,
 		ValidBefore: uint64(b.time().Unix()) + 120, Nonce: x402.Hash{31: nonce}}
-	s, err := terms.Domain.Sign(a, key)
+	s, err := curve.Sign(terms.Domain, a, key)
 	if err != nil {
 		b.Fatal(err)
 	}
