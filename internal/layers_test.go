@@ -33,6 +33,7 @@ var rows = [][]string{
 	9:  {"server"},
 	10: {"devnet", "demo", "agent", "invariants"},
 	11: {"app", "bench", "hostile", "goclient"},
+	12: {"devserver"},
 }
 
 const (
@@ -49,7 +50,7 @@ var only = map[string][]string{
 	"connectrpc.com":                  {"api", "rest", "mcp", "server"},
 	"github.com/modelcontextprotocol": {"mcp", "agent"},
 	module + "gen/go":                 {"api", "rest", "mcp", "discovery", "web", "agent"},
-	module + "clients/go":             {"demo", "agent", "agent/keys"},
+	module + "clients/go":             {"demo", "agent", "agent/keys", "devserver"},
 }
 
 // allowed are imports beside the table, each with its reason.

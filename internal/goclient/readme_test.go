@@ -1,4 +1,4 @@
-package roamcard_test
+package goclient_test
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 	printed := map[string]string{"buycard": "is ACTIVE.", "tour": "The tour is over."}
 	var sources string
 	for name, last := range printed {
-		source, err := os.ReadFile("../examples/" + name + "/main.go")
+		source, err := os.ReadFile("../../clients/go/examples/" + name + "/main.go")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../../clients/go/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 func TestTheServicesREADMEIsRight(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
