@@ -87,9 +87,7 @@ func (s *stage) runs(t *testing.T, program string) string {
 	if err := os.WriteFile(source, []byte(strings.ReplaceAll(program, "http://127.0.0.1:8402", s.BaseURL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	goIn(t, "../../clients/go", "build", "-o", binary, source)
 	cmd := exec.Command(binary)
 	cmd.Dir, cmd.Env = home, append(os.Environ(), "WALLET_KEY="+w.key)
 	out, err := cmd.CombinedOutput()
