@@ -4,7 +4,7 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 
 BIN := bin/roamcard
-GO_SOURCES := $(shell find cmd internal ent gen clients/go -name '*.go' -not -path '*/node_modules/*' 2>/dev/null) go.mod go.sum
+GO_SOURCES := $(shell find cmd internal ent gen clients/go \( -name '*.go' -o -name go.mod -o -name go.sum \) -not -path '*/node_modules/*' 2>/dev/null) go.mod go.sum go.work
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 .PHONY: help

@@ -27,6 +27,12 @@ require (
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/pressly/goose/v3 v3.27.1
 	github.com/prometheus/client_golang v1.24.1
+	github.com/roamcard/roamcard/clients/go v0.0.0
+	github.com/roamcard/roamcard/gen/go v0.0.0
+	github.com/roamcard/roamcard/internal/handshake v0.0.0
+	github.com/roamcard/roamcard/internal/money v0.0.0
+	github.com/roamcard/roamcard/internal/secret v0.0.0
+	github.com/roamcard/roamcard/internal/x402 v0.0.0
 	github.com/rs/cors v1.11.1
 	github.com/spf13/cobra v1.10.2
 	github.com/zalando/go-keyring v0.2.8
@@ -70,7 +76,7 @@ require (
 	github.com/crate-crypto/go-eth-kzg v1.5.0 // indirect
 	github.com/danieljoos/wincred v1.2.3 // indirect
 	github.com/deckarep/golang-set/v2 v2.6.0 // indirect
-	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.0.1 // indirect
+	github.com/decred/dcrd/dcrec/secp256k1/v4 v4.4.1 // indirect
 	github.com/ethereum/c-kzg-4844/v2 v2.1.8 // indirect
 	github.com/fjl/jsonw v0.1.0 // indirect
 	github.com/fsnotify/fsnotify v1.6.0 // indirect
@@ -119,4 +125,13 @@ require (
 	golang.org/x/tools v0.49.0 // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260819154853-08b0e4226688 // indirect
 	google.golang.org/grpc v1.83.1 // indirect
+)
+
+replace (
+	github.com/roamcard/roamcard/clients/go => ./clients/go
+	github.com/roamcard/roamcard/gen/go => ./gen/go
+	github.com/roamcard/roamcard/internal/handshake => ./internal/handshake
+	github.com/roamcard/roamcard/internal/money => ./internal/money
+	github.com/roamcard/roamcard/internal/secret => ./internal/secret
+	github.com/roamcard/roamcard/internal/x402 => ./internal/x402
 )

@@ -111,7 +111,7 @@ openapi_go() {
   cp -r "$here/oapi-codegen" "$at" && mkdir "$at/client" || return 1
   go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 \
     -generate types,client -package client -o "$at/client/client.go" "$work/openapi.json" || return 1
-  go mod edit -replace "github.com/roamcard/roamcard=$PWD" "$at/go.mod" && go run -C "$at" . "$ROAMCARD_READY"
+  go mod edit $(go list -m -f '-replace={{.Path}}={{.Dir}}') "$at/go.mod" && go run -C "$at" . "$ROAMCARD_READY"
 }
 
 # recipe FRAMEWORK runs a program of docs/agents with a scripted model; one whose packages do not install is left out.

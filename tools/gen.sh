@@ -5,9 +5,11 @@ cd "$(dirname "$0")/.."
 buf=tools/node_modules/.bin/buf
 
 tools/sync-protos.sh
-go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json
+GOWORK=off go build -C tools -o ../bin/ ./protoc-gen-openapi ./protoc-gen-json
 "$buf" lint
 "$buf" format proto --diff --exit-code
+# Not by buf's `clean`, which would take the module's own files with it.
+rm -rf gen/go/roamcard gen/openapi
 "$buf" generate
 clients/python/setup.sh
 PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen

@@ -77,7 +77,7 @@ func (s *stage) killedAt(at step, proxy *between) {
 			happened = own
 		}
 	} else {
-		proxy.inject(at.fault)
+		proxy.Inject(at.fault)
 	}
 	asks := func(ctx context.Context, _ *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
 		asked <- struct{}{}
@@ -98,7 +98,7 @@ func (s *stage) killedAt(at step, proxy *between) {
 	a.kill()
 	close(gone)
 	calling.Wait()
-	proxy.inject()
+	proxy.Inject()
 }
 
 // holdingSigner gives the wallet to a program that never answers.
@@ -146,7 +146,7 @@ func TestAgentAnswersInTimeAndGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	proxy := s.between("fault-proxy.mjs", s.BaseURL)
-	proxy.inject(fault{"on": "paid", "delayMs": 9000})
+	proxy.Inject(fault{"on": "paid", "delayMs": 9000})
 	a := s.serve(proxy.URL, nil)
 	before := time.Now()
 	got := a.call("buy_card", map[string]any{"purchaseKey": "k"})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent"
+	"github.com/roamcard/roamcard/internal/devserver"
 )
 
 // hostileCase is one of clients/testing/hostile.json: what the service lies, what the agent then does, and the most that
@@ -122,7 +123,7 @@ func playHostile(s *stage, c hostileCase) {
 	}
 	a := s.inProcess(h.URL)
 	plan := a.call("list_esim_plans", nil).Plans[0].PlanID
-	exchange(t, h.Control, map[string]any{"lies": c.Lies}, new(any))
+	devserver.Exchange(t, h.Control, map[string]any{"lies": c.Lies}, new(any))
 	for i, step := range c.Steps {
 		tool, arguments := "buy_card", map[string]any{"purchaseKey": step.Key}
 		if step.Do != "card" {

@@ -1,15 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -20,13 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent"
-	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devserver"
 )
 
 // standIn lets the test's own program stand for the programs around an agent: the command itself, with its network led
@@ -77,16 +72,9 @@ func instead(from, to string) func(context.Context, string, string) (net.Conn, e
 	}
 }
 
-var devServer struct {
-	once  sync.Once
-	ready app.Ready
-	err   error
-	stop  func() error
-}
-
 // stage is a running service, a wallet with 1000 dollars, and the folder of an agent that may spend of them.
 type stage struct {
-	app.Ready
+	devserver.Server
 	t        *testing.T
 	dir      string
 	signer   *roamcard.KeySigner
@@ -96,44 +84,16 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	devServer.once.Do(func() {
-		devServer.ready, devServer.stop, devServer.err = app.StartDev(context.Background(),
-			app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
-	})
-	if devServer.err != nil {
-		t.Fatal(devServer.err)
-	}
-	s := &stage{Ready: devServer.ready, t: t, dir: t.TempDir()}
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.key = hex.EncodeToString(crypto.FromECDSA(key))
-	if s.signer, err = roamcard.NewKeySigner(s.key); err != nil {
-		t.Fatal(err)
-	}
+	s := &stage{Server: devserver.Start(t), t: t, dir: t.TempDir()}
+	s.key, s.signer = s.Wallet(1_000_000_000)
 	if err := os.WriteFile(filepath.Join(s.dir, "wallet"), []byte(s.key), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The token of the development chain keeps balances in its third slot.
-	slot := crypto.Keccak256Hash(common.LeftPadBytes(common.HexToAddress(s.signer.Address()).Bytes(), 32), common.LeftPadBytes([]byte{2}, 32))
-	s.rpc("anvil_setStorageAt", nil, s.USDC, slot, common.BigToHash(big.NewInt(1_000_000_000)))
 	s.settings = agent.Settings{
 		Origin: s.BaseURL, PayTo: s.PayTo, Asset: s.USDC, Mode: roamcard.Autonomous, MaxPerPaymentUSDCents: 10_000, MaxPerDayUSDCents: 20_000,
 		Journal: filepath.Join(s.dir, "journal"), Presenter: agent.Browser,
 	}
 	return s
-}
-
-func stopDevServer() int {
-	if devServer.stop == nil {
-		return 0
-	}
-	if err := devServer.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "the development server:", err)
-		return 1
-	}
-	return 0
 }
 
 func (s *stage) settingsFile() string {
@@ -288,12 +248,8 @@ func (a *session) settles(key string) told {
 // transfers reads from the chain what the wallet has paid the service, in cents.
 func (s *stage) transfers() (all []int64) {
 	s.t.Helper()
-	word := func(address string) common.Hash { return common.BytesToHash(common.HexToAddress(address).Bytes()) }
-	var logs []struct{ Data string }
-	topics := []common.Hash{crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)")), word(s.signer.Address()), word(s.PayTo)}
-	s.rpc("eth_getLogs", &logs, map[string]any{"address": s.USDC, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"})
-	for _, log := range logs {
-		all = append(all, common.HexToHash(log.Data).Big().Int64()/10_000)
+	for _, units := range s.Transfers(s.signer.Address()) {
+		all = append(all, units/10_000)
 	}
 	return all
 }
@@ -341,88 +297,25 @@ func (s *stage) book() roamcard.Book {
 	return b
 }
 
-func (s *stage) rpc(method string, result any, params ...any) {
-	s.t.Helper()
-	var answer struct {
-		Result json.RawMessage `json:"result"`
-		Error  any             `json:"error"`
-	}
-	exchange(s.t, s.RPCURL, map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, &answer)
-	if answer.Error != nil {
-		s.t.Fatalf("%s: %v", method, answer.Error)
-	}
-	if result != nil {
-		if err := json.Unmarshal(answer.Result, result); err != nil {
-			s.t.Fatal(err)
-		}
-	}
-}
-
-func exchange(t *testing.T, url string, request, answer any) {
-	t.Helper()
-	body, err := json.Marshal(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.Post(url, "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // between is a program of clients/testing that stands before the service.
 type between struct {
-	URL     string `json:"baseUrl"`
-	Control string `json:"controlUrl"`
-	t       *testing.T
+	*devserver.Proxy
+	t *testing.T
 }
+
+type fault = devserver.Fault
 
 func (s *stage) between(program string, args ...string) *between {
 	s.t.Helper()
-	cmd := exec.Command("node", append([]string{"../../clients/testing/" + program}, args...)...)
-	cmd.Stderr = os.Stderr
-	in, err1 := cmd.StdinPipe()
-	out, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = errors.Join(in.Close(), cmd.Wait()) })
-	line, err := bufio.NewReader(out).ReadBytes('\n')
-	b := &between{t: s.t}
-	if err := errors.Join(err, json.Unmarshal(line, b)); err != nil {
-		s.t.Fatal(err)
-	}
-	return b
-}
-
-type fault map[string]any
-
-func (b *between) inject(faults ...fault) {
-	exchange(b.t, b.Control, append([]fault{}, faults...), new([]any))
+	return &between{s.Before(program, args...), s.t}
 }
 
 // await waits until a request of the kind has come.
 func (b *between) await(paid bool) {
 	b.t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		var all []struct {
-			Path    string
-			Payment *string
-		}
-		res, err := http.Get(b.Control)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		err = errors.Join(json.NewDecoder(res.Body).Decode(&all), res.Body.Close())
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		for _, r := range all {
-			if strings.Contains(r.Path, "Purchase") && (r.Payment != nil) == paid {
+		for _, r := range b.Requests() {
+			if strings.Contains(r.Path, "Purchase") && (r.Payment != "") == paid {
 				return
 			}
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devserver"
 )
 
 // TestMain lets the test's own program stand for a wallet of its owner's: what ROAMCARD_SIGNER names.
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	code := m.Run()
-	os.Exit(max(code, stopDevServer()))
+	os.Exit(max(code, devserver.Stop()))
 }
 
 func sign(key string, in io.Reader, out io.Writer) error {

@@ -12,6 +12,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
@@ -173,12 +174,12 @@ func seal(key []byte, id uuid.UUID, c card.Credentials) (*roamcardv1.SealedCrede
 		return nil, fmt.Errorf("marshal the credentials: %w", err)
 	}
 	defer clear(plain)
-	enc, sealed, err := auth.Seal(key, []byte(auth.RevealInfo), []byte(id.String()), plain)
+	enc, sealed, err := handshake.Seal(key, []byte(handshake.RevealInfo), []byte(id.String()), plain)
 	if err != nil {
 		return nil, fmt.Errorf("seal the credentials: %w", err)
 	}
 	return &roamcardv1.SealedCredentials{
-		Suite: auth.SealSuite,
+		Suite: handshake.SealSuite,
 		Enc:   base64.StdEncoding.EncodeToString(enc), Ciphertext: base64.StdEncoding.EncodeToString(sealed),
 	}, nil
 }

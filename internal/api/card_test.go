@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 )
 
 // reveal asks for a challenge and signs it; key is the base64 of a recipient key, or empty.
@@ -84,12 +85,12 @@ func TestASealedCardIsReadByItsRecipientOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res.GetCredentials() != nil || res.GetSealed().GetSuite() != auth.SealSuite {
+	if res.GetCredentials() != nil || res.GetSealed().GetSuite() != handshake.SealSuite {
 		t.Fatalf("answered in the open, or by suite %q", res.GetSealed().GetSuite())
 	}
 	enc, err1 := base64.StdEncoding.DecodeString(res.GetSealed().GetEnc())
 	sealed, err2 := base64.StdEncoding.DecodeString(res.GetSealed().GetCiphertext())
-	recipient, err3 := hpke.NewRecipient(enc, private, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(auth.RevealInfo))
+	recipient, err3 := hpke.NewRecipient(enc, private, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(handshake.RevealInfo))
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatal(err1, err2, err3)
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -30,7 +30,7 @@ func (s CardService) GetCardDiscovery(ctx context.Context, _ *roamcardv1.GetCard
 		Credentials: &roamcardv1.CardCredentialTerms{
 			OwnerOnly: true, NoStore: true, FreshSignatureRequired: true,
 			Challenge: "POST /api/cards/{id}/reveal-challenge", Reveal: "POST /api/cards/{id}/reveal",
-			Sealing: "HPKE base mode, " + auth.SealSuite + "; info \"" + auth.RevealInfo + "\", aad the card id",
+			Sealing: "HPKE base mode, " + handshake.SealSuite + "; info \"" + handshake.RevealInfo + "\", aad the card id",
 		},
 	}, nil
 }

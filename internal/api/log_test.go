@@ -9,6 +9,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -33,7 +34,7 @@ func TestTheLogHoldsNoPayment(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := x402.Authorization{From: ada.Address(), To: payTo, Value: 25_000_000, ValidBefore: uint64(d.now.Unix()) + 100, Nonce: x402.Hash{31: 1}}
-	signature, err := x402.Domain{Name: "another token"}.Sign(a, ada.Key())
+	signature, err := curve.Sign(x402.Domain{Name: "another token"}, a, ada.Key())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // HeaderIdempotencyKey carries the key on the routes that take it as a header.
@@ -28,7 +28,7 @@ const HeaderDeliveryToken = "X-Esim-Delivery-Token"
 // Deliveries says which order a delivery token opens: that with the id, or an order_not_found. A text that is
 // no delivery token is a session_invalid.
 type Deliveries interface {
-	Open(ctx context.Context, id order.ID, token telemetry.Secret) (order.Order, error)
+	Open(ctx context.Context, id order.ID, token secret.Text) (order.Order, error)
 }
 
 // PolicyOf is what a method demands and promises. A method without one is not served.
@@ -137,7 +137,7 @@ func admitDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv
 	if len(h.Values(HeaderDeliveryToken)) == 0 {
 		return admit(ctx, a, p, h)
 	}
-	o, err := d.Open(ctx, order.ID(named.GetOrderId()), telemetry.NewSecret(h.Get(HeaderDeliveryToken)))
+	o, err := d.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
 	if err != nil && h.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
 		return admit(ctx, a, p, h)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -237,7 +238,7 @@ func TestWhoWatchesTheChainGetsNothing(t *testing.T) {
 	}
 	copy(rebuilt.Signature[:], tx.Input[228:292])
 	rebuilt.Signature[64] = tx.Input[227]
-	if domain().Verify(rebuilt.Authorization, rebuilt.Signature) != nil {
+	if curve.Verify(domain(), rebuilt.Authorization, rebuilt.Signature) != nil {
 		t.Fatal("the header was not rebuilt")
 	}
 	for _, key := range []string{"a", "K", "1", "key"} {

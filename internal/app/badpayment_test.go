@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -186,7 +187,7 @@ func signatureCases(t *testing.T, b *buyer) []wrong {
 	} {
 		q := b.payment()
 		var err error
-		if q.Signature, err = d.Sign(q.Authorization, b.key); err != nil {
+		if q.Signature, err = curve.Sign(d, q.Authorization, b.key); err != nil {
 			t.Fatal(err)
 		}
 		cases = append(cases, wrong{fmt.Sprintf("signature: domain %s %s %d", d.Name, d.Version, d.ChainID), purchase("s", header(t, q)), 402, fault.PaymentRejected})

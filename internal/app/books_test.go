@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/invariants"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -142,7 +143,7 @@ func (w *world) hear(r request, a answer, at time.Time) {
 		return
 	}
 	key := w.keyOf(r)
-	if key == "" || domain().Verify(pay.Authorization, pay.Signature) != nil || pay.Authorization.To != w.payTo {
+	if key == "" || curve.Verify(domain(), pay.Authorization, pay.Signature) != nil || pay.Authorization.To != w.payTo {
 		return
 	}
 	told := invariants.Answer{Payer: pay.Authorization.From.String(), Key: key, Paid: true, Status: a.status, At: at}

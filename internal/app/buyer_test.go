@@ -14,8 +14,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/rpc"
 
-	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -101,7 +102,7 @@ func (b *buyer) payment(changes ...func(*x402.Payment)) x402.Payment {
 func (b *buyer) signed(p x402.Payment) x402.Payment {
 	b.w.t.Helper()
 	var err error
-	if p.Signature, err = domain().Sign(p.Authorization, b.key); err != nil {
+	if p.Signature, err = curve.Sign(domain(), p.Authorization, b.key); err != nil {
 		b.w.t.Fatal(err)
 	}
 	return p
@@ -214,7 +215,7 @@ func (b *buyer) signIn() {
 // sign is personal_sign.
 func (b *buyer) sign(text string) string {
 	b.w.t.Helper()
-	digest := auth.PersonalDigest(text)
+	digest := handshake.PersonalDigest(text)
 	sig, err := crypto.Sign(digest[:], b.key)
 	if err != nil {
 		b.w.t.Fatal(err)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -116,7 +117,7 @@ func TestNoPlantedSecretComesOutAnywhere(t *testing.T) {
 			c.Operators, c.Activity = []auth.Operator{operatorOf("ada", operatorToken)}, []x402.Address{addressOf(analyst)}
 			quote := make([]byte, 32)
 			_, _ = rand.Read(quote) // never fails
-			c.QuoteKey = telemetry.NewSecret(hex.EncodeToString(quote))
+			c.QuoteKey = secret.New(hex.EncodeToString(quote))
 		},
 	})
 	secrets["the quote key"] = w.config.QuoteKey.Reveal()

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -19,7 +20,7 @@ func (a *App) newCatchUp() *reconcile.CatchUp {
 		Validity: a.config.terms().MaxValidity, Log: a.log, Now: time.Now,
 	}
 	if key, err := chain.ParseKey(a.config.TreasuryKey.Reveal()); err == nil { // whoever refunds reports a wrong one
-		c.Senders = append(c.Senders, x402.AddressOf(key))
+		c.Senders = append(c.Senders, curve.AddressOf(key))
 	}
 	if a.relayer != nil {
 		c.Pending = a.relayer.Pending

@@ -19,7 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -29,7 +29,7 @@ type Config struct {
 	Addr        string
 	BaseURL     string
 	Environment string
-	DatabaseURL telemetry.Secret
+	DatabaseURL secret.Text
 	RPCURLs     []string
 	// PaidAt and DeadAt are the blocks at which a payment counts as made, and as never to come.
 	PaidAt, DeadAt string
@@ -48,15 +48,15 @@ type Config struct {
 	Settlement []string
 	// SettlementTurn is how long a payment waits for its first settler; zero takes the standard.
 	SettlementTurn   time.Duration
-	RelayerKeys      []telemetry.Secret
+	RelayerKeys      []secret.Text
 	FacilitatorURL   string
-	FacilitatorToken telemetry.Secret
+	FacilitatorToken secret.Text
 	// TreasuryKey pays refunds; without one an operator does.
-	TreasuryKey      telemetry.Secret
+	TreasuryKey      secret.Text
 	TreasuryPatience time.Duration
 	IssuerProvider   string
 	IssuerURL        string
-	IssuerKey        telemetry.Secret
+	IssuerKey        secret.Text
 	IssuePaused      bool
 	TopupPaused      bool
 	// PayableFor is how long an unpaid order can be paid; zero takes the standard.
@@ -67,7 +67,7 @@ type Config struct {
 	ExpiredRetention time.Duration
 	// Esim is everything about eSIMs.
 	Esim      EsimConfig
-	QuoteKey  telemetry.Secret
+	QuoteKey  secret.Text
 	Operators []auth.Operator
 	Activity  []x402.Address
 	// EventsRetention and AuthRetention are how long product events, and challenges and sessions that are
@@ -129,7 +129,7 @@ func settings() []setting {
 		{key: "addr", help: "host and port to listen on", standard: "127.0.0.1:8402", set: text(func(c *Config) *string { return &c.Addr })},
 		{key: "base_url", help: "the service's public origin, as clients see it", set: func(c *Config, s string) (err error) { c.BaseURL, err = origin(s); return err }},
 		{key: "environment", help: "production, or sandbox for providers that are not real", standard: Production, set: oneOf(func(c *Config) *string { return &c.Environment }, Production, Sandbox)},
-		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &c.DatabaseURL })},
+		{key: "database.url", help: "PostgreSQL 15 or newer", secret: true, set: secretAt(func(c *Config) *secret.Text { return &c.DatabaseURL })},
 		{key: "chain.rpc_url", help: "JSON-RPC endpoints of Base, best first, separated by commas", set: func(c *Config, s string) (err error) { c.RPCURLs, err = urls(s); return err }},
 		{key: "chain.paid_at", help: "the block tag a payment must reach: latest, safe or finalized", standard: "latest", set: oneOf(func(c *Config) *string { return &c.PaidAt }, "latest", "safe", "finalized")},
 		{key: "chain.dead_at", help: "the block tag at which an unused authorization counts as expired", standard: "safe", set: oneOf(func(c *Config) *string { return &c.DeadAt }, "safe", "finalized")},
@@ -151,14 +151,14 @@ func settings() []setting {
 		{key: "payment.asset_name", help: "the EIP-712 name of the asset", standard: "USD Coin", set: text(func(c *Config) *string { return &c.AssetName })},
 		{key: "settlement.order", help: "who brings payments to the chain: relayer, facilitator, or both separated by a comma, the first one first", standard: settlerRelayer, set: func(c *Config, s string) (err error) { c.Settlement, err = settlementOrder(s); return err }},
 		{key: "settlement.turn", help: "how long a payment waits for the first settler before the second acts too", standard: settlerTurn.String(), set: duration(func(c *Config) *time.Duration { return &c.SettlementTurn })},
-		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, standard: none, set: secrets(func(c *Config) *[]telemetry.Secret { return &c.RelayerKeys })},
+		{key: "relayer.keys", help: "private keys that send settlements and pay their gas, separated by commas", secret: true, standard: none, set: secrets(func(c *Config) *[]secret.Text { return &c.RelayerKeys })},
 		{key: "facilitator.url", help: "a remote x402 facilitator, below which /settle and /supported lie", standard: none, set: func(c *Config, s string) (err error) { c.FacilitatorURL, err = service(s); return err }},
-		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, standard: none, set: secret(func(c *Config) *telemetry.Secret { return &c.FacilitatorToken })},
-		{key: "treasury.key", help: "the private key that refunds are signed with and paid from; without one an operator decides", secret: true, standard: none, set: secret(func(c *Config) *telemetry.Secret { return &c.TreasuryKey })},
+		{key: "facilitator.token", help: "the bearer token the facilitator asks for", secret: true, standard: none, set: secretAt(func(c *Config) *secret.Text { return &c.FacilitatorToken })},
+		{key: "treasury.key", help: "the private key that refunds are signed with and paid from; without one an operator decides", secret: true, standard: none, set: secretAt(func(c *Config) *secret.Text { return &c.TreasuryKey })},
 		{key: "treasury.patience", help: "how long a refund may stay undecided before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.TreasuryPatience })},
 		{key: "issuer.provider", help: "who issues the cards; sandbox cards are not real", standard: "sandbox", set: oneOf(func(c *Config) *string { return &c.IssuerProvider }, "sandbox")},
 		{key: "issuer.url", help: "the card issuer", set: func(c *Config, s string) (err error) { c.IssuerURL, err = origin(s); return err }},
-		{key: "issuer.key", help: "the card issuer's API key", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &c.IssuerKey })},
+		{key: "issuer.key", help: "the card issuer's API key", secret: true, set: secretAt(func(c *Config) *secret.Text { return &c.IssuerKey })},
 		{key: "issuer.poll", help: "how often a pending card is looked at", standard: "2s", set: duration(func(c *Config) *time.Duration { return &c.IssuerPoll })},
 		{key: "issuer.patience", help: "how long the issuer may leave a card pending before an operator looks", standard: "24h", set: duration(func(c *Config) *time.Duration { return &c.IssuerPatience })},
 		{key: "issuer.budget", help: "how long one call to the issuer may take", standard: issuerBudget.String(), set: duration(func(c *Config) *time.Duration { return &c.IssuerBudget })},
@@ -168,7 +168,7 @@ func settings() []setting {
 		{key: "card.issue_paused", help: "closes the sale of cards", standard: "false", set: boolean(func(c *Config) *bool { return &c.IssuePaused })},
 		{key: "card.topup_paused", help: "closes the sale of top-ups", standard: "false", set: boolean(func(c *Config) *bool { return &c.TopupPaused })},
 		{key: "order.payable_for", help: "how long an unpaid order can be paid, at least 1m", standard: "30m", set: atLeast(time.Minute, func(c *Config) *time.Duration { return &c.PayableFor })},
-		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &c.QuoteKey })},
+		{key: "quote.key", help: "32 bytes in hex that sign quotes; the same in every process", secret: true, set: hexKey(func(c *Config) *secret.Text { return &c.QuoteKey })},
 		{key: "operators", help: "name:sha256-of-token pairs in hex, separated by commas", secret: true, standard: none, set: func(c *Config, s string) (err error) { c.Operators, err = operators(s); return err }},
 		{key: "activity.wallets", help: "wallets whose sessions may read and prune activity, separated by commas", standard: none, set: func(c *Config, s string) (err error) { c.Activity, err = addresses(s); return err }},
 		{key: "reconcile.every", help: "how often the chain's, our own and the issuer's books are compared", standard: "10m", set: atLeast(time.Second, func(c *Config) *time.Duration { return &c.ReconcileEvery })},
@@ -288,25 +288,25 @@ func text(at func(*Config) *string) func(*Config, string) error {
 	return func(c *Config, s string) error { *at(c) = s; return nil }
 }
 
-func secret(at func(*Config) *telemetry.Secret) func(*Config, string) error {
-	return func(c *Config, s string) error { *at(c) = telemetry.NewSecret(s); return nil }
+func secretAt(at func(*Config) *secret.Text) func(*Config, string) error {
+	return func(c *Config, s string) error { *at(c) = secret.New(s); return nil }
 }
 
-func secrets(at func(*Config) *[]telemetry.Secret) func(*Config, string) error {
+func secrets(at func(*Config) *[]secret.Text) func(*Config, string) error {
 	return func(c *Config, s string) error {
 		for part := range strings.SplitSeq(s, ",") {
-			*at(c) = append(*at(c), telemetry.NewSecret(strings.TrimSpace(part)))
+			*at(c) = append(*at(c), secret.New(strings.TrimSpace(part)))
 		}
 		return nil
 	}
 }
 
-func hexKey(at func(*Config) *telemetry.Secret) func(*Config, string) error {
+func hexKey(at func(*Config) *secret.Text) func(*Config, string) error {
 	return func(c *Config, s string) error {
 		if b, err := hex.DecodeString(s); err != nil || len(b) < 32 {
 			return errors.New("must be at least 32 bytes in hex")
 		}
-		*at(c) = telemetry.NewSecret(s)
+		*at(c) = secret.New(s)
 		return nil
 	}
 }

@@ -14,9 +14,9 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
 // buyUntilSold repeats one purchase, as the answers advise, until it is sold.
@@ -189,7 +189,7 @@ func TestAnAmbiguousCommitIsLookedUp(t *testing.T) {
 	t.Parallel()
 	direct := storetest.URL(t)
 	cutter := newCommitCutter(t, direct)
-	w := newWorld(t, plan{instances: 2, databaseURL: direct, change: func(c *app.Config) { c.DatabaseURL = telemetry.NewSecret(cutter.url) }})
+	w := newWorld(t, plan{instances: 2, databaseURL: direct, change: func(c *app.Config) { c.DatabaseURL = secret.New(cutter.url) }})
 	cutter.every.Store(4)
 	w.load(12, func() {
 		eventually(t, 60*time.Second, func() (bool, string) {

@@ -8,7 +8,7 @@ import (
 	"os"
 
 	"github.com/roamcard/roamcard/internal/demo"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // DemoConfig says where the demo buys and how it tells.
@@ -45,7 +45,7 @@ func (c DemoConfig) buy(ctx context.Context, r Ready) error {
 		BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo, Out: c.Out, JSON: c.JSON, TTY: c.TTY, ShowCard: c.ShowCard,
 	}
 	for _, w := range r.Wallets {
-		cfg.Wallets = append(cfg.Wallets, telemetry.NewSecret(w.PrivateKey))
+		cfg.Wallets = append(cfg.Wallets, secret.New(w.PrivateKey))
 	}
 	_, err := demo.Run(ctx, cfg)
 	return err

@@ -21,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -193,8 +194,8 @@ func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, er
 	if err != nil {
 		return cfg, Ready{}, err
 	}
-	cfg.DatabaseURL, cfg.RPCURLs, cfg.IssuerURL = telemetry.NewSecret(c.DatabaseURL), []string{c.RPCURL}, c.SandboxURL
-	cfg.IssuerKey, cfg.QuoteKey = telemetry.NewSecret(sandbox.DevKey), telemetry.NewSecret(key)
+	cfg.DatabaseURL, cfg.RPCURLs, cfg.IssuerURL = secret.New(c.DatabaseURL), []string{c.RPCURL}, c.SandboxURL
+	cfg.IssuerKey, cfg.QuoteKey = secret.New(sandbox.DevKey), secret.New(key)
 	cfg.Esim.URL = c.SandboxURL
 	if cfg.Esim.Keys, cfg.Esim.TokenKey, err = devEsimKeys(c.Dir); err != nil {
 		return cfg, Ready{}, err
@@ -236,8 +237,8 @@ func devDefaults() Config {
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))
 	cfg.Activity = []x402.Address{must(x402.ParseAddress(devnet.WalletsOf(devnet.RoleOperator)[0].Address))}
-	cfg.TreasuryKey = telemetry.NewSecret(devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey)
-	cfg.RelayerKeys = []telemetry.Secret{telemetry.NewSecret(devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey)}
+	cfg.TreasuryKey = secret.New(devnet.WalletsOf(devnet.RoleTreasury)[0].PrivateKey)
+	cfg.RelayerKeys = []secret.Text{secret.New(devnet.WalletsOf(devnet.RoleRelayer)[0].PrivateKey)}
 	return cfg
 }
 

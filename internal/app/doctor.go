@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/store"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // ErrNotReady says that a check of the doctor fails.
@@ -146,7 +146,7 @@ func examineTreasury(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	if err != nil {
 		return judge("treasury", "", err, "set treasury.key to a private key in hex")
 	}
-	address := x402.AddressOf(key)
+	address := curve.AddressOf(key)
 	holds, err := on.Balance(ctx, address)
 	if err == nil && len(cfg.RelayerKeys) == 0 {
 		err = errors.New("there is no relayer to send refunds")

@@ -13,18 +13,18 @@ import (
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // EsimConfig is everything about eSIMs.
 type EsimConfig struct {
 	// Provider names the supplier, URL and Key reach it.
 	Provider, URL string
-	Key           telemetry.Secret
+	Key           secret.Text
 	// Keys seal the installation material, the first one from now on; see esim.ParseKeyring.
-	Keys telemetry.Secret
+	Keys secret.Text
 	// TokenKey makes delivery tokens.
-	TokenKey telemetry.Secret
+	TokenKey secret.Text
 	Paused   bool
 	// MarginBPS is what is added to the supplier's cost.
 	MarginBPS int
@@ -43,9 +43,9 @@ func esimSettings() []setting {
 	return []setting{
 		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", standard: "sandbox", set: oneOf(func(c *Config) *string { return &at(c).Provider }, "sandbox")},
 		{key: "supplier.url", help: "the eSIM supplier", set: func(c *Config, s string) (err error) { c.Esim.URL, err = origin(s); return err }},
-		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true, set: secret(func(c *Config) *telemetry.Secret { return &at(c).Key })},
+		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true, set: secretAt(func(c *Config) *secret.Text { return &at(c).Key })},
 		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation material; the first one seals, all open", secret: true, set: keyring},
-		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; the same in every process", secret: true, set: hexKey(func(c *Config) *telemetry.Secret { return &at(c).TokenKey })},
+		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; the same in every process", secret: true, set: hexKey(func(c *Config) *secret.Text { return &at(c).TokenKey })},
 		{key: "esim.paused", help: "closes the sale of eSIMs", standard: "false", set: boolean(func(c *Config) *bool { return &at(c).Paused })},
 		{key: "esim.margin_bps", help: "what is added to the supplier's cost, in hundredths of a percent, before rounding up to a cent", standard: "2500", set: basisPoints(func(c *Config) *int { return &at(c).MarginBPS })},
 		{key: "esim.sync_every", help: "how often the catalogue is brought in step with the supplier", standard: "5m", set: duration(func(c *Config) *time.Duration { return &at(c).SyncEvery })},
@@ -58,7 +58,7 @@ func esimSettings() []setting {
 
 // keyring keeps the text; the keys are made of it when the product is.
 func keyring(c *Config, s string) error {
-	c.Esim.Keys = telemetry.NewSecret(s)
+	c.Esim.Keys = secret.New(s)
 	_, err := esim.ParseKeyring(c.Esim.Keys)
 	return err
 }
@@ -148,17 +148,17 @@ func (a *App) queueReseal(ctx context.Context) error {
 // devEsims is the eSIM part of every development server.
 func devEsims() EsimConfig {
 	return EsimConfig{
-		Provider: "sandbox", Key: telemetry.NewSecret(sandbox.DevKey), MarginBPS: 2500, SyncEvery: 5 * time.Second, StaleAfter: time.Minute,
+		Provider: "sandbox", Key: secret.New(sandbox.DevKey), MarginBPS: 2500, SyncEvery: 5 * time.Second, StaleAfter: time.Minute,
 		Poll: 200 * time.Millisecond, Patience: time.Hour, Waiters: 5000,
 	}
 }
 
 // devEsimKeys keeps the keys beside the data, like the other development secrets.
-func devEsimKeys(dir string) (keys, token telemetry.Secret, err error) {
+func devEsimKeys(dir string) (keys, token secret.Text, err error) {
 	key, err := keep(filepath.Join(dir, "esim.keys"), "dev:")
 	if err != nil {
 		return keys, token, err
 	}
 	text, err := keep(filepath.Join(dir, "esim-token.key"), "")
-	return telemetry.NewSecret(key), telemetry.NewSecret(text), err
+	return secret.New(key), secret.New(text), err
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -217,12 +217,12 @@ func TestNothingOfAnESIMIsWrittenDown(t *testing.T) {
 	}
 
 	next := w.config
-	next.Esim.Keys = telemetry.NewSecret("k2:" + strings.Repeat("d5", 32) + "," + w.config.Esim.Keys.Reveal())
+	next.Esim.Keys = secret.New("k2:" + strings.Repeat("d5", 32) + "," + w.config.Esim.Keys.Reveal())
 	w.start(next)
 	w.instances[0].stop()
 	w.instances = w.instances[1:]
 	eventually(t, 20*time.Second, func() (bool, string) { return w.sealedBy() == "k2", "sealed by " + w.sealedBy() })
-	next.Esim.Keys = telemetry.NewSecret("k2:" + strings.Repeat("d5", 32))
+	next.Esim.Keys = secret.New("k2:" + strings.Repeat("d5", 32))
 	w.start(next)
 	w.instances[0].stop()
 	w.instances = w.instances[1:]

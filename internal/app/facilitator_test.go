@@ -21,8 +21,8 @@ import (
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -39,9 +39,9 @@ func newFacilitatorWorld(t *testing.T, order string, change func(*app.Config)) (
 	t.Helper()
 	var f *remoteFacilitator
 	w := newWorld(t, plan{change: func(c *app.Config) {
-		f = startFacilitator(t, c.RPCURLs[0], telemetry.NewSecret(facilitatorToken))
+		f = startFacilitator(t, c.RPCURLs[0], secret.New(facilitatorToken))
 		c.Settlement, c.SettlementTurn = strings.Split(order, ","), 3*time.Second
-		c.FacilitatorURL, c.FacilitatorToken = f.server.URL, telemetry.NewSecret(facilitatorToken)
+		c.FacilitatorURL, c.FacilitatorToken = f.server.URL, secret.New(facilitatorToken)
 		if !strings.Contains(order, "relayer") {
 			c.RelayerKeys = nil
 		}
@@ -53,7 +53,7 @@ func newFacilitatorWorld(t *testing.T, order string, change func(*app.Config)) (
 }
 
 // startFacilitator makes a facilitator on a chain; a zero token lets anyone in.
-func startFacilitator(t *testing.T, rpcURL string, token telemetry.Secret) *remoteFacilitator {
+func startFacilitator(t *testing.T, rpcURL string, token secret.Text) *remoteFacilitator {
 	t.Helper()
 	key := newKey(t)
 	if err := dialNode(t, rpcURL).CallContext(t.Context(), nil, "anvil_setBalance", addressOf(key).String(), "0x3635c9adc5dea00000"); err != nil {
@@ -248,8 +248,8 @@ func TestTheRelayerSettlesWhenTheFacilitatorIsGone(t *testing.T) {
 
 func TestTheFacilitatorSettlesWhenTheRelayerHasNoGas(t *testing.T) {
 	t.Parallel()
-	poor := telemetry.NewSecret(hexutil.Encode(crypto.FromECDSA(newKey(t))))
-	w, _ := newFacilitatorWorld(t, "relayer,facilitator", func(c *app.Config) { c.RelayerKeys = []telemetry.Secret{poor} })
+	poor := secret.New(hexutil.Encode(crypto.FromECDSA(newKey(t))))
+	w, _ := newFacilitatorWorld(t, "relayer,facilitator", func(c *app.Config) { c.RelayerKeys = []secret.Text{poor} })
 	b := w.buyer()
 	b.buysOnce("no gas")
 	if n := w.attempted(b.address); n != 0 {
@@ -272,7 +272,7 @@ func TestTheServiceIsNotReadyWithoutItsOnlySettler(t *testing.T) {
 func TestTheDevelopmentServerSettlesByAFacilitator(t *testing.T) {
 	t.Parallel()
 	chain := sharedChain(t)
-	f := startFacilitator(t, chain.RPCURL, telemetry.Secret{})
+	f := startFacilitator(t, chain.RPCURL, secret.Text{})
 	c := app.DevConfig{
 		Addr: "127.0.0.1:0", Dir: t.TempDir(), DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, SandboxURL: newIssuer(t, sandbox.Config{}).url,
 		Settlement: "facilitator", Log: worldLog(t),

@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 const findingsPath = "/api/admin/findings"
@@ -53,7 +53,7 @@ func TestAnOperatorResolvesWhatDiffers(t *testing.T) {
 	w.settled(30 * time.Second)
 	account := w.issuer.books().Cards[0].ID
 	w.issuer.control("POST", "cards/"+account, map[string]any{"refundCents": 500})
-	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: telemetry.NewSecret(sandbox.DevKey)})
+	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
 	if err != nil {
 		t.Fatal(err)
 	}

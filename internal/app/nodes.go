@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/x402"
+	"github.com/roamcard/roamcard/internal/curve"
 )
 
 // chainConfig is the chain as the configuration has it.
@@ -28,14 +28,14 @@ func (c Config) accounts() ([]chain.Account, error) {
 		if err != nil {
 			return nil, fmt.Errorf("treasury.key: %w", err)
 		}
-		ours = append(ours, chain.Account{Name: "treasury", Address: x402.AddressOf(key)})
+		ours = append(ours, chain.Account{Name: "treasury", Address: curve.AddressOf(key)})
 	}
 	keys, err := c.relayerKeys()
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range keys {
-		ours = append(ours, chain.Account{Name: "relayer", Address: x402.AddressOf(key)})
+		ours = append(ours, chain.Account{Name: "relayer", Address: curve.AddressOf(key)})
 	}
 	return ours, nil
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -237,7 +237,7 @@ func TestEachBookIsCompared(t *testing.T) {
 	if r := w.wantCodes("a card closed by the issuer", reconcile.ProviderReversed); r.Blocks() || r.Findings[0].Order != o.OrderID {
 		t.Errorf("findings %+v", r.Findings)
 	}
-	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: telemetry.NewSecret(sandbox.DevKey)})
+	other, err := sandbox.Dial(sandbox.ClientConfig{URL: w.issuer.url, APIKey: secret.New(sandbox.DevKey)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -28,7 +28,7 @@ func newDeskWorld(t *testing.T, holds money.USDC, p plan) *world {
 	p.change = func(c *app.Config) {
 		c.Operators = []auth.Operator{{Name: "ann", Hash: sha256.Sum256([]byte(operatorToken))}}
 		if holds >= 0 {
-			c.TreasuryKey = telemetry.NewSecret(hexutil.Encode(crypto.FromECDSA(key)))
+			c.TreasuryKey = secret.New(hexutil.Encode(crypto.FromECDSA(key)))
 		}
 		if change != nil {
 			change(c)
@@ -248,7 +248,7 @@ func TestAFacilitatorIsNotAskedToRefund(t *testing.T) {
 	t.Parallel()
 	treasury := newKey(t)
 	w, _ := newFacilitatorWorld(t, "facilitator", func(c *app.Config) {
-		c.TreasuryKey = telemetry.NewSecret(hexutil.Encode(crypto.FromECDSA(treasury)))
+		c.TreasuryKey = secret.New(hexutil.Encode(crypto.FromECDSA(treasury)))
 	})
 	b := w.buyer()
 	b.buy("k~002").into(t, 200, nil)

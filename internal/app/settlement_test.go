@@ -11,8 +11,8 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store/storetest"
-	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -94,7 +94,7 @@ func TestTheServiceDoesNotStartWithoutTheKeyOfAnOpenTransaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t, plan{})
-	w.config.DatabaseURL = telemetry.NewSecret(url)
+	w.config.DatabaseURL = secret.New(url)
 	a, err := app.New(t.Context(), w.config, app.Options{Log: worldLog(t)})
 	if err == nil {
 		a.Close()

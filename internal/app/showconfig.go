@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // shown is one setting as `config show` prints it.
@@ -37,7 +37,7 @@ func ShowConfig(path string, asJSON bool, out io.Writer) error {
 		case value == none:
 			value = ""
 		case s.secret:
-			value = telemetry.Redacted
+			value = secret.Redacted
 		}
 		all = append(all, shown{Key: s.key, Env: s.env(), Value: value, Source: source, Help: s.help})
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/roamcard/roamcard/internal/invariants"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store/storetest"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -97,18 +98,18 @@ func newWorld(t *testing.T, p plan) *world {
 	w.rpc(nil, "anvil_setBalance", w.relayer.String(), "0x3635c9adc5dea00000")
 	w.from = w.block()
 	w.config = app.Config{
-		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: telemetry.NewSecret(p.databaseURL),
+		BaseURL: origin, Environment: app.Sandbox, DatabaseURL: secret.New(p.databaseURL),
 		RPCURLs: []string{p.chain.RPCURL}, PaidAt: "latest", DeadAt: "safe",
 		PayTo: w.payTo, Asset: usdc(), AssetName: "USD Coin",
-		RelayerKeys:    []telemetry.Secret{telemetry.NewSecret(hexutil.Encode(crypto.FromECDSA(relayer)))},
-		IssuerProvider: "sandbox", IssuerURL: w.issuer.url, IssuerKey: telemetry.NewSecret(sandbox.DevKey),
+		RelayerKeys:    []secret.Text{secret.New(hexutil.Encode(crypto.FromECDSA(relayer)))},
+		IssuerProvider: "sandbox", IssuerURL: w.issuer.url, IssuerKey: secret.New(sandbox.DevKey),
 		IssuerPoll: 50 * time.Millisecond, IssuerPatience: time.Hour,
 		// Longer than the sandbox takes to carry anything out, and than it is told to be late.
 		IssuerBudget: 2 * time.Second, IssuerHorizon: 3 * time.Second,
-		QuoteKey: telemetry.NewSecret(strings.Repeat("5a", 32)),
+		QuoteKey: secret.New(strings.Repeat("5a", 32)),
 		Esim: app.EsimConfig{
-			Provider: "sandbox", URL: w.issuer.url, Key: telemetry.NewSecret(sandbox.DevKey), Keys: telemetry.NewSecret("k1:" + strings.Repeat("c4", 32)),
-			TokenKey: telemetry.NewSecret(strings.Repeat("7e", 32)), MarginBPS: 2500, SyncEvery: time.Hour, StaleAfter: 24 * time.Hour,
+			Provider: "sandbox", URL: w.issuer.url, Key: secret.New(sandbox.DevKey), Keys: secret.New("k1:" + strings.Repeat("c4", 32)),
+			TokenKey: secret.New(strings.Repeat("7e", 32)), MarginBPS: 2500, SyncEvery: time.Hour, StaleAfter: 24 * time.Hour,
 			Poll: 50 * time.Millisecond, Patience: time.Hour, Waiters: 5000,
 		},
 		Slots: 8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -79,10 +80,10 @@ func (cfg Config) check() error {
 	if cfg.Challenges == nil || cfg.Sessions == nil {
 		errs = append(errs, errors.New("a store is missing"))
 	}
-	if !isAuthority(cfg.Domain) {
+	if !handshake.IsAuthority(cfg.Domain) {
 		errs = append(errs, fmt.Errorf("domain %q is not a host", cfg.Domain))
 	}
-	if !isURI(cfg.URI) {
+	if !handshake.IsURI(cfg.URI) {
 		errs = append(errs, fmt.Errorf("URI %q is not absolute", cfg.URI))
 	}
 	const exactInJSON = 1 << 53

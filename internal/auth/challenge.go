@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -116,8 +117,8 @@ func (s site) issue(c Challenge, now time.Time, ttl time.Duration) Challenge {
 
 // message is the text of a challenge. Both purposes have a statement of their own, and a reveal
 // names its card, session and recipient key, so no signature fits a second place.
-func (s site) message(c Challenge) Message {
-	m := Message{
+func (s site) message(c Challenge) handshake.Message {
+	m := handshake.Message{
 		Domain: s.domain, Address: c.Wallet, URI: s.uri, ChainID: s.chainID, Nonce: c.Nonce,
 		IssuedAt: timeText(c.IssuedAt), ExpirationTime: timeText(c.ExpiresAt), RequestID: c.ID.String(),
 	}
@@ -159,7 +160,7 @@ func (s site) provenBy(c Challenge, signature string) bool {
 	var digest [32]byte
 	switch c.Scheme {
 	case EIP191:
-		digest = PersonalDigest(c.Message)
+		digest = handshake.PersonalDigest(c.Message)
 	case EIP712:
 		digest = s.typed(c).digest()
 	default:

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 )
 
 // FuzzAuthorization looks for a header that opens a door and is not the one header that should.
@@ -54,7 +55,7 @@ func FuzzAuthorization(f *testing.F) {
 
 // FuzzRecover looks for a second spelling of a proof.
 func FuzzRecover(f *testing.F) {
-	digest := auth.PersonalDigest("hello")
+	digest := handshake.PersonalDigest("hello")
 	signature := authtest.NewWallet(f, "ada").SignDigest(digest)
 	signer, err := auth.Recover(digest, signature)
 	if err != nil {

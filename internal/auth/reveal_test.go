@@ -17,6 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -81,7 +82,7 @@ func TestRevealMessageNamesCardSessionAndKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := auth.ParseMessage(c.Message)
+	m, err := handshake.ParseMessage(c.Message)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +350,7 @@ func TestRevealChallengeRefusesBadKeysAndSchemes(t *testing.T) {
 // signInTwin signs a sign-in with the nonce, id and times of the reveal.
 func (o *opening) signInTwin(t *testing.T) string {
 	t.Helper()
-	m, err := auth.ParseMessage(o.c.Message)
+	m, err := handshake.ParseMessage(o.c.Message)
 	if err != nil {
 		t.Fatal(err)
 	}

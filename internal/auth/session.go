@@ -14,7 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -96,7 +96,7 @@ func (a *Auth) scopesFor(wallet x402.Address) []Scope {
 	return scopes
 }
 
-func (a *Auth) startSession(ctx context.Context, wallet x402.Address, now time.Time) (Session, telemetry.Secret, error) {
+func (a *Auth) startSession(ctx context.Context, wallet x402.Address, now time.Time) (Session, secret.Text, error) {
 	random := make([]byte, sessionTokenBytes)
 	_, _ = rand.Read(random) // never fails: the program ends when there is no randomness
 	token := sessionPrefix + base64.RawURLEncoding.EncodeToString(random)
@@ -106,9 +106,9 @@ func (a *Auth) startSession(ctx context.Context, wallet x402.Address, now time.T
 		IssuedAt: issued, ExpiresAt: issued.Add(a.sessionTTL),
 	}
 	if err := a.sessions.Create(ctx, s); err != nil {
-		return Session{}, telemetry.Secret{}, fmt.Errorf("store session: %w", err)
+		return Session{}, secret.Text{}, fmt.Errorf("store session: %w", err)
 	}
-	return s, telemetry.NewSecret(token), nil
+	return s, secret.New(token), nil
 }
 
 func isSessionToken(token string) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/handshake"
 )
 
 // badSignatures are the ways to misspell a signature, each made from a good one.
@@ -46,7 +47,7 @@ var badSignatures = map[string]func(good string) string{
 
 func TestRecoverTakesEverySpellingOfV(t *testing.T) {
 	w := authtest.NewWallet(t, "ada")
-	digest := auth.PersonalDigest("hello")
+	digest := handshake.PersonalDigest("hello")
 	sig := w.SignDigest(digest)
 	low := map[string]string{"1b": "00", "1c": "01"}[sig[len(sig)-2:]]
 	for _, s := range []string{sig, sig[:len(sig)-2] + low, "0x" + strings.ToUpper(sig[2:])} {
@@ -58,7 +59,7 @@ func TestRecoverTakesEverySpellingOfV(t *testing.T) {
 
 func TestRecoverNeverFindsTheSignerInAMisspelledSignature(t *testing.T) {
 	w := authtest.NewWallet(t, "ada")
-	digest := auth.PersonalDigest("hello")
+	digest := handshake.PersonalDigest("hello")
 	sig := w.SignDigest(digest)
 	for name, spoil := range badSignatures {
 		if got, err := auth.Recover(digest, spoil(sig)); err == nil && got == w.Address() {
@@ -69,7 +70,7 @@ func TestRecoverNeverFindsTheSignerInAMisspelledSignature(t *testing.T) {
 
 func TestPersonalDigestCountsBytes(t *testing.T) {
 	for _, text := range []string{"", "hello", "schön 世界", strings.Repeat("x", 1000)} {
-		if got := auth.PersonalDigest(text); [32]byte(accounts.TextHash([]byte(text))) != got {
+		if got := handshake.PersonalDigest(text); [32]byte(accounts.TextHash([]byte(text))) != got {
 			t.Errorf("%.20q: digest %x", text, got)
 		}
 	}

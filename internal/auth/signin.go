@@ -8,8 +8,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -48,7 +49,7 @@ func (a *Auth) Challenge(ctx context.Context, wallet x402.Address, schemes []Sch
 // A challenge that the request names is spent, right or wrong: its id is a secret of who asked for
 // it. The latest challenge of a wallet, found by address alone, survives a wrong signature, so
 // that a stranger who knows the address cannot keep its owner out.
-func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, telemetry.Secret, error) {
+func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, secret.Text, error) {
 	now := a.now().UTC()
 	c, named, err := a.signInChallenge(ctx, r)
 	known := err == nil
@@ -56,20 +57,20 @@ func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, telemetry.
 		// Judging a challenge that nobody can have signed takes as long as judging a real one.
 		c = a.site.issue(Challenge{Purpose: PurposeSignIn, Wallet: r.Wallet, Scheme: EIP191}, now, a.signInTTL)
 	} else if err != nil {
-		return Session{}, telemetry.Secret{}, fmt.Errorf("find sign-in challenge: %w", err)
+		return Session{}, secret.Text{}, fmt.Errorf("find sign-in challenge: %w", err)
 	}
 	proven := a.site.provenBy(c, r.Signature) && c.live(now) && c.Purpose == PurposeSignIn && c.Wallet == r.Wallet &&
 		(r.Scheme == "" || r.Scheme == c.Scheme) && (r.Message == nil || *r.Message == c.Message)
 
 	if !known || !proven && !named {
-		return Session{}, telemetry.Secret{}, signatureInvalid()
+		return Session{}, secret.Text{}, signatureInvalid()
 	}
 	spent, err := a.challenges.Consume(ctx, c.ID, now)
 	if err != nil {
-		return Session{}, telemetry.Secret{}, fmt.Errorf("consume sign-in challenge: %w", err)
+		return Session{}, secret.Text{}, fmt.Errorf("consume sign-in challenge: %w", err)
 	}
 	if !proven || !spent {
-		return Session{}, telemetry.Secret{}, signatureInvalid()
+		return Session{}, secret.Text{}, signatureInvalid()
 	}
 	return a.startSession(ctx, c.Wallet, now)
 }
@@ -80,7 +81,7 @@ func (a *Auth) Verify(ctx context.Context, r VerifyRequest) (Session, telemetry.
 func (a *Auth) signInChallenge(ctx context.Context, r VerifyRequest) (c Challenge, named bool, err error) {
 	id := r.IntentID
 	if id == uuid.Nil && r.Message != nil {
-		if m, err := ParseMessage(*r.Message); err == nil {
+		if m, err := handshake.ParseMessage(*r.Message); err == nil {
 			id, _ = uuid.Parse(m.RequestID) // uuid.Nil when it is none
 		}
 	}

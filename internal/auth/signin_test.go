@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -58,11 +59,11 @@ func TestSignInMessageSaysWhatIsSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := auth.ParseMessage(c.Message)
+	got, err := handshake.ParseMessage(c.Message)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := auth.Message{
+	want := handshake.Message{
 		Domain: "cards.example:8402", Address: w.Address(), URI: "https://cards.example:8402", ChainID: 8453,
 		Statement: "Sign in to roamcard. This moves no money and reveals no card.", Nonce: c.Nonce,
 		IssuedAt: "2026-03-01T12:00:00.123Z", ExpirationTime: "2026-03-01T12:05:00.123Z", RequestID: c.ID.String(),

@@ -4,8 +4,7 @@ import (
 	"encoding/binary"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/crypto"
-
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -40,11 +39,11 @@ type typedMessage struct {
 	primary typedStruct
 }
 
-func typedSignIn(m Message) typedMessage {
+func typedSignIn(m handshake.Message) typedMessage {
 	return typedMessage{typedDomain(m.ChainID), typedStruct{primarySignIn, commonMembers(m)}}
 }
 
-func typedReveal(m Message, b revealBinding) typedMessage {
+func typedReveal(m handshake.Message, b revealBinding) typedMessage {
 	members := append(commonMembers(m),
 		member{"cardId", b.cardID}, member{"sessionId", b.sessionID}, member{"recipientKey", b.recipientKey})
 	return typedMessage{typedDomain(m.ChainID), typedStruct{primaryReveal, members}}
@@ -57,10 +56,10 @@ func typedDomain(chainID uint64) typedStruct {
 }
 
 // commonMembers are the fields of the EIP-4361 text, under the names of that standard.
-func commonMembers(m Message) []member {
+func commonMembers(m handshake.Message) []member {
 	return []member{
 		{"domain", m.Domain}, {"address", m.Address}, {"statement", m.Statement}, {"uri", m.URI},
-		{"version", messageVersion}, {"chainId", m.ChainID}, {"nonce", m.Nonce}, {"issuedAt", m.IssuedAt},
+		{"version", handshake.MessageVersion}, {"chainId", m.ChainID}, {"nonce", m.Nonce}, {"issuedAt", m.IssuedAt},
 		{"expirationTime", m.ExpirationTime}, {"requestId", m.RequestID},
 	}
 }
@@ -81,7 +80,7 @@ func (t typedMessage) data() TypedData {
 // digest is what the wallet signs: keccak(0x1901, domain, struct).
 func (t typedMessage) digest() [32]byte {
 	domain, primary := t.domain.hash(), t.primary.hash()
-	return crypto.Keccak256Hash([]byte("\x19\x01"), domain[:], primary[:])
+	return x402.Keccak256([]byte("\x19\x01"), domain[:], primary[:])
 }
 
 func (s typedStruct) typeList() []any {
@@ -112,12 +111,13 @@ func (s typedStruct) hash() [32]byte {
 	for _, m := range s.members {
 		declared = append(declared, m.kind()+" "+m.name)
 	}
-	words := crypto.Keccak256([]byte(s.name + "(" + strings.Join(declared, ",") + ")"))
+	kind := x402.Keccak256([]byte(s.name + "(" + strings.Join(declared, ",") + ")"))
+	words := kind[:]
 	for _, m := range s.members {
 		word := m.word()
 		words = append(words, word[:]...)
 	}
-	return crypto.Keccak256Hash(words)
+	return x402.Keccak256(words)
 }
 
 func (m member) kind() string {
@@ -139,7 +139,7 @@ func (m member) word() (word [32]byte) {
 	case uint64:
 		binary.BigEndian.PutUint64(word[24:], v)
 	case string:
-		word = crypto.Keccak256Hash([]byte(v))
+		word = x402.Keccak256([]byte(v))
 	}
 	return word
 }

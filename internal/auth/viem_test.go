@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -54,14 +55,14 @@ func TestTextsOfViemAreReadAndProven(t *testing.T) {
 	v, signer := readViem(t)
 	for name, s := range v.Texts {
 		t.Run(name, func(t *testing.T) {
-			m, err := ParseMessage(s.Text)
+			m, err := handshake.ParseMessage(s.Text)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if m.Address != signer || m.ChainID != 8453 || m.Domain != "cards.example:8402" {
 				t.Errorf("parsed %+v", m)
 			}
-			s.check(t, PersonalDigest(s.Text), signer)
+			s.check(t, handshake.PersonalDigest(s.Text), signer)
 		})
 	}
 }

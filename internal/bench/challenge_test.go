@@ -23,6 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -110,15 +111,15 @@ func newProgram(b *testing.B) *program {
 	announceWorker(b, db.URL())
 	relayer := devnet.WalletsOf(devnet.RoleRelayer)[0]
 	p.config = app.Config{
-		BaseURL: "https://cards.example", Environment: app.Sandbox, DatabaseURL: telemetry.NewSecret(db.URL()),
+		BaseURL: "https://cards.example", Environment: app.Sandbox, DatabaseURL: secret.New(db.URL()),
 		RPCURLs: []string{proxy.URL}, PaidAt: "latest", DeadAt: "safe", PayTo: payee, Asset: usdc(), AssetName: "USD Coin",
-		RelayerKeys: []telemetry.Secret{telemetry.NewSecret(relayer.PrivateKey)}, IssuerProvider: "sandbox", IssuerURL: issuer.URL,
-		IssuerKey: telemetry.NewSecret(sandbox.DevKey), IssuerPoll: time.Second, IssuerPatience: time.Hour, IssuerBudget: 5 * time.Second, IssuerHorizon: 10 * time.Second,
+		RelayerKeys: []secret.Text{secret.New(relayer.PrivateKey)}, IssuerProvider: "sandbox", IssuerURL: issuer.URL,
+		IssuerKey: secret.New(sandbox.DevKey), IssuerPoll: time.Second, IssuerPatience: time.Hour, IssuerBudget: 5 * time.Second, IssuerHorizon: 10 * time.Second,
 		Esim: app.EsimConfig{
-			URL: issuer.URL, Keys: telemetry.NewSecret("k1:" + strings.Repeat("c4", 32)), TokenKey: telemetry.NewSecret(strings.Repeat("7e", 32)),
+			URL: issuer.URL, Keys: secret.New("k1:" + strings.Repeat("c4", 32)), TokenKey: secret.New(strings.Repeat("7e", 32)),
 			SyncEvery: time.Hour, StaleAfter: 24 * time.Hour, Waiters: 1,
 		},
-		QuoteKey: telemetry.NewSecret(strings.Repeat("5a", 32)), Slots: 8, LeaseTTL: 20 * time.Second, Wait: 20 * time.Second, NoWorker: true,
+		QuoteKey: secret.New(strings.Repeat("5a", 32)), Slots: 8, LeaseTTL: 20 * time.Second, Wait: 20 * time.Second, NoWorker: true,
 	}
 	return p
 }

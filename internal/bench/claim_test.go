@@ -25,6 +25,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -319,7 +320,7 @@ func signed(b *testing.B, chain *paymenttest.Chain, key string) checkout.Purchas
 	a := x402.Authorization{
 		From: addressOf(wallet), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()), Nonce: newNonce(),
 	}
-	signature, err := domain().Sign(a, wallet)
+	signature, err := curve.Sign(domain(), a, wallet)
 	header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
 	if err := errors.Join(err, encodeErr); err != nil {
 		b.Error(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -116,7 +117,7 @@ func (s settlement) transfers(b *testing.B) [][]byte {
 		a := x402.Authorization{
 			From: addressOf(payer), To: payee, Value: card.Price.USDC(), ValidBefore: uint64(time.Now().Add(time.Hour).Unix()), Nonce: newNonce(),
 		}
-		signature, err := domain().Sign(a, payer)
+		signature, err := curve.Sign(domain(), a, payer)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -29,7 +30,7 @@ func BenchmarkVerification(b *testing.B) {
 		})
 	}
 	each("decode", func() error { _, err := x402.DecodePayment(one); return err })
-	each("recover", func() error { _, err := domain().Recover(pay.Authorization, pay.Signature); return err })
+	each("recover", func() error { _, err := curve.Recover(domain().Digest(pay.Authorization), pay.Signature); return err })
 	check := func(p x402.Payment) error {
 		signed, err := terms().Authentic(p)
 		if err != nil {

@@ -23,6 +23,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
@@ -142,7 +143,7 @@ func onTheirWay(b *testing.B, db string, n int) []proven {
 		a := x402.Authorization{
 			From: addressOf(wallet), To: payee, Value: price * 10_000, ValidBefore: uint64(now.Add(time.Hour).Unix()), Nonce: newNonce(),
 		}
-		signature, err := domain().Sign(a, wallet)
+		signature, err := curve.Sign(domain(), a, wallet)
 		header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
 		o := order.Order{
 			ID: order.NewID(now), Operation: uuid.New(), Kind: order.ESIM, Owner: a.From, Key: "a-traveller-in-the-crowd-" + uuid.NewString(),

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Ref is our own reference for one mutation at the issuer. It is stored before the first call, stays
@@ -193,7 +193,7 @@ type Balance struct {
 
 // Credentials are what a merchant asks for.
 type Credentials struct {
-	Number, SecurityCode    telemetry.Secret
+	Number, SecurityCode    secret.Text
 	ExpiryMonth, ExpiryYear int
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -113,7 +114,7 @@ func (b *bench) claim(from devnet.Wallet) payment.Payment {
 
 func (b *bench) sign(a x402.Authorization, by devnet.Wallet) x402.Signature {
 	b.Helper()
-	s, err := domain.Sign(a, keyOf(by))
+	s, err := curve.Sign(domain, a, keyOf(by))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/devnet"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -37,7 +38,7 @@ func (b *bench) delegate(code string) x402.Address {
 	if err != nil {
 		b.Fatal(err)
 	}
-	at := x402.AddressOf(key)
+	at := curve.AddressOf(key)
 	b.control("anvil_setCode", at.String(), code)
 	return at
 }

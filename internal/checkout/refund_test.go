@@ -11,6 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
@@ -30,7 +31,7 @@ func treasury(t *testing.T) (*ecdsa.PrivateKey, x402.Address) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key, x402.AddressOf(key)
+	return key, curve.AddressOf(key)
 }
 
 // openWithTreasury is a shop whose treasury holds an amount.

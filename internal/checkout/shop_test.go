@@ -18,6 +18,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
@@ -224,7 +225,7 @@ func (b buyer) pay(t *testing.T, required x402.PaymentRequired, change ...func(*
 	for _, f := range change {
 		f(&a)
 	}
-	sig, err := domain().Sign(a, b.key)
+	sig, err := curve.Sign(domain(), a, b.key)
 	if err != nil {
 		t.Fatal(err)
 	}

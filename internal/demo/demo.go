@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Config is what the story needs: a service, a chain, and wallets that may buy.
@@ -28,7 +28,7 @@ type Config struct {
 	// USDC and PayTo pin the asset and the payee; empty means whatever the service publishes.
 	USDC, PayTo string
 	// Wallets are private keys in hex, best first. The first with enough USDC and no card buys.
-	Wallets []telemetry.Secret
+	Wallets []secret.Text
 	// Out gets the story or, with JSON, one summary.
 	Out  io.Writer
 	JSON bool

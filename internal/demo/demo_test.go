@@ -15,7 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/app"
 	"github.com/roamcard/roamcard/internal/demo"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // serve runs a development server for the test.
@@ -37,7 +37,7 @@ func buyerAt(r app.Ready, wallets ...app.ReadyWallet) (demo.Config, *bytes.Buffe
 	out := &bytes.Buffer{}
 	c := demo.Config{BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo, Out: out}
 	for _, w := range wallets {
-		c.Wallets = append(c.Wallets, telemetry.NewSecret(w.PrivateKey))
+		c.Wallets = append(c.Wallets, secret.New(w.PrivateKey))
 	}
 	return c, out
 }

@@ -14,18 +14,18 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Credentials are everything a device can be installed from. Nothing of it is logged or cached.
 type Credentials struct {
 	Material
 	// LPA is the activation code as devices read it.
-	LPA telemetry.Secret
+	LPA secret.Text
 	// QRSVG and QRPNG show the LPA.
-	QRSVG, QRPNG telemetry.Secret
+	QRSVG, QRPNG secret.Text
 	// IOS and Android open the installation on the device itself.
-	IOS, Android telemetry.Secret
+	IOS, Android secret.Text
 }
 
 // Credentials opens the installation material of an order. Who may see it is the caller's to check.
@@ -68,8 +68,8 @@ func credentials(m Material) (Credentials, error) {
 	}
 	data := url.QueryEscape(lpa)
 	return Credentials{
-		Material: m, LPA: telemetry.NewSecret(lpa), QRSVG: telemetry.NewSecret(drawSVG(code)), QRPNG: telemetry.NewSecret(picture),
-		IOS: telemetry.NewSecret(iosInstall + data), Android: telemetry.NewSecret(androidInstall + data),
+		Material: m, LPA: secret.New(lpa), QRSVG: secret.New(drawSVG(code)), QRPNG: secret.New(picture),
+		IOS: secret.New(iosInstall + data), Android: secret.New(androidInstall + data),
 	}, nil
 }
 

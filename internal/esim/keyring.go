@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Sealed is installation material at rest: AES-256-GCM under the named key, bound to its order.
@@ -29,7 +29,7 @@ type Keyring struct {
 }
 
 // ParseKeyring reads id:hex pairs separated by commas; each key has 32 bytes. No error quotes a key.
-func ParseKeyring(text telemetry.Secret) (Keyring, error) {
+func ParseKeyring(text secret.Text) (Keyring, error) {
 	k := Keyring{keys: map[string]cipher.AEAD{}}
 	for part := range strings.SplitSeq(text.Reveal(), ",") {
 		id, digits, _ := strings.Cut(strings.TrimSpace(part), ":")
@@ -101,7 +101,7 @@ func (k Keyring) Open(id order.ID, s Sealed) (Material, error) {
 		return Material{}, fmt.Errorf("read the material of %s: not what was sealed", id)
 	}
 	return Material{
-		ICCID: telemetry.NewSecret(p.ICCID), SMDPAddress: telemetry.NewSecret(p.SMDPAddress), MatchingID: telemetry.NewSecret(p.MatchingID),
+		ICCID: secret.New(p.ICCID), SMDPAddress: secret.New(p.SMDPAddress), MatchingID: secret.New(p.MatchingID),
 	}, nil
 }
 

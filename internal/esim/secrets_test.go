@@ -14,11 +14,11 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 var material = esim.Material{
-	ICCID: telemetry.NewSecret("8910390000000000017"), SMDPAddress: telemetry.NewSecret("smdp.example.com"), MatchingID: telemetry.NewSecret("AB-12"),
+	ICCID: secret.New("8910390000000000017"), SMDPAddress: secret.New("smdp.example.com"), MatchingID: secret.New("AB-12"),
 }
 
 func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
@@ -66,7 +66,7 @@ func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 func TestAKeyringThatCannotBeReadQuotesNothing(t *testing.T) {
 	key := strings.Repeat("ab", 32)
 	for _, text := range []string{"", key, "a:" + key[2:], "a:" + key + ",", "a:" + key + ",a:" + key, "a b:" + key, ":" + key, "a:" + strings.Repeat("zz", 32)} {
-		_, err := esim.ParseKeyring(telemetry.NewSecret(text))
+		_, err := esim.ParseKeyring(secret.New(text))
 		if err == nil || strings.Contains(err.Error(), key[:8]) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -126,7 +126,7 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 		if err != nil || !again.Text.Equal(first.Text) {
 			t.Error("a replay gives another token")
 		}
-		opens := func(id order.ID, token telemetry.Secret) bool {
+		opens := func(id order.ID, token secret.Text) bool {
 			t.Helper()
 			got, err := s.Open(s.Context(), id, token)
 			if err != nil && fault.Of(err) != fault.OrderNotFound {
@@ -137,9 +137,9 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 		if !opens(o.ID, first.Text) {
 			t.Error("the token does not open its order")
 		}
-		for name, token := range map[string]telemetry.Secret{
-			"cut": telemetry.NewSecret(first.Text.Reveal()[:46]), "long": telemetry.NewSecret("edt_" + strings.Repeat("x", 10_000)),
-			"other end": telemetry.NewSecret(first.Text.Reveal()[:46] + "!"),
+		for name, token := range map[string]secret.Text{
+			"cut": secret.New(first.Text.Reveal()[:46]), "long": secret.New("edt_" + strings.Repeat("x", 10_000)),
+			"other end": secret.New(first.Text.Reveal()[:46] + "!"),
 		} {
 			if opens(o.ID, token) {
 				t.Errorf("%s: opened", name)
@@ -147,7 +147,7 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 		}
 		for _, text := range []string{"", "x", "edt", first.Text.Reveal()[4:], strings.ToUpper(first.Text.Reveal()), strings.Repeat("x", 10_000)} {
 			for _, id := range []order.ID{o.ID, "ord_unknown"} {
-				if _, err := s.Open(s.Context(), id, telemetry.NewSecret(text)); fault.Of(err) != fault.SessionInvalid {
+				if _, err := s.Open(s.Context(), id, secret.New(text)); fault.Of(err) != fault.SessionInvalid {
 					t.Errorf("%q is no delivery token, and %s: %v", text, id, err)
 				}
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -86,7 +86,7 @@ func newShop(t *testing.T, habits esim.Traits) *shop {
 
 func keyring(t *testing.T, text string) esim.Keyring {
 	t.Helper()
-	k, err := esim.ParseKeyring(telemetry.NewSecret(text))
+	k, err := esim.ParseKeyring(secret.New(text))
 	if err != nil {
 		t.Fatal(err)
 	}

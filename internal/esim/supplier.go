@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Ref is our own reference for one order at the supplier. It is stored before the first call, stays the
@@ -136,5 +136,5 @@ const (
 // Material is what installs a profile on a device. Whoever has it has the eSIM.
 type Material struct {
 	// ICCID is the profile's number, MatchingID the code that fetches it from the SM-DP+ server.
-	ICCID, SMDPAddress, MatchingID telemetry.Secret
+	ICCID, SMDPAddress, MatchingID secret.Text
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // TokenVersion says which delivery token of an order is live, and until when.
@@ -23,7 +23,7 @@ type TokenVersion struct {
 
 // Token opens one order until it expires or is rotated.
 type Token struct {
-	Text      telemetry.Secret
+	Text      secret.Text
 	ExpiresAt time.Time
 }
 
@@ -53,7 +53,7 @@ func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
 
 // Open finds the order that a delivery token opens. Whatever is wrong, the fault order_not_found is the same,
 // but a text that no order's token could be is session_invalid: it shows as little as nothing at all.
-func (e *Esims) Open(ctx context.Context, id order.ID, token telemetry.Secret) (order.Order, error) {
+func (e *Esims) Open(ctx context.Context, id order.ID, token secret.Text) (order.Order, error) {
 	if !strings.HasPrefix(token.Reveal(), tokenPrefix) {
 		return order.Order{}, fault.New(fault.SessionInvalid, "Send the delivery token of the order, or sign in.")
 	}
@@ -89,8 +89,8 @@ func (e *Esims) tokenVersion(ctx context.Context, o order.Order) (TokenVersion, 
 	return v, nil
 }
 
-func (e *Esims) derive(id order.ID, version int) telemetry.Secret {
+func (e *Esims) derive(id order.ID, version int) secret.Text {
 	mac := hmac.New(sha256.New, e.TokenKey)
 	fmt.Fprintf(mac, "roamcard esim delivery v1\n%s\n%d", id, version)
-	return telemetry.NewSecret(tokenPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
+	return secret.New(tokenPrefix + base64.RawURLEncoding.EncodeToString(mac.Sum(nil)))
 }

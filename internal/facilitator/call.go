@@ -15,7 +15,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // maxAnswer is far more than any documented answer takes.
@@ -86,13 +86,13 @@ func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) 
 	return got, nil
 }
 
-func (f *Facilitator) token(ctx context.Context, method string, target *url.URL) (telemetry.Secret, error) {
+func (f *Facilitator) token(ctx context.Context, method string, target *url.URL) (secret.Text, error) {
 	if f.config.TokenSource == nil {
 		return f.config.Token, nil
 	}
 	token, err := f.config.TokenSource(ctx, method, target.Host, target.Path)
 	if err != nil {
-		return telemetry.Secret{}, fmt.Errorf("make a token: %w", err)
+		return secret.Text{}, fmt.Errorf("make a token: %w", err)
 	}
 	return token, nil
 }

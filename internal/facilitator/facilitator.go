@@ -26,7 +26,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -35,10 +35,10 @@ type Config struct {
 	// URL is where /settle and /supported lie below.
 	URL string
 	// Token is sent as a bearer token with every call, when it is set.
-	Token telemetry.Secret
+	Token secret.Text
 	// TokenSource makes a token for one call instead. Some facilitators bind tokens to method, host and
 	// path, and let them live for minutes.
-	TokenSource func(ctx context.Context, method, host, path string) (telemetry.Secret, error)
+	TokenSource func(ctx context.Context, method, host, path string) (secret.Text, error)
 	// Requirements are the terms a payment was made under, without anything that changes between calls.
 	Requirements func(payment.Payment) x402.Requirements
 	// Sold says what a payment is for, by which the facilitator can list it: its resource and extensions, without

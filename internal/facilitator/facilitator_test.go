@@ -19,13 +19,14 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/facilitator"
 	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -56,11 +57,11 @@ func newBench(t *testing.T, change func(*facilitator.Config)) *bench {
 	t.Helper()
 	b := &bench{T: t, now: time.Unix(1_790_000_000, 0), spans: tracetest.NewSpanRecorder(), logs: &bytes.Buffer{}}
 	b.chain = paymenttest.NewChain(terms.Domain, b.time)
-	b.remote = facilitatortest.New(facilitatortest.Config{Chain: b.chain, Settler: b.chain, Token: telemetry.NewSecret(token), Now: b.time})
+	b.remote = facilitatortest.New(facilitatortest.Config{Chain: b.chain, Settler: b.chain, Token: secret.New(token), Now: b.time})
 	server := httptest.NewServer(b.remote)
 	t.Cleanup(server.Close)
 	c := facilitator.Config{
-		URL: server.URL, Token: telemetry.NewSecret(token), HTTP: server.Client(), Timeout: 5 * time.Second, Pause: 2 * time.Second,
+		URL: server.URL, Token: secret.New(token), HTTP: server.Client(), Timeout: 5 * time.Second, Pause: 2 * time.Second,
 		Requirements: func(p payment.Payment) x402.Requirements { return terms.Requirements(p.Authorization.Value, nil) },
 		Now:          b.time, Log: slog.New(slog.NewTextHandler(b.logs, nil)),
 		Tracer: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(b.spans)).Tracer("test"),
@@ -96,7 +97,7 @@ func (b *bench) claim(nonce byte) payment.Payment {
 	}
 	a := x402.Authorization{From: x402.Address(crypto.PubkeyToAddress(key.PublicKey)), To: terms.PayTo, Value: price,
 		ValidBefore: uint64(b.time().Unix()) + 120, Nonce: x402.Hash{31: nonce}}
-	s, err := terms.Domain.Sign(a, key)
+	s, err := curve.Sign(terms.Domain, a, key)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -325,16 +326,16 @@ func TestATokenIsMadeForEachCall(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	b := newBench(t, func(c *facilitator.Config) {
-		c.Token = telemetry.NewSecret("stale")
+		c.Token = secret.New("stale")
 		c.URL += "/" // a slash at the end changes nothing
-		c.TokenSource = func(_ context.Context, method, host, path string) (telemetry.Secret, error) {
+		c.TokenSource = func(_ context.Context, method, host, path string) (secret.Text, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if !strings.HasPrefix(host, "127.0.0.1:") {
 				t.Errorf("host %q", host)
 			}
 			asked = append(asked, method+" "+path)
-			return telemetry.NewSecret(token), nil
+			return secret.New(token), nil
 		}
 	})
 	if err := b.client.Supported(t.Context()); err != nil {
@@ -351,8 +352,8 @@ func TestATokenIsMadeForEachCall(t *testing.T) {
 func TestNothingIsSentWithoutTheTokenThatIsNeeded(t *testing.T) {
 	broken := errors.New("no key")
 	b := newBench(t, func(c *facilitator.Config) {
-		c.TokenSource = func(context.Context, string, string, string) (telemetry.Secret, error) {
-			return telemetry.Secret{}, broken
+		c.TokenSource = func(context.Context, string, string, string) (secret.Text, error) {
+			return secret.Text{}, broken
 		}
 	})
 	if err := b.client.Submit(t.Context(), b.claim(1)); !errors.Is(err, broken) || b.remote.Calls("/settle") != 0 {
@@ -422,7 +423,7 @@ func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 }
 
 func TestAWrongTokenIsNotReady(t *testing.T) {
-	b := newBench(t, func(c *facilitator.Config) { c.Token = telemetry.NewSecret("another") })
+	b := newBench(t, func(c *facilitator.Config) { c.Token = secret.New("another") })
 	if err := b.client.Supported(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("%v, want HTTP 401", err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -22,7 +23,7 @@ func claimed(t *testing.T) payment.Payment {
 	t.Helper()
 	key, payer := testKey(t)
 	a := x402.Authorization{From: payer, To: payee, Value: price, ValidBefore: uint64(time.Now().Unix()) + 120, Nonce: x402.Hash{31: 1}}
-	s, err := terms.Domain.Sign(a, key)
+	s, err := curve.Sign(terms.Domain, a, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/mutant"
@@ -78,7 +79,7 @@ type Treasury struct {
 
 // NewTreasury makes a treasury whose authorizations live for a window.
 func NewTreasury(key *ecdsa.PrivateKey, domain x402.Domain, window time.Duration) *Treasury {
-	return &Treasury{key: key, address: x402.AddressOf(key), domain: domain, window: window}
+	return &Treasury{key: key, address: curve.AddressOf(key), domain: domain, window: window}
 }
 
 // Address is the account that refunds are paid from.
@@ -103,7 +104,7 @@ func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, er
 		_, _ = rand.Read(r.Authorization.Nonce[:])
 	}
 	var err error
-	if r.Signature, err = t.domain.Sign(r.Authorization, t.key); err != nil {
+	if r.Signature, err = curve.Sign(t.domain, r.Authorization, t.key); err != nil {
 		return Refund{}, fmt.Errorf("sign the refund: %w", err)
 	}
 	return r, nil

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
@@ -55,7 +56,7 @@ func goodPayment(t *testing.T, domain x402.Domain, change func(*x402.Payment)) x
 		change(&p)
 	}
 	var err error
-	if p.Signature, err = domain.Sign(p.Authorization, key); err != nil {
+	if p.Signature, err = curve.Sign(domain, p.Authorization, key); err != nil {
 		t.Fatal(err)
 	}
 	return p

@@ -19,6 +19,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // collector keeps what is sent to it, by path.
@@ -58,7 +60,7 @@ func tell(t *testing.T, out *Telemetry) {
 	span.RecordError(errors.New("quotes canary text"))
 	span.SetStatus(codes.Error, "canary status")
 	out.Logger(slog.New(slog.DiscardHandler)).InfoContext(ctx, "not written, so not sent")
-	out.Logger(NewLogger(io.Discard, slog.LevelInfo, true)).InfoContext(ctx, "something happened", "token", NewSecret("canary secret"), "order", "ord_1")
+	out.Logger(NewLogger(io.Discard, slog.LevelInfo, true)).InfoContext(ctx, "something happened", "token", secret.New("canary secret"), "order", "ord_1")
 	out.Metrics.Settled(ctx, "card_issue", "paid")
 	span.End()
 	if err := out.Stop(context.WithoutCancel(ctx)); err != nil {
@@ -80,7 +82,7 @@ func TestACollectorGetsTracesMetricsAndLogs(t *testing.T) {
 	for path, wants := range map[string][]string{
 		"/v1/traces":  {"a step", "/api/cards/{id}", "job.kind", "named-by-the-operator", "1.2.3"},
 		"/v1/metrics": {"payment.settlements", "card_issue"},
-		"/v1/logs":    {"something happened", "ord_1", "request-1", Redacted},
+		"/v1/logs":    {"something happened", "ord_1", "request-1", secret.Redacted},
 	} {
 		got := c.at(path)
 		for _, want := range wants {

@@ -1,26 +1,18 @@
 package x402
 
-import (
-	"crypto/ecdsa"
-	"encoding/binary"
-	"errors"
-	"fmt"
-
-	"github.com/ethereum/go-ethereum/common"
-	"github.com/ethereum/go-ethereum/crypto"
-)
+import "encoding/binary"
 
 // The hashes and selectors of EIP-712 and EIP-3009, as FiatTokenV2_2 has them.
 var (
-	domainTypeHash   = crypto.Keccak256Hash([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
-	transferTypeHash = Hash(crypto.Keccak256Hash([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)")))
+	domainTypeHash   = Keccak256([]byte("EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)"))
+	transferTypeHash = Keccak256([]byte("TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,bytes32 nonce)"))
 
 	// TopicTransfer is Transfer(from, to, value), the first two indexed.
-	TopicTransfer = Hash(crypto.Keccak256Hash([]byte("Transfer(address,address,uint256)")))
+	TopicTransfer = Keccak256([]byte("Transfer(address,address,uint256)"))
 	// TopicUsed is AuthorizationUsed(authorizer, nonce), both indexed.
-	TopicUsed = Hash(crypto.Keccak256Hash([]byte("AuthorizationUsed(address,bytes32)")))
+	TopicUsed = Keccak256([]byte("AuthorizationUsed(address,bytes32)"))
 	// TopicCanceled is AuthorizationCanceled(authorizer, nonce), both indexed.
-	TopicCanceled = Hash(crypto.Keccak256Hash([]byte("AuthorizationCanceled(address,bytes32)")))
+	TopicCanceled = Keccak256([]byte("AuthorizationCanceled(address,bytes32)"))
 
 	selectorTransfer      = selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,uint8,bytes32,bytes32)")
 	selectorTransferBytes = selector("transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)")
@@ -31,53 +23,26 @@ var (
 	selectorBlacklisted   = selector("isBlacklisted(address)")
 )
 
-// ErrNotSigned says that a signature was not made by the authorization's payer over this domain.
-var ErrNotSigned = errors.New("the signature is not the payer's")
-
-func selector(signature string) [4]byte { return [4]byte(crypto.Keccak256([]byte(signature))) }
+func selector(signature string) (s [4]byte) {
+	hash := Keccak256([]byte(signature))
+	copy(s[:], hash[:])
+	return s
+}
 
 // Separator is the EIP-712 domain separator.
 func (d Domain) Separator() Hash {
 	var b [5 * 32]byte
 	copy(b[0:], domainTypeHash[:])
-	copy(b[32:], crypto.Keccak256([]byte(d.Name)))
-	copy(b[64:], crypto.Keccak256([]byte(d.Version)))
+	name, version := Keccak256([]byte(d.Name)), Keccak256([]byte(d.Version))
+	copy(b[32:], name[:])
+	copy(b[64:], version[:])
 	binary.BigEndian.PutUint64(b[120:], d.ChainID)
 	copy(b[140:], d.Contract[:])
-	return Hash(crypto.Keccak256Hash(b[:]))
+	return Keccak256(b[:])
 }
 
 // Digest is what a payer signs for an authorization over this domain.
 func (d Domain) Digest(a Authorization) Hash { return Digest(d.Separator(), a) }
-
-// Recover says whose signature this is. The zero address is never an answer.
-func (d Domain) Recover(a Authorization, s Signature) (Address, error) {
-	return recoverSigner(d.Digest(a), s)
-}
-
-// Verify reports ErrNotSigned unless the authorization's payer made the signature over this domain.
-func (d Domain) Verify(a Authorization, s Signature) error {
-	signer, err := d.Recover(a, s)
-	if err != nil || signer != a.From {
-		return ErrNotSigned
-	}
-	return nil
-}
-
-// Sign makes the payer's signature. The key must be that of a.From.
-func (d Domain) Sign(a Authorization, key *ecdsa.PrivateKey) (Signature, error) {
-	digest := d.Digest(a)
-	raw, err := crypto.Sign(digest[:], key)
-	if err != nil {
-		return Signature{}, fmt.Errorf("sign authorization: %w", err)
-	}
-	s := Signature(raw)
-	s[64] += 27
-	return s, nil
-}
-
-// AddressOf is the account of a key.
-func AddressOf(key *ecdsa.PrivateKey) Address { return Address(crypto.PubkeyToAddress(key.PublicKey)) }
 
 // Digest is the EIP-712 digest of an authorization under a domain separator.
 func Digest(separator Hash, a Authorization) Hash {
@@ -86,7 +51,7 @@ func Digest(separator Hash, a Authorization) Hash {
 	b[0], b[1] = 0x19, 0x01
 	copy(b[2:], separator[:])
 	copy(b[34:], structHash[:])
-	return keccak(b[:])
+	return Keccak256(b[:])
 }
 
 // StructHash is the EIP-712 hashStruct of an authorization: seven words.
@@ -94,7 +59,7 @@ func StructHash(a Authorization) Hash {
 	var b [7 * 32]byte
 	copy(b[0:], transferTypeHash[:])
 	putAuthorization(b[32:], a)
-	return keccak(b[:])
+	return Keccak256(b[:])
 }
 
 // putAuthorization writes the six words that the typed data and the calls share.
@@ -106,8 +71,6 @@ func putAuthorization(b []byte, a Authorization) {
 	binary.BigEndian.PutUint64(b[152:], a.ValidBefore)
 	copy(b[160:], a.Nonce[:])
 }
-
-func keccak(b []byte) Hash { return Hash(crypto.Keccak256Hash(b)) }
 
 // TransferCall is the call data of transferWithAuthorization(…, v, r, s), which every USDC has.
 func TransferCall(a Authorization, s Signature) []byte {
@@ -171,4 +134,7 @@ func BlacklistedCall(account Address) []byte {
 }
 
 // Word is the address as an ABI word, the form of an indexed event argument.
-func (a Address) Word() Hash { return Hash(common.BytesToHash(a[:])) }
+func (a Address) Word() (w Hash) {
+	copy(w[12:], a[:])
+	return w
+}

@@ -178,8 +178,8 @@ func TestDecodePaymentReadsBase64Strictly(t *testing.T) {
 }
 
 func TestHeadersSurviveTheRoundTrip(t *testing.T) {
-	key, payer := testKey(t, 1)
-	offer := Requirements{Scheme: Scheme, Network: NetworkID, Amount: "25000000", Asset: base.Contract.String(), PayTo: Address{19: 7}.String(),
+	payer, asset := Address{19: 1}, Address{19: 8}
+	offer := Requirements{Scheme: Scheme, Network: NetworkID, Amount: "25000000", Asset: asset.String(), PayTo: Address{19: 7}.String(),
 		MaxTimeoutSeconds: 120, Extra: map[string]any{"name": "USD Coin", "version": "2", "quoteId": "q_1"}}
 	required := PaymentRequired{X402Version: Version, Error: "Payment required", Resource: Resource{URL: "https://api.example.com/x"}, Accepts: []Requirements{offer}}
 	header, err := EncodeRequired(required)
@@ -204,10 +204,8 @@ func TestHeadersSurviveTheRoundTrip(t *testing.T) {
 		t.Errorf("settlement: %v (-want +got):\n%s", err, diff)
 	}
 
-	p := Payment{Accepted: offer, Resource: required.Resource, Authorization: testAuthorization(payer)}
-	if p.Signature, err = base.Sign(p.Authorization, key); err != nil {
-		t.Fatal(err)
-	}
+	p := facilitated()
+	p.Accepted, p.Resource = offer, required.Resource
 	header, err = EncodePayment(p)
 	if err != nil {
 		t.Fatal(err)

@@ -3,11 +3,7 @@ package x402
 import (
 	"bytes"
 	"encoding/hex"
-	"errors"
 	"log/slog"
-	"math/big"
-
-	"github.com/ethereum/go-ethereum/crypto"
 )
 
 // factorySuffix ends an ERC-6492 signature, which asks the verifier to call a contract of the
@@ -16,19 +12,17 @@ var factorySuffix = bytes.Repeat([]byte{0x64, 0x92}, 16)
 
 // The order of secp256k1 and its half, big-endian.
 var (
-	curveOrder     = crypto.S256().Params().N.FillBytes(make([]byte, 32))
-	halfCurveOrder = halfOrder()
+	curveOrder = []byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe" +
+		"\xba\xae\xdc\xe6\xaf\x48\xa0\x3b\xbf\xd2\x5e\x8c\xd0\x36\x41\x41")
+	halfCurveOrder = []byte("\x7f\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff" +
+		"\x5d\x57\x6e\x73\x57\xa4\x50\x1d\xdf\xe9\x2f\x46\x68\x1b\x20\xa0")
 )
-
-func halfOrder() []byte {
-	return new(big.Int).Rsh(crypto.S256().Params().N, 1).FillBytes(make([]byte, 32))
-}
 
 // ParseSignature reads the one form that the token takes of an account without code: r, s in the
 // lower half, v, as 65 bytes in hex. A v of 0 or 1 becomes 27 or 28. Text that is not hex is
 // malformed; every other form is rejected for its own reason.
 func ParseSignature(text string) (Signature, error) {
-	if len(text) < 2 || text[:2] != "0x" || !isHex(text[2:]) || len(text)%2 != 0 {
+	if len(text) < 2 || text[:2] != "0x" {
 		return Signature{}, malformed("payload.signature is not 0x and hex")
 	}
 	raw, err := hex.DecodeString(text[2:])
@@ -49,14 +43,14 @@ func ParseSignature(text string) (Signature, error) {
 	if s[64] < 2 {
 		s[64] += 27
 	}
-	if err := s.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return Signature{}, err
 	}
 	return s, nil
 }
 
-// check refuses what the token's own ECRecover refuses.
-func (s Signature) check() error {
+// Check refuses what the token's own ECRecover refuses.
+func (s Signature) Check() error {
 	zero := make([]byte, 32)
 	r, half := s[:32], s[32:64]
 	switch {
@@ -80,16 +74,3 @@ func (s Signature) String() string { return "[redacted]" }
 
 // LogValue hides the signature from slog.
 func (s Signature) LogValue() slog.Value { return slog.StringValue(s.String()) }
-
-// recoverSigner is ecrecover as the token does it.
-func recoverSigner(digest Hash, s Signature) (Address, error) {
-	if err := s.check(); err != nil {
-		return Address{}, err
-	}
-	s[64] -= 27
-	key, err := crypto.Ecrecover(digest[:], s[:])
-	if err != nil || len(key) != 65 {
-		return Address{}, errors.New("recover signer: no such key")
-	}
-	return Address(crypto.Keccak256(key[1:])[12:]), nil
-}

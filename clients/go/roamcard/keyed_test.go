@@ -64,3 +64,5 @@ func TestWhateverFailsAfterSigningNamesTheKey(t *testing.T) {
 		t.Errorf("%v, signed %d", err, signed.n)
 	}
 }
+
+func keyOf(err error) string { return roamcard.ReportOf(err).IdempotencyKey }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/clients/go/internal/curve"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -288,7 +289,7 @@ func (p *Payer) authorize(c call, o offer, attempt int) (header string, signed S
 	}
 	signature, err := x402.ParseSignature("0x" + hex.EncodeToString(raw))
 	if err == nil {
-		err = o.domain.Verify(a, signature)
+		err = curve.Verify(o.domain, a, signature)
 	}
 	if err != nil {
 		return "", signed, fmt.Errorf("the signer signed something else: %w", err)

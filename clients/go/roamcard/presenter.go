@@ -1,13 +1,12 @@
 package roamcard
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"html/template"
+	"html"
 	"net"
 	"net/http"
 	"strings"
@@ -33,26 +32,20 @@ type BrowserPresenter struct {
 
 // Present implements Presenter.
 func (p BrowserPresenter) Present(ctx context.Context, c Credentials) (Presented, error) {
-	return p.present(ctx, cardPage, struct {
-		Number, Code string
-		Month, Year  int
-	}{Grouped(c.Number), c.SecurityCode, c.ExpiryMonth, c.ExpiryYear})
+	validTo := fmt.Sprintf("%02d/%d", c.ExpiryMonth, c.ExpiryYear)
+	return p.present(ctx, pageOf("Your card",
+		filled(`<dt>Number<dd>%s<dt>Valid to<dd>%s<dt>Security code<dd>%s`, Grouped(c.Number), validTo, c.SecurityCode)))
 }
 
 // PresentESIM implements ESIMPresenter.
 func (p BrowserPresenter) PresentESIM(ctx context.Context, e ESIM) (Presented, error) {
-	return p.present(ctx, esimPage, struct {
-		QR                          template.URL
-		LPA, SMDP, MatchingID, Card string
-	}{template.URL(e.QRPNG.Reveal()), e.LPA.Reveal(), e.SMDPAddress.Reveal(), e.MatchingID.Reveal(), e.ICCID.Reveal()})
+	return p.present(ctx, pageOf("Your eSIM",
+		filled(`<dt><img src="%s" alt="%s" width="300"><dt>SM-DP+ address<dd>%s<dt>Activation code<dd>%s<dt>ICCID<dd>%s`,
+			e.QRPNG.Reveal(), e.LPA.Reveal(), e.SMDPAddress.Reveal(), e.MatchingID.Reveal(), e.ICCID.Reveal())))
 }
 
-// present fills a page in, and shows it.
-func (p BrowserPresenter) present(ctx context.Context, with *template.Template, content any) (Presented, error) {
-	var html bytes.Buffer
-	if err := with.Execute(&html, content); err != nil {
-		return Presented{}, errors.New("fill the page in") // the reason could quote the content
-	}
+// present shows a page.
+func (p BrowserPresenter) present(ctx context.Context, content string) (Presented, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return Presented{}, fmt.Errorf("listen for the browser: %w", err)
@@ -60,7 +53,7 @@ func (p BrowserPresenter) present(ctx context.Context, with *template.Template, 
 	secret := make([]byte, 24)
 	_, _ = rand.Read(secret) // never fails: the program ends when there is no randomness
 	page := &onePage{
-		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), html: html.Bytes(), seen: make(chan struct{}),
+		host: listener.Addr().String(), path: "/" + base64.RawURLEncoding.EncodeToString(secret), html: []byte(content), seen: make(chan struct{}),
 	}
 	srv := &http.Server{Handler: page, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan error, 1)
@@ -116,7 +109,7 @@ func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	o.mu.Lock()
 	again := o.shown
 	o.shown = true
-	html := o.html
+	content := o.html
 	o.html = nil
 	o.mu.Unlock()
 	h := w.Header()
@@ -131,22 +124,29 @@ func (o *onePage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	// What is not written was not seen, and cannot be any more.
-	_, _ = w.Write(html)
-	clear(html)
+	_, _ = w.Write(content)
+	clear(content)
 	close(o.seen)
 }
 
-var cardPage, esimPage = pageOf(`Your card`, `<dt>Number<dd>{{.Number}}<dt>Valid to<dd>{{printf "%02d/%d" .Month .Year}}<dt>Security code<dd>{{.Code}}`),
-	pageOf(`Your eSIM`, `<dt><img src="{{.QR}}" alt="{{.LPA}}" width="300"><dt>SM-DP+ address<dd>{{.SMDP}}<dt>Activation code<dd>{{.MatchingID}}<dt>ICCID<dd>{{.Card}}`)
+// filled puts texts into a pattern, each escaped for an element or a quoted attribute. It is not html/template, which would
+// add 270 kB to every program, whether it shows anything or not.
+func filled(pattern string, texts ...string) string {
+	escaped := make([]any, len(texts))
+	for i, text := range texts {
+		escaped[i] = html.EscapeString(text)
+	}
+	return fmt.Sprintf(pattern, escaped...)
+}
 
-func pageOf(title, list string) *template.Template {
-	return template.Must(template.New(title).Parse(`<!doctype html>
+func pageOf(title, list string) string {
+	return `<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>` + title + `</title>
 <style>body{font:16px system-ui;margin:15vh auto;max-width:26em}dl{border:1px solid #bbb;border-radius:1em;padding:1.5em}
 dt{color:#666;font-size:.8em}dd{margin:0 0 1em;font:1.4em ui-monospace,monospace}</style>
 <h1>` + title + `</h1><p>Shown once. Close this window when you are done.</p>
 <dl>` + list + `</dl></html>
-`))
+`
 }
 
 // Grouped writes a card's number in fours, as cards show it.

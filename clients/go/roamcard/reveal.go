@@ -11,7 +11,7 @@ import (
 	"regexp"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/handshake"
 )
 
 // Credentials are what a merchant asks for. A presenter shows them; nothing else ever gets them.
@@ -56,7 +56,7 @@ func (c Cards) Reveal(ctx context.Context, cardID string, to Presenter) (Present
 	}
 	recipient := base64.StdEncoding.EncodeToString(key.PublicKey().Bytes())
 	ch, err := c.client.Services.Card.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{
-		Id: cardID, PreferredMessageSchemes: []string{string(auth.EIP191)}, RecipientKey: &recipient,
+		Id: cardID, PreferredMessageSchemes: []string{messageScheme}, RecipientKey: &recipient,
 	})
 	if err != nil {
 		return Presented{}, fmt.Errorf("ask for a reveal challenge: %w", err)
@@ -68,7 +68,7 @@ func (c Cards) Reveal(ctx context.Context, cardID string, to Presenter) (Present
 	if err != nil {
 		return Presented{}, err
 	}
-	scheme := string(auth.EIP191)
+	scheme := messageScheme
 	res, err := c.client.Services.Card.RevealCard(ctx, &roamcardv1.RevealCardRequest{
 		Id: cardID, IntentId: ch.GetIntentId(), Signature: signature, MessageScheme: &scheme, RecipientKey: &recipient,
 	})
@@ -83,19 +83,15 @@ func (c Cards) Reveal(ctx context.Context, cardID string, to Presenter) (Present
 }
 
 func open(key hpke.PrivateKey, box *roamcardv1.SealedCredentials, cardID string) (Credentials, error) {
-	if box.GetSuite() != auth.SealSuite {
-		return Credentials{}, fmt.Errorf("it is sealed as %q, not as %s", box.GetSuite(), auth.SealSuite)
+	if box.GetSuite() != handshake.SealSuite {
+		return Credentials{}, fmt.Errorf("it is sealed as %q, not as %s", box.GetSuite(), handshake.SealSuite)
 	}
 	enc, err1 := base64.StdEncoding.DecodeString(box.GetEnc())
 	sealed, err2 := base64.StdEncoding.DecodeString(box.GetCiphertext())
 	if err := errors.Join(err1, err2); err != nil {
 		return Credentials{}, err
 	}
-	r, err := hpke.NewRecipient(enc, key, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(auth.RevealInfo))
-	if err != nil {
-		return Credentials{}, err
-	}
-	plain, err := r.Open([]byte(cardID), sealed)
+	plain, err := handshake.Open(key, enc, []byte(handshake.RevealInfo), []byte(cardID), sealed)
 	if err != nil {
 		return Credentials{}, err
 	}

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -68,7 +68,7 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 		return "", ErrNoSigner
 	}
 	address := c.config.Signer.Address()
-	ch, err := c.Services.Auth.CreateChallenge(ctx, &roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{string(auth.EIP191)}})
+	ch, err := c.Services.Auth.CreateChallenge(ctx, &roamcardv1.CreateChallengeRequest{Address: address, PreferredMessageSchemes: []string{messageScheme}})
 	if err != nil {
 		return "", fmt.Errorf("ask for a sign-in message: %w", err)
 	}
@@ -76,7 +76,7 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	scheme, intent := string(auth.EIP191), ch.GetIntentId()
+	scheme, intent := messageScheme, ch.GetIntentId()
 	in, err := c.Services.Auth.VerifyChallenge(ctx, &roamcardv1.VerifyChallengeRequest{
 		Address: address, Signature: signature, IntentId: &intent, MessageScheme: &scheme,
 	})
@@ -90,7 +90,7 @@ func (c *Client) token(ctx context.Context, stale string) (string, error) {
 // signMessage signs a message of this service for this wallet that names exactly these resources: a service
 // that relays another one's message gets no signature.
 func (c *Client) signMessage(ctx context.Context, text string, resources []string) (string, error) {
-	m, err := auth.ParseMessage(text)
+	m, err := handshake.ParseMessage(text)
 	if err != nil {
 		return "", fmt.Errorf("read the message to sign: %w", err)
 	}
@@ -157,6 +157,9 @@ func (c *Client) signedIn(ctx context.Context, req connect.AnyRequest, next conn
 	req.Header().Set("Authorization", "Bearer "+token)
 	return next(ctx, req)
 }
+
+// messageScheme is how the wallet signs messages: personal_sign (EIP-191).
+const messageScheme = "eip191"
 
 const deliveryHeader = "X-Esim-Delivery-Token"
 

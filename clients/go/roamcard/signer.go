@@ -3,7 +3,6 @@ package roamcard
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,15 +10,10 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/ethereum/go-ethereum/accounts"
-	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/signer/core/apitypes"
-
+	"github.com/roamcard/roamcard/clients/go/internal/curve"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/x402"
 )
-
-// TypedData is an EIP-712 document in the form of eth_signTypedData_v4.
-type TypedData = apitypes.TypedData
 
 // Signer is an externally owned account that signs. Both methods return 65 bytes, r, s and v as 27 or 28.
 type Signer interface {
@@ -34,45 +28,35 @@ type Signer interface {
 // KeySigner signs with a private key at hand. It is for development and for services that keep their keys
 // in memory; a person's wallet belongs behind a CommandSigner.
 type KeySigner struct {
-	key     *ecdsa.PrivateKey
-	address string
+	key curve.Key
 }
 
 // NewKeySigner reads a private key: 32 bytes in hex, with or without 0x.
 func NewKeySigner(key string) (*KeySigner, error) {
-	k, err := crypto.HexToECDSA(strings.TrimPrefix(strings.TrimSpace(key), "0x"))
+	k, err := curve.ParseKey(strings.TrimPrefix(strings.TrimSpace(key), "0x"))
 	if err != nil {
-		// The library's error may quote the key.
-		return nil, errors.New("the key is not 32 bytes in hex")
+		return nil, err
 	}
-	return &KeySigner{key: k, address: crypto.PubkeyToAddress(k.PublicKey).Hex()}, nil
+	return &KeySigner{k}, nil
 }
 
 // Address implements Signer.
-func (s *KeySigner) Address() string { return s.address }
+func (s *KeySigner) Address() string { return s.key.Address().String() }
 
-// SignTypedData implements Signer.
+// SignTypedData implements Signer. The document's members are plain: no structs, no lists, no signed numbers.
 func (s *KeySigner) SignTypedData(_ context.Context, doc TypedData) ([]byte, error) {
-	digest, _, err := apitypes.TypedDataAndHash(doc)
+	digest, err := doc.digest()
 	if err != nil {
 		return nil, fmt.Errorf("hash the typed data: %w", err)
 	}
-	return s.sign(digest)
+	signature := s.key.Sign(digest)
+	return signature[:], nil
 }
 
 // SignMessage implements Signer.
 func (s *KeySigner) SignMessage(_ context.Context, text string) ([]byte, error) {
-	return s.sign(accounts.TextHash([]byte(text)))
-}
-
-func (s *KeySigner) sign(digest []byte) ([]byte, error) {
-	sig, err := crypto.Sign(digest, s.key)
-	if err != nil {
-		return nil, fmt.Errorf("sign: %w", err)
-	}
-	const recoveryBase = 27 // what wallets add to v, since Bitcoin
-	sig[64] += recoveryBase
-	return sig, nil
+	signature := s.key.Sign(handshake.PersonalDigest(text))
+	return signature[:], nil
 }
 
 // CommandSigner hands what is to be signed to a program of the wallet's owner. The program gets one JSON
@@ -132,20 +116,19 @@ func firstLine(text string) string {
 
 // transferDocument is the EIP-3009 authorization as a wallet shows it.
 func transferDocument(d x402.Domain, a x402.Authorization) TypedData {
-	field := func(name, kind string) apitypes.Type { return apitypes.Type{Name: name, Type: kind} }
 	return TypedData{
-		Types: apitypes.Types{
-			"EIP712Domain": {field("name", "string"), field("version", "string"), field("chainId", "uint256"), field("verifyingContract", "address")},
+		Types: map[string][]TypedDataMember{
+			domainType: {{"name", "string"}, {"version", "string"}, {"chainId", "uint256"}, {"verifyingContract", "address"}},
 			"TransferWithAuthorization": {
-				field("from", "address"), field("to", "address"), field("value", "uint256"),
-				field("validAfter", "uint256"), field("validBefore", "uint256"), field("nonce", "bytes32"),
+				{"from", "address"}, {"to", "address"}, {"value", "uint256"},
+				{"validAfter", "uint256"}, {"validBefore", "uint256"}, {"nonce", "bytes32"},
 			},
 		},
 		PrimaryType: "TransferWithAuthorization",
-		Domain: apitypes.TypedDataDomain{
-			Name: d.Name, Version: d.Version, ChainId: hexOrDecimal(d.ChainID), VerifyingContract: d.Contract.String(),
+		Domain: TypedDataDomain{
+			Name: d.Name, Version: d.Version, ChainID: ChainID(d.ChainID), VerifyingContract: d.Contract.String(),
 		},
-		Message: apitypes.TypedDataMessage{
+		Message: map[string]any{
 			"from": a.From.String(), "to": a.To.String(), "value": a.Value.String(),
 			"validAfter": fmt.Sprint(a.ValidAfter), "validBefore": fmt.Sprint(a.ValidBefore), "nonce": a.Nonce.String(),
 		},

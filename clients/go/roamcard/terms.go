@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/url"
 	"strings"
-
-	"github.com/ethereum/go-ethereum/common/math"
 
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -136,8 +133,4 @@ func isPayPath(path string) bool {
 func (o offer) cents() Cents {
 	const perCent = 10_000
 	return Cents((int64(o.amount) + perCent - 1) / perCent)
-}
-
-func hexOrDecimal(n uint64) *math.HexOrDecimal256 {
-	return (*math.HexOrDecimal256)(new(big.Int).SetUint64(n))
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // TestEachBookIsRead spoils one real book after the other, and expects the invariants to say so.
@@ -50,7 +50,7 @@ func TestEachBookIsRead(t *testing.T) {
 	}
 	execute("UPDATE orders SET status = 'fulfilled'")
 
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: w.books.SandboxURL, APIKey: telemetry.NewSecret(sandbox.DevKey), Timeout: 5 * time.Second})
+	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: w.books.SandboxURL, APIKey: secret.New(sandbox.DevKey), Timeout: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

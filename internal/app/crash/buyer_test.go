@@ -17,6 +17,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/invariants"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -162,7 +163,7 @@ func (b *buyer) sign(t testing.TB) string {
 	}
 	a := x402.Authorization{From: b.address, To: payTo, Value: money.USDC(amount), ValidBefore: uint64(time.Now().Add(2 * time.Minute).Unix())}
 	_, _ = rand.Read(a.Nonce[:]) // never fails
-	signature, err := b.world.domain.Sign(a, b.key)
+	signature, err := curve.Sign(b.world.domain, a, b.key)
 	if err != nil {
 		t.Fatal(err)
 	}

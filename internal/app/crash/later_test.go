@@ -16,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/roamcard/roamcard/internal/app/apptest"
-	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/invariants"
 )
 
@@ -26,7 +26,7 @@ func (b *buyer) open(ctx context.Context) error {
 	if err := b.call(ctx, "/api/auth/challenge", map[string]string{"address": b.address.String()}, nil, &ch); err != nil {
 		return err
 	}
-	digest := auth.PersonalDigest(ch.Message)
+	digest := handshake.PersonalDigest(ch.Message)
 	signature, err := crypto.Sign(digest[:], b.key)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/ethereum/go-ethereum/signer/core/apitypes"
 
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -40,7 +41,7 @@ func (w Wallet) Key() *ecdsa.PrivateKey { return w.key }
 // SignText signs a text with personal_sign.
 func (w Wallet) SignText(text string) string {
 	w.t.Helper()
-	return w.SignDigest(auth.PersonalDigest(text))
+	return w.SignDigest(handshake.PersonalDigest(text))
 }
 
 // SignTyped signs typed data with eth_signTypedData_v4, from its JSON and by go-ethereum's own

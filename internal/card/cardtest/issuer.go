@@ -12,7 +12,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // The modes that only Issuer knows.
@@ -316,7 +316,7 @@ func (i *Issuer) Credentials(ctx context.Context, id string) (card.Credentials, 
 		return card.Credentials{}, &card.Refusal{Code: card.RefusedState, Message: "there is no such card"}
 	}
 	return card.Credentials{
-		Number: telemetry.NewSecret(a.number), SecurityCode: telemetry.NewSecret("7" + a.number[12:14]),
+		Number: secret.New(a.number), SecurityCode: secret.New("7" + a.number[12:14]),
 		ExpiryMonth: 12, ExpiryYear: i.now().Year() + 3,
 	}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // The modes that only Supplier knows.
@@ -273,8 +273,8 @@ func (s *Supplier) refuse(ref esim.Ref, code string) error {
 func (s *Supplier) sell(r esim.Request, l *esim.Listing, mode Mode) *bought {
 	n := len(s.orders) + 1
 	b := &bought{asked: r, material: esim.Material{
-		ICCID: telemetry.NewSecret(fmt.Sprintf("8910390000%09d", n)), SMDPAddress: telemetry.NewSecret("smdp.example.com"),
-		MatchingID: telemetry.NewSecret(fmt.Sprintf("MATCH-%06d", n)),
+		ICCID: secret.New(fmt.Sprintf("8910390000%09d", n)), SMDPAddress: secret.New("smdp.example.com"),
+		MatchingID: secret.New(fmt.Sprintf("MATCH-%06d", n)),
 	}}
 	b.Purchase = esim.Purchase{ID: "sup-" + uuid.NewString(), Ref: r.Ref, Code: r.Code, State: esim.PurchasePending, Cost: l.Cost}
 	s.orders[r.Ref] = b

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -70,7 +70,7 @@ type Config struct {
 	Chain   payment.Chain
 	Settler payment.Settler
 	// Token is asked for with every call, when it is set.
-	Token telemetry.Secret
+	Token secret.Text
 	// Patience is how long a settlement may take before the answer is settlement_pending: 10 s.
 	Patience time.Duration
 	Now      func() time.Time

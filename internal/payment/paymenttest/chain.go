@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -171,7 +172,7 @@ func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signa
 	if c.down {
 		return ErrDown
 	}
-	if c.domain.Verify(a, s) != nil {
+	if curve.Verify(c.domain, a, s) != nil {
 		return &payment.Rejection{Reason: x402.ReasonSignature, Detail: "the token refuses the signature"}
 	}
 	if reason := c.refusal(a); reason != "" {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // unclear is an answer that settles nothing. Its text is ours: a decoder's error would quote the
@@ -121,7 +121,7 @@ func withoutNumbers(s string) string {
 		if manyDigits.FindStringSubmatch(m)[1] == "" {
 			return m
 		}
-		return telemetry.Redacted
+		return secret.Redacted
 	})
 }
 
@@ -274,7 +274,7 @@ func (a sensitiveAnswer) credentials(account string) (card.Credentials, error) {
 		return card.Credentials{}, unclear("the credentials in the answer do not match the documentation")
 	}
 	return card.Credentials{
-		Number: telemetry.NewSecret(a.Number), SecurityCode: telemetry.NewSecret(a.SecurityCode),
+		Number: secret.New(a.Number), SecurityCode: secret.New(a.SecurityCode),
 		ExpiryMonth: a.ExpiryMonth, ExpiryYear: a.ExpiryYear,
 	}, nil
 }

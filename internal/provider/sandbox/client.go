@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -24,7 +25,7 @@ type ClientConfig struct {
 	// URL is where the server is, without the /v1.
 	URL string
 	// APIKey is DevKey if empty.
-	APIKey telemetry.Secret
+	APIKey secret.Text
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
 	// Timeout is the budget of one call; 10 s if zero.

@@ -17,7 +17,7 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // against is a client of a vendor that answers everything in one way.
@@ -166,7 +166,7 @@ func TestCardNumbersStayOutOfErrorsLogsAndSpans(t *testing.T) {
 
 func TestServerLogsNeitherBodiesNorKeys(t *testing.T) {
 	var out bytes.Buffer
-	key := telemetry.NewSecret("key-of-the-test")
+	key := secret.New("key-of-the-test")
 	b := start(t, sandbox.Config{APIKey: key, Log: slog.New(slog.NewJSONHandler(&out, nil))})
 	account := b.active("")
 	secrets, err := b.Credentials(t.Context(), account.ID)
@@ -178,7 +178,7 @@ func TestServerLogsNeitherBodiesNorKeys(t *testing.T) {
 			t.Errorf("the log holds %q", text)
 		}
 	}
-	stranger, err := sandbox.Dial(sandbox.ClientConfig{URL: b.url, HTTP: b.web.Client(), APIKey: telemetry.NewSecret("other")})
+	stranger, err := sandbox.Dial(sandbox.ClientConfig{URL: b.url, HTTP: b.web.Client(), APIKey: secret.New("other")})
 	if err != nil {
 		t.Fatal(err)
 	}

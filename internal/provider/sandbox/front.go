@@ -6,12 +6,12 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // front is what every request to a vendor goes through: its key, its latency and its faults.
 type front struct {
-	apiKey  telemetry.Secret
+	apiKey  secret.Text
 	latency time.Duration
 	log     *slog.Logger
 	faults  *faults
@@ -22,7 +22,7 @@ type front struct {
 func newFront(cfg Config, latency time.Duration, closing chan struct{}) *front {
 	f := &front{apiKey: cfg.APIKey, latency: latency, log: cfg.Log, faults: &faults{}, seen: newTally(), closing: closing}
 	if f.apiKey.IsZero() {
-		f.apiKey = telemetry.NewSecret(DevKey)
+		f.apiKey = secret.New(DevKey)
 	}
 	if f.log == nil {
 		f.log = slog.New(slog.DiscardHandler)
@@ -69,7 +69,7 @@ func (f *front) vendor(op string, do func(call) (any, error)) http.HandlerFunc {
 }
 
 func (f *front) authentic(r *http.Request) bool {
-	return telemetry.NewSecret(r.Header.Get("Authorization")).Equal(telemetry.NewSecret("Bearer " + f.apiKey.Reveal()))
+	return secret.New(r.Header.Get("Authorization")).Equal(secret.New("Bearer " + f.apiKey.Reveal()))
 }
 
 // wait is false when the client or the server went away meanwhile.

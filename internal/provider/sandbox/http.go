@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // DevKey is the API key of a server that is configured with none.
@@ -39,7 +39,7 @@ type Config struct {
 	// Log may be nil.
 	Log *slog.Logger
 	// APIKey is what clients present; DevKey if empty.
-	APIKey telemetry.Secret
+	APIKey secret.Text
 	// Float is the master balance of new books; 100,000 dollars if zero.
 	Float money.Cents
 	// BINs are the prefixes of new books, all online; 400000 if nil.

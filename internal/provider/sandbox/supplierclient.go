@@ -13,7 +13,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/secret"
 )
 
 // Supplier is the sandbox supplier as the eSIM domain sees it. It is safe for concurrent use.
@@ -219,7 +219,7 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 		}
 		p.State = esim.PurchaseReady
 		p.Material = &esim.Material{
-			ICCID: telemetry.NewSecret(a.ICCID), SMDPAddress: telemetry.NewSecret(a.SMDP), MatchingID: telemetry.NewSecret(a.MatchingID),
+			ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(a.SMDP), MatchingID: secret.New(a.MatchingID),
 		}
 	case cancelled:
 		code, known := supplierRefusals(a.Reason)

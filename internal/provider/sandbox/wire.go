@@ -18,6 +18,7 @@ import (
 	otelcodes "go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/roamcard/roamcard/internal/secret"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -25,7 +26,7 @@ import (
 type wire struct {
 	vendor  string
 	base    *url.URL
-	apiKey  telemetry.Secret
+	apiKey  secret.Text
 	http    *http.Client
 	timeout time.Duration
 	now     func() time.Time
@@ -51,7 +52,7 @@ func dial(cfg ClientConfig, vendor string) (wire, error) {
 		w.http.Transport = cfg.HTTP.Transport
 	}
 	if w.apiKey.IsZero() {
-		w.apiKey = telemetry.NewSecret(DevKey)
+		w.apiKey = secret.New(DevKey)
 	}
 	if w.now == nil {
 		w.now = time.Now

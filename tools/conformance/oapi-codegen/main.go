@@ -16,6 +16,7 @@ import (
 
 	"github.com/ethereum/go-ethereum/crypto"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/x402"
 	"github.com/roamcard/roamcard/tools/conformance/oapi-codegen/client"
@@ -114,7 +115,7 @@ func sign(terms, privateKey string) (string, error) {
 		return "", err
 	}
 	a := x402.Authorization{
-		From: x402.AddressOf(key), To: to, Value: value,
+		From: curve.AddressOf(key), To: to, Value: value,
 		ValidBefore: uint64(time.Now().Unix()) + uint64(accepted.MaxTimeoutSeconds),
 	}
 	if _, err := rand.Read(a.Nonce[:]); err != nil {
@@ -123,7 +124,7 @@ func sign(terms, privateKey string) (string, error) {
 	name, _ := accepted.Extra["name"].(string)
 	version, _ := accepted.Extra["version"].(string)
 	domain := x402.Domain{Name: name, Version: version, ChainID: x402.ChainID, Contract: asset}
-	signature, err := domain.Sign(a, key)
+	signature, err := curve.Sign(domain, a, key)
 	if err != nil {
 		return "", err
 	}

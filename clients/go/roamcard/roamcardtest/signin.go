@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/clients/go/internal/curve"
+	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -38,15 +39,16 @@ func (s *Service) createChallenge(c call) answer {
 		"URI: %s\nVersion: 1\nChain ID: %d\nNonce: %s\nIssued At: %s\nExpiration Time: %s\nRequest ID: %s",
 		strings.TrimPrefix(s.origin, "http://"), wallet, s.origin, x402.ChainID, strings.ReplaceAll(s.id("nonce"), "-", ""), s.text(s.now()), s.text(expires), id)
 	s.challenges[id] = challenge{wallet, text, expires}
-	return c.ok(map[string]any{"intentId": id, "messageScheme": string(auth.EIP191), "message": text, "expiresAt": s.text(expires)})
+	return c.ok(map[string]any{"intentId": id, "messageScheme": "eip191", "message": text, "expiresAt": s.text(expires)})
 }
 
 // verifyChallenge signs in, once for each challenge.
 func (s *Service) verifyChallenge(c call) answer {
 	asked, known := s.challenges[c.text("intentId")]
 	delete(s.challenges, c.text("intentId"))
-	signer, err := auth.Recover(auth.PersonalDigest(asked.text), c.text("signature"))
-	if !known || err != nil || signer != asked.wallet || s.now().After(asked.expires) {
+	signature, err := x402.ParseSignature(c.text("signature"))
+	signer, err2 := curve.Recover(handshake.PersonalDigest(asked.text), signature)
+	if !known || err != nil || err2 != nil || signer != asked.wallet || s.now().After(asked.expires) {
 		return c.problem("challenge_invalid", "The challenge is not signed by its wallet.")
 	}
 	token := "rcs_" + s.id("session")

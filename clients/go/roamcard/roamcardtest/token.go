@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/roamcard/roamcard/clients/go/internal/curve"
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -84,7 +85,7 @@ func (t *Token) take(p x402.Payment) (moved Transfer, reason string) {
 		return Transfer{}, x402.ReasonValidAfter
 	case uint64(now.Unix()) >= a.ValidBefore:
 		return Transfer{}, x402.ReasonValidBefore
-	case t.domain.Verify(a, p.Signature) != nil:
+	case curve.Verify(t.domain, a, p.Signature) != nil:
 		return Transfer{}, x402.ReasonSignature
 	case t.used[nonce]:
 		return Transfer{}, x402.ReasonNonceUsed

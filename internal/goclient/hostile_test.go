@@ -1,10 +1,9 @@
-package roamcard_test
+package goclient_test
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net/http"
 	"os"
 	"runtime"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/devserver"
 )
 
 // hostileCase is one of clients/testing/hostile.json: what the service lies, what the client then does, and the most
@@ -27,9 +27,8 @@ type hostileCase struct {
 type hostileStep struct{ Do, Key, Expect string }
 
 // startHostile starts a service that lies, before the real one.
-func startHostile(t *testing.T, s *stage) *proxy {
-	t.Helper()
-	return startBefore(t, "hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
+func startHostile(s *stage) *proxy {
+	return s.Before("hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
 }
 
 // told is what the service has seen and done.
@@ -41,7 +40,7 @@ type told struct {
 
 func hostileCases(t *testing.T) (cases []hostileCase) {
 	t.Helper()
-	data, err := os.ReadFile("../../testing/hostile.json")
+	data, err := os.ReadFile("../../clients/testing/hostile.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +56,7 @@ func TestHostileServiceGainsNothing(t *testing.T) {
 			t.Run(c.Name, func(t *testing.T) {
 				t.Parallel()
 				s := newStage(t)
-				playHostile(s, startHostile(t, s), c)
+				playHostile(s, startHostile(s), c)
 			})
 		}
 	}
@@ -71,7 +70,7 @@ func TestHostileServiceFillsNoMemory(t *testing.T) {
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			s := newStage(t)
-			h := startHostile(t, s)
+			h := startHostile(s)
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
 			playHostile(s, h, c)
@@ -98,18 +97,18 @@ func playHostile(s *stage, h *proxy, c hostileCase) {
 			cfg.Policy.MaxPerDay = 100
 		}
 	})
-	exchange(t, h.Control, map[string]any{"lies": c.Lies}, new(told))
+	devserver.Exchange(t, h.Control, map[string]any{"lies": c.Lies}, new(told))
 	for i, step := range c.Steps {
 		err := doHostile(t.Context(), client, step)
 		if got := kindOf(err); got != step.Expect && (step.Expect != "error" || err == nil) {
 			t.Errorf("step %d, %s: %s, %v; want %s", i+1, step.Do, got, err, step.Expect)
 		}
-		if err != nil && w.signed() > 0 && keyOf(err) != step.Key && step.Expect != "denied" {
-			t.Errorf("step %d: the error has the key %q: %v", i+1, keyOf(err), err)
+		if err != nil && w.signed() > 0 && roamcard.ReportOf(err).IdempotencyKey != step.Key && step.Expect != "denied" {
+			t.Errorf("step %d: the error has the key %q: %v", i+1, roamcard.ReportOf(err).IdempotencyKey, err)
 		}
 	}
 	seen := new(told)
-	get(s, h.Control, seen)
+	h.Told(seen)
 	if n := len(s.transfers(w)); n > c.Transfers || w.signed() > c.Signatures {
 		t.Errorf("%d transfers and %d signatures, want at most %d and %d", n, w.signed(), c.Transfers, c.Signatures)
 	}
@@ -146,29 +145,4 @@ func kindOf(err error) string {
 		return "refused"
 	}
 	return "other"
-}
-
-func keyOf(err error) string {
-	if told, ok := errors.AsType[*roamcard.AmbiguousPaymentError](err); ok {
-		return told.IdempotencyKey
-	}
-	if told, ok := errors.AsType[*roamcard.APIError](err); ok {
-		return told.IdempotencyKey
-	}
-	if told, ok := errors.AsType[*roamcard.PaymentError](err); ok {
-		return told.IdempotencyKey
-	}
-	return ""
-}
-
-func get(s *stage, url string, to any) {
-	s.t.Helper()
-	res, err := http.Get(url)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	if err := json.NewDecoder(res.Body).Decode(to); err != nil {
-		s.t.Fatal(err)
-	}
 }

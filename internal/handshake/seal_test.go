@@ -1,4 +1,4 @@
-package auth_test
+package handshake_test
 
 import (
 	"bytes"
@@ -9,15 +9,14 @@ import (
 	"crypto/hpke"
 	"crypto/sha256"
 	"crypto/sha3"
-	"encoding/base64"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
+	"os"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/auth"
-	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/handshake"
 )
 
 func TestSealedToOneRecipient(t *testing.T) {
@@ -25,17 +24,13 @@ func TestSealedToOneRecipient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	info, aad, plain := []byte(auth.RevealInfo), []byte("0b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a11"), []byte(`{"number":"4242"}`)
-	enc, sealed, err := auth.Seal(private.PublicKey().Bytes(), info, aad, plain)
+	info, aad, plain := []byte(handshake.RevealInfo), []byte("0b0c6f0e-5d7c-4b8a-9a55-1c3f0d4f5a11"), []byte(`{"number":"4242"}`)
+	enc, sealed, err := handshake.Seal(private.PublicKey().Bytes(), info, aad, plain)
 	if err != nil {
 		t.Fatal(err)
 	}
 	open := func(k hpke.PrivateKey, info, aad []byte) ([]byte, error) {
-		r, err := hpke.NewRecipient(enc, k, hpke.HKDFSHA256(), hpke.AES256GCM(), info)
-		if err != nil {
-			return nil, err
-		}
-		return r.Open(aad, sealed)
+		return handshake.Open(k, enc, info, aad, sealed)
 	}
 	if got, err := open(private, info, aad); err != nil || !bytes.Equal(got, plain) {
 		t.Fatalf("opened %q, %v", got, err)
@@ -53,7 +48,7 @@ func TestSealedToOneRecipient(t *testing.T) {
 			t.Errorf("%s: opened %q", name, got)
 		}
 	}
-	if enc2, sealed2, _ := auth.Seal(private.PublicKey().Bytes(), info, aad, plain); bytes.Equal(enc, enc2) || bytes.Equal(sealed, sealed2) {
+	if enc2, sealed2, _ := handshake.Seal(private.PublicKey().Bytes(), info, aad, plain); bytes.Equal(enc, enc2) || bytes.Equal(sealed, sealed2) {
 		t.Error("two seals are the same")
 	}
 }
@@ -116,11 +111,11 @@ func TestReceiverOfTheRFC(t *testing.T) {
 	}
 
 	pkR := unhex("430f4b9859665145a6b1ba274024487bd66f03a2dd577d7753c68d7d7d00c00c")
-	enc, sealed, err := auth.Seal(pkR, []byte(auth.RevealInfo), []byte("card"), []byte("plain"))
+	enc, sealed, err := handshake.Seal(pkR, []byte(handshake.RevealInfo), []byte("card"), []byte("plain"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	aead, nonce = rfcContext(t, skR, enc, []byte(auth.RevealInfo))
+	aead, nonce = rfcContext(t, skR, enc, []byte(handshake.RevealInfo))
 	if got, err := aead.Open(nil, nonce, sealed, []byte("card")); err != nil || string(got) != "plain" {
 		t.Errorf("opened %q, %v", got, err)
 	}
@@ -173,33 +168,35 @@ func TestNothingIsSealedToABadKey(t *testing.T) {
 		bad = append(bad, key)
 	}
 	for _, key := range bad {
-		if enc, sealed, err := auth.Seal(key, nil, nil, []byte("plain")); err == nil || enc != nil || sealed != nil {
+		if enc, sealed, err := handshake.Seal(key, nil, nil, []byte("plain")); err == nil || enc != nil || sealed != nil {
 			t.Errorf("sealed to %x", key)
-		}
-		if text := base64.StdEncoding.EncodeToString(key); text != "" {
-			if _, err := auth.ParseRecipientKey(text); fault.Of(err) != fault.SchemaInvalid {
-				t.Errorf("ParseRecipientKey(%s): %v", text, err)
-			}
 		}
 	}
 }
 
-func TestRecipientKeyIsReadFromEitherBase64(t *testing.T) {
-	key := recipientKey(t, 9)
-	for _, e := range []*base64.Encoding{base64.StdEncoding, base64.RawStdEncoding, base64.URLEncoding, base64.RawURLEncoding} {
-		if got, err := auth.ParseRecipientKey(e.EncodeToString(key)); err != nil || !bytes.Equal(got, key) {
-			t.Errorf("ParseRecipientKey = %x, %v", got, err)
-		}
+// TestOpensWhatEveryLanguageOpens reads clients/testing/hpke.json, as the other clients do.
+func TestOpensWhatEveryLanguageOpens(t *testing.T) {
+	data, err := os.ReadFile("../../clients/testing/hpke.json")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, err := auth.ParseRecipientKey(""); got != nil || err != nil {
-		t.Errorf("no key: %x, %v", got, err)
+	var v struct{ Suite, PrivateKey, Info, AAD, Plaintext, Enc, Ciphertext string }
+	if err := json.Unmarshal(data, &v); err != nil || v.Suite != handshake.SealSuite || v.Info != handshake.RevealInfo {
+		t.Fatalf("%+v, %v", v, err)
 	}
-	text := base64.RawStdEncoding.EncodeToString(key)
-	last := strings.IndexByte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", text[42])
-	noncanonical := text[:42] + string("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"[last|1])
-	for _, s := range []string{"=", text + "==", text + "\n", " " + text, text[:42], noncanonical, hex.EncodeToString(key), text[:10] + "\n" + text[10:]} {
-		if got, err := auth.ParseRecipientKey(s); fault.Of(err) != fault.SchemaInvalid || got != nil {
-			t.Errorf("ParseRecipientKey(%q) = %x, %v", s, got, err)
+	bytesOf := func(s string) []byte {
+		b, err := hex.DecodeString(s)
+		if err != nil {
+			t.Fatal(err)
 		}
+		return b
+	}
+	key, err := hpke.DHKEM(ecdh.X25519()).NewPrivateKey(bytesOf(v.PrivateKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := handshake.Open(key, bytesOf(v.Enc), []byte(v.Info), []byte(v.AAD), bytesOf(v.Ciphertext))
+	if err != nil || string(got) != v.Plaintext {
+		t.Errorf("opened %q, %v", got, err)
 	}
 }

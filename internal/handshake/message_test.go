@@ -1,6 +1,8 @@
-package auth
+package handshake
 
 import (
+	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 
@@ -92,8 +94,17 @@ func TestMessageHasOneSpelling(t *testing.T) {
 
 func FuzzParseMessage(f *testing.F) {
 	f.Add(fullMessage.Format())
-	v, _ := readViem(f)
-	for _, s := range v.Texts {
+	data, err := os.ReadFile("../auth/testdata/viem.json")
+	if err != nil {
+		f.Fatal(err)
+	}
+	var viem struct {
+		Texts map[string]struct{ Text string }
+	}
+	if err := json.Unmarshal(data, &viem); err != nil || len(viem.Texts) == 0 {
+		f.Fatalf("%d texts, %v", len(viem.Texts), err)
+	}
+	for _, s := range viem.Texts {
 		f.Add(s.Text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -1,4 +1,4 @@
-package roamcard_test
+package goclient_test
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func (s *stage) costsOnePayment(faults []fault, changes ...func(*roamcard.Config
 	s.t.Helper()
 	w := s.wallet()
 	already, before := s.sent()
-	s.inject(faults...)
+	s.Inject(faults...)
 	if _, err := s.buyer(w, changes...).Cards.Purchase(s.t.Context(), ""); err != nil {
 		s.t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func replyDropped(s *stage) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.inject(fault{"on": "paid", "cut": 0}, fault{"on": "paid", "cut": -5})
+	s.Inject(fault{"on": "paid", "cut": 0}, fault{"on": "paid", "cut": -5})
 	first, err := s.buyer(w).ESIM.Purchase(s.t.Context(), "", "the same key for good")
 	if err != nil || first.Credentials == nil {
 		s.t.Fatalf("%v, %v", first, err)
@@ -59,7 +59,7 @@ func replyLate(s *stage) {
 	// A caller who gives up is told what to call again with, and then gets the order.
 	w := s.wallet()
 	c := s.buyer(w)
-	s.inject(fault{"on": "paid", "delayMs": 60_000})
+	s.Inject(fault{"on": "paid", "delayMs": 60_000})
 	ctx, giveUp := context.WithTimeout(s.t.Context(), 3*time.Second)
 	defer giveUp()
 	_, err := c.Cards.Purchase(ctx, "given up")
@@ -85,7 +85,7 @@ func killed(s *stage) {
 		cmd.Stderr = os.Stderr
 		return cmd
 	}
-	s.inject(fault{"on": "paid", "delayMs": 60_000})
+	s.Inject(fault{"on": "paid", "delayMs": 60_000})
 	first := buyer()
 	if err := first.Start(); err != nil {
 		s.t.Fatal(err)
@@ -153,7 +153,7 @@ func journalLost(s *stage) {
 	// A payment that the service calls dead is the only one of its purchase until the chain can no longer take it.
 	w = s.wallet()
 	c := s.buyer(w, capped(2500, 2500))
-	s.inject(fault{"on": "paid", "dead": true}, fault{"on": "paid", "dead": true})
+	s.Inject(fault{"on": "paid", "dead": true}, fault{"on": "paid", "dead": true})
 	for range 2 {
 		_, err := c.Cards.Purchase(s.t.Context(), "k")
 		if told, ok := errors.AsType[*roamcard.APIError](err); !ok || told.IdempotencyKey != "k" || time.Until(told.RetryAt) < time.Minute {

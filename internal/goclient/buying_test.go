@@ -1,4 +1,4 @@
-package roamcard_test
+package goclient_test
 
 import (
 	"encoding/json"
@@ -74,7 +74,7 @@ func topUp(s *stage) {
 	ctx, w := s.t.Context(), s.wallet()
 	c := s.buyer(w)
 	card := s.activeCard(c)
-	s.inject(fault{"on": "paid", "status": 503}, fault{"on": "paid", "cut": 0})
+	s.Inject(fault{"on": "paid", "status": 503}, fault{"on": "paid", "cut": 0})
 	bought, err := c.Cards.TopUp(ctx, 2500, "")
 	if err != nil || bought.Order.GetTopup().GetCardCreditUsdCents() != 2450 {
 		s.t.Fatalf("%+v, %v", bought, err)
@@ -173,7 +173,7 @@ func payOrder(s *stage) {
 	if err != nil || opened.GetStatus() != "payment_required" {
 		s.t.Fatalf("%v, %v", opened, err)
 	}
-	s.inject(fault{"on": "paid", "cut": -5})
+	s.Inject(fault{"on": "paid", "cut": -5})
 	for i, named := range []string{opened.GetPayableUrl(), opened.GetOrderId(), opened.GetPayableUrl()} {
 		o, err := c.Orders.Pay(ctx, named)
 		if err != nil || o.GetOrderId() != opened.GetOrderId() || o.GetStatus() == "payment_required" {

@@ -1,4 +1,4 @@
-package roamcard_test
+package goclient_test
 
 import (
 	"encoding/json"
@@ -30,7 +30,7 @@ var scenarios = map[string]func(*stage){
 }
 
 func TestScenarios(t *testing.T) {
-	data, err := os.ReadFile("../../testing/scenarios.json")
+	data, err := os.ReadFile("../../clients/testing/scenarios.json")
 	if err != nil {
 		t.Fatal(err)
 	}

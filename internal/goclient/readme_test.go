@@ -1,4 +1,4 @@
-package roamcard_test
+package goclient_test
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 	printed := map[string]string{"buycard": "is ACTIVE.", "tour": "The tour is over."}
 	var sources string
 	for name, last := range printed {
-		source, err := os.ReadFile("../examples/" + name + "/main.go")
+		source, err := os.ReadFile("../../clients/go/examples/" + name + "/main.go")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
-	readme, err := os.ReadFile("../README.md")
+	readme, err := os.ReadFile("../../clients/go/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func TestTheREADMEsProgramsRun(t *testing.T) {
 func TestTheServicesREADMEIsRight(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +87,7 @@ func (s *stage) runs(t *testing.T, program string) string {
 	if err := os.WriteFile(source, []byte(strings.ReplaceAll(program, "http://127.0.0.1:8402", s.BaseURL)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", binary, source).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	goIn(t, "../../clients/go", "build", "-o", binary, source)
 	cmd := exec.Command(binary)
 	cmd.Dir, cmd.Env = home, append(os.Environ(), "WALLET_KEY="+w.key)
 	out, err := cmd.CombinedOutput()

@@ -1,4 +1,4 @@
-package auth
+package handshake
 
 import (
 	"errors"
@@ -18,8 +18,9 @@ var ErrMessage = errors.New("not an EIP-4361 message")
 const (
 	maxMessageBytes = 8 << 10
 	invitation      = " wants you to sign in with your Ethereum account:"
-	messageVersion  = "1"
-	minNonce        = 8
+	// MessageVersion is the only one of the standard.
+	MessageVersion = "1"
+	minNonce       = 8
 )
 
 // Message is an EIP-4361 text taken apart. Times are kept as they were written, so that the text
@@ -53,7 +54,7 @@ func (m Message) Format() string {
 		b.WriteString(m.Statement + "\n")
 	}
 	b.WriteString("\nURI: " + m.URI)
-	b.WriteString("\nVersion: " + messageVersion)
+	b.WriteString("\nVersion: " + MessageVersion)
 	b.WriteString("\nChain ID: " + strconv.FormatUint(m.ChainID, 10))
 	b.WriteString("\nNonce: " + m.Nonce)
 	b.WriteString("\nIssued At: " + m.IssuedAt)
@@ -106,7 +107,7 @@ func readMessage(text string) (Message, bool) {
 	}
 	m.URI = in.field("URI")
 	version := in.field("Version")
-	if m.ChainID, err = strconv.ParseUint(in.field("Chain ID"), 10, 64); err != nil || version != messageVersion {
+	if m.ChainID, err = strconv.ParseUint(in.field("Chain ID"), 10, 64); err != nil || version != MessageVersion {
 		return m, false
 	}
 	m.Nonce = in.field("Nonce")
@@ -125,11 +126,11 @@ func readMessage(text string) (Message, bool) {
 
 // valid checks the parts; that nothing was lost in reading is for the caller to compare.
 func (m Message) valid() bool {
-	if m.Scheme != "" && !isScheme(m.Scheme) || !isAuthority(m.Domain) || !isURI(m.URI) {
+	if m.Scheme != "" && !isScheme(m.Scheme) || !IsAuthority(m.Domain) || !IsURI(m.URI) {
 		return false
 	}
 	for _, r := range m.Resources {
-		if !isURI(r) {
+		if !IsURI(r) {
 			return false
 		}
 	}
@@ -170,12 +171,14 @@ func isScheme(s string) bool {
 	return isMadeOf(s, "+-.") && isMadeOf(s[:1], "") && (s[0] < '0' || s[0] > '9')
 }
 
-func isAuthority(s string) bool {
+// IsAuthority reports a host with or without a port, as a message names its domain.
+func IsAuthority(s string) bool {
 	u, err := url.Parse("https://" + s)
 	return err == nil && s != "" && u.Host == s && u.User == nil && isURIChars(s)
 }
 
-func isURI(s string) bool {
+// IsURI reports an absolute URI of RFC 3986.
+func IsURI(s string) bool {
 	u, err := url.Parse(s)
 	return err == nil && u.IsAbs() && isURIChars(s) && (u.Host != "" || u.Opaque != "" || u.Path != "")
 }

@@ -1,10 +1,11 @@
-package x402
+package curve_test
 
 import (
 	"bytes"
 	"crypto/ecdsa"
-	"encoding/hex"
+	"encoding/json"
 	"math/big"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,29 +16,29 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/signer/core/apitypes"
 
+	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func hexOf(b []byte) string { return "0x" + hex.EncodeToString(b) }
+var base = x402.Domain{Name: "USD Coin", Version: "2", ChainID: 8453,
+	Contract: x402.Address(common.HexToAddress("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"))}
 
-var base = Domain{Name: "USD Coin", Version: "2", ChainID: 8453,
-	Contract: Address(common.HexToAddress("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"))}
-
-func testKey(t testing.TB, seed byte) (*ecdsa.PrivateKey, Address) {
+func testKey(t testing.TB, seed byte) (*ecdsa.PrivateKey, x402.Address) {
 	t.Helper()
 	key, err := crypto.ToECDSA(crypto.Keccak256([]byte{seed}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return key, Address(crypto.PubkeyToAddress(key.PublicKey))
+	return key, x402.Address(crypto.PubkeyToAddress(key.PublicKey))
 }
 
-func testAuthorization(from Address) Authorization {
-	return Authorization{From: from, To: Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: Hash{31: 9}}
+func testAuthorization(from x402.Address) x402.Authorization {
+	return x402.Authorization{From: from, To: x402.Address{19: 7}, Value: 25_000_000, ValidBefore: 2_000_000_000, Nonce: x402.Hash{31: 9}}
 }
 
 // referenceDigest is the digest by go-ethereum's general, reflective implementation.
-func referenceDigest(t *testing.T, d Domain, a Authorization) Hash {
+func referenceDigest(t *testing.T, d x402.Domain, a x402.Authorization) x402.Hash {
 	t.Helper()
 	field := func(name, kind string) apitypes.Type { return apitypes.Type{Name: name, Type: kind} }
 	digest, _, err := apitypes.TypedDataAndHash(apitypes.TypedData{
@@ -55,7 +56,7 @@ func referenceDigest(t *testing.T, d Domain, a Authorization) Hash {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Hash(digest)
+	return x402.Hash(digest)
 }
 
 func FuzzDigestEqualsReference(f *testing.F) {
@@ -64,8 +65,8 @@ func FuzzDigestEqualsReference(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string, chain uint64, from, to []byte, value int64, after, before uint64, nonce []byte) {
 		d := base
 		d.Name, d.ChainID = name, chain
-		a := Authorization{From: Address(common.BytesToAddress(from)), To: Address(common.BytesToAddress(to)), Value: money.USDC(max(value, 0)),
-			ValidAfter: after, ValidBefore: before, Nonce: Hash(common.BytesToHash(nonce))}
+		a := x402.Authorization{From: x402.Address(common.BytesToAddress(from)), To: x402.Address(common.BytesToAddress(to)), Value: money.USDC(max(value, 0)),
+			ValidAfter: after, ValidBefore: before, Nonce: x402.Hash(common.BytesToHash(nonce))}
 		// The reference wants a name and a chain id.
 		if name == "" || chain == 0 {
 			t.Skip()
@@ -79,33 +80,33 @@ func FuzzDigestEqualsReference(f *testing.F) {
 func TestOnlyThePayersSignatureOverThisDomainVerifies(t *testing.T) {
 	key, payer := testKey(t, 1)
 	a := testAuthorization(payer)
-	s, err := base.Sign(a, key)
+	s, err := curve.Sign(base, a, key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := base.Verify(a, s); err != nil {
+	if err := curve.Verify(base, a, s); err != nil {
 		t.Fatalf("own signature: %v", err)
 	}
-	domains := map[string]Domain{
+	domains := map[string]x402.Domain{
 		"name":     {Name: "USDC", Version: base.Version, ChainID: base.ChainID, Contract: base.Contract},
 		"version":  {Name: base.Name, Version: "1", ChainID: base.ChainID, Contract: base.Contract},
 		"chain":    {Name: base.Name, Version: base.Version, ChainID: 84532, Contract: base.Contract},
 		"contract": {Name: base.Name, Version: base.Version, ChainID: base.ChainID, Contract: payer},
 	}
 	for name, d := range domains {
-		if d.Verify(a, s) == nil {
+		if curve.Verify(d, a, s) == nil {
 			t.Errorf("another domain %s verified", name)
 		}
 	}
-	changes := map[string]func(*Authorization){
-		"from": func(a *Authorization) { a.From[0]++ }, "to": func(a *Authorization) { a.To[0]++ },
-		"value": func(a *Authorization) { a.Value++ }, "validAfter": func(a *Authorization) { a.ValidAfter++ },
-		"validBefore": func(a *Authorization) { a.ValidBefore++ }, "nonce": func(a *Authorization) { a.Nonce[0]++ },
+	changes := map[string]func(*x402.Authorization){
+		"from": func(a *x402.Authorization) { a.From[0]++ }, "to": func(a *x402.Authorization) { a.To[0]++ },
+		"value": func(a *x402.Authorization) { a.Value++ }, "validAfter": func(a *x402.Authorization) { a.ValidAfter++ },
+		"validBefore": func(a *x402.Authorization) { a.ValidBefore++ }, "nonce": func(a *x402.Authorization) { a.Nonce[0]++ },
 	}
 	for name, change := range changes {
 		other := a
 		change(&other)
-		if base.Verify(other, s) == nil {
+		if curve.Verify(base, other, s) == nil {
 			t.Errorf("another %s verified", name)
 		}
 	}
@@ -115,7 +116,7 @@ func TestTransferCallsMatchTheABI(t *testing.T) {
 	key, payer := testKey(t, 1)
 	a := testAuthorization(payer)
 	a.ValidAfter = 5
-	s, err := base.Sign(a, key)
+	s, err := curve.Sign(base, a, key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,70 +135,66 @@ func TestTransferCallsMatchTheABI(t *testing.T) {
 		return data
 	}
 	want := pack(`,{"name":"v","type":"uint8"},{"name":"r","type":"bytes32"},{"name":"s","type":"bytes32"}`, s[64], [32]byte(s[:32]), [32]byte(s[32:64]))
-	if got := TransferCall(a, s); !bytes.Equal(got, want) {
+	if got := x402.TransferCall(a, s); !bytes.Equal(got, want) {
 		t.Errorf("v, r, s form:\n%x, want\n%x", got, want)
 	}
 	want = pack(`,{"name":"signature","type":"bytes"}`, s[:])
-	if got := TransferBytesCall(a, s[:]); !bytes.Equal(got, want) {
+	if got := x402.TransferBytesCall(a, s[:]); !bytes.Equal(got, want) {
 		t.Errorf("bytes form:\n%x, want\n%x", got, want)
 	}
-	for _, call := range [][]byte{TransferCall(a, s), TransferBytesCall(a, s[:])} {
-		if payer, ok := PayerOf(call); !ok || payer != a.From {
+	for _, call := range [][]byte{x402.TransferCall(a, s), x402.TransferBytesCall(a, s[:])} {
+		if payer, ok := x402.PayerOf(call); !ok || payer != a.From {
 			t.Errorf("payer %s, %v, want %s", payer, ok, a.From)
 		}
 	}
-	for _, call := range [][]byte{nil, BalanceCall(a.From), StateCall(a.From, a.Nonce), TransferCall(a, s)[:100]} {
-		if payer, ok := PayerOf(call); ok {
+	for _, call := range [][]byte{nil, x402.BalanceCall(a.From), x402.StateCall(a.From, a.Nonce), x402.TransferCall(a, s)[:100]} {
+		if payer, ok := x402.PayerOf(call); ok {
 			t.Errorf("%x has the payer %s", call, payer)
 		}
 	}
-	if got, want := StateCall(a.From, a.Nonce), append(selectorState[:], append(make([]byte, 12), append(a.From[:], a.Nonce[:]...)...)...); !bytes.Equal(got, want) {
+	if got, want := x402.StateCall(a.From, a.Nonce), append(crypto.Keccak256([]byte("authorizationState(address,bytes32)"))[:4], append(make([]byte, 12), append(a.From[:], a.Nonce[:]...)...)...); !bytes.Equal(got, want) {
 		t.Errorf("state: %x, want %x", got, want)
 	}
 }
 
-func TestSignatureForms(t *testing.T) {
-	key, payer := testKey(t, 1)
-	a := testAuthorization(payer)
-	good, err := base.Sign(a, key)
+// TestReferenceClientsPaymentIsItsPayers recovers what the reference client signed.
+func TestReferenceClientsPaymentIsItsPayers(t *testing.T) {
+	data, err := os.ReadFile("../x402/testdata/golden.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	with := func(change func(s *Signature)) string { s := good; change(&s); return s.Hex() }
+	var golden struct{ PaymentSignatureHeader, Recovered string }
+	if err := json.Unmarshal(data, &golden); err != nil {
+		t.Fatal(err)
+	}
+	p, err := x402.DecodePayment(golden.PaymentSignatureHeader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signer, err := curve.Recover(base.Digest(p.Authorization), p.Signature); err != nil || signer.String() != golden.Recovered {
+		t.Errorf("signed by %s, %v; want %s", signer, err, golden.Recovered)
+	}
+}
+
+func TestSignaturesAreBoundedByTheCurve(t *testing.T) {
 	order := crypto.S256().Params().N
-	highS := func(s *Signature) {
-		high := new(big.Int).Sub(order, new(big.Int).SetBytes(s[32:64]))
-		high.FillBytes(s[32:64])
-		s[64] = 27 + 28 - s[64]
-	}
-	tests := []struct{ name, text, reason string }{
-		{"as signed", good.Hex(), ""},
-		{"upper case", "0x" + strings.ToUpper(good.Hex()[2:]), ""},
-		{"v 0 or 1", with(func(s *Signature) { s[64] -= 27 }), ""},
-		{"v 29", with(func(s *Signature) { s[64] = 29 }), ReasonSignature},
-		{"v 2", with(func(s *Signature) { s[64] = 2 }), ReasonSignature},
-		{"high s", with(highS), ReasonSignature},
-		{"r zero", with(func(s *Signature) { clear(s[:32]) }), ReasonSignature},
-		{"s zero", with(func(s *Signature) { clear(s[32:64]) }), ReasonSignature},
-		{"r is the order", with(func(s *Signature) { order.FillBytes(s[:32]) }), ReasonSignature},
-		{"s is the order", with(func(s *Signature) { order.FillBytes(s[32:64]) }), ReasonSignature},
-		{"EIP-2098", good.Hex()[:2+128], ReasonSignatureForm},
-		{"64 bytes and a nibble", good.Hex()[:2+129], "malformed"},
-		{"66 bytes", good.Hex() + "00", ReasonSignatureForm},
-		{"empty", "0x", ReasonSignatureForm},
-		{"no prefix", good.Hex()[2:], "malformed"},
-		{"ERC-6492", good.Hex() + strings.Repeat("6492", 16), ReasonFactory},
-		{"ERC-1271", "0x" + strings.Repeat("ab", 300), ReasonSignatureForm},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s, err := ParseSignature(tt.text)
-			if got := reasonOf(t, err); got != tt.reason {
-				t.Errorf("reason %q (%v), want %q", got, err, tt.reason)
-			}
-			if err == nil && s != good {
-				t.Error("not the same signature")
-			}
-		})
+	half := new(big.Int).Rsh(order, 1)
+	one := big.NewInt(1)
+	for _, tt := range []struct {
+		r, s *big.Int
+		ok   bool
+	}{
+		{one, one, true},
+		{new(big.Int).Sub(order, one), half, true},
+		{order, one, false},
+		{one, new(big.Int).Add(half, one), false},
+		{one, order, false},
+	} {
+		s := x402.Signature{64: 27}
+		tt.r.FillBytes(s[:32])
+		tt.s.FillBytes(s[32:64])
+		if err := s.Check(); (err == nil) != tt.ok {
+			t.Errorf("r %x, s %x: %v", tt.r, tt.s, err)
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package roamcard_test
+package goclient_test
 
 import (
 	"bytes"
@@ -119,7 +119,7 @@ func (s *stage) isFollowed(name string, faults []fault) {
 			here[i][name] = value
 		}
 	}
-	s.inject(here...)
+	s.Inject(here...)
 	step := map[string]int{"settling": 1, "settled": 2, "provisioning": 3, "fulfilled": 4}
 	var seen []string
 	at := 0
@@ -151,7 +151,7 @@ func signIn(s *stage) {
 		}
 		calls.Wait()
 		signed := 0
-		for _, r := range s.requests() {
+		for _, r := range s.Requests() {
 			if strings.HasSuffix(r.Path, "/VerifyChallenge") {
 				signed++
 			}

@@ -1,4 +1,4 @@
-package telemetry
+package secret
 
 import (
 	"bytes"
@@ -12,12 +12,12 @@ import (
 
 func TestSecretNeverShowsItsText(t *testing.T) {
 	const text = "rcs_topsecret"
-	secret := NewSecret(text)
+	secret := New(text)
 	outer := struct {
-		Shown  Secret
-		hidden Secret
-		list   []Secret
-	}{secret, secret, []Secret{secret}}
+		Shown  Text
+		hidden Text
+		list   []Text
+	}{secret, secret, []Text{secret}}
 
 	var out bytes.Buffer
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%10.3s"} {
@@ -25,9 +25,9 @@ func TestSecretNeverShowsItsText(t *testing.T) {
 		fmt.Fprintf(&out, verb+" ", &secret)
 		fmt.Fprintf(&out, verb+" ", outer)
 		fmt.Fprintf(&out, verb+" ", &outer)
-		fmt.Fprintf(&out, verb+" ", []any{secret, map[string]Secret{"k": secret}})
+		fmt.Fprintf(&out, verb+" ", []any{secret, map[string]Text{"k": secret}})
 	}
-	for _, v := range []any{secret, &secret, outer, map[string]Secret{"k": secret}, []Secret{secret}} {
+	for _, v := range []any{secret, &secret, outer, map[string]Text{"k": secret}, []Text{secret}} {
 		body, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
@@ -56,13 +56,13 @@ func TestSecretNeverShowsItsText(t *testing.T) {
 }
 
 func TestSecretRevealsOnlyWhenAsked(t *testing.T) {
-	if got := NewSecret("abc").Reveal(); got != "abc" {
+	if got := New("abc").Reveal(); got != "abc" {
 		t.Errorf("Reveal = %q", got)
 	}
-	if (Secret{}).Reveal() != "" || !(Secret{}).IsZero() || NewSecret("abc").IsZero() {
+	if (Text{}).Reveal() != "" || !(Text{}).IsZero() || New("abc").IsZero() {
 		t.Error("the zero secret is not the empty one")
 	}
-	if !NewSecret("abc").Equal(NewSecret("abc")) || NewSecret("abc").Equal(NewSecret("abd")) || NewSecret("abc").Equal(Secret{}) {
+	if !New("abc").Equal(New("abc")) || New("abc").Equal(New("abd")) || New("abc").Equal(Text{}) {
 		t.Error("Equal does not compare the texts")
 	}
 }

@@ -1,0 +1,155 @@
+// Package devserver is a development server for the tests of programs that buy, with wallets on its chain and the
+// programs of clients/testing before it.
+package devserver
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// shared is the server of all tests of a program: the one that ROAMCARD_READY names, or one that starts when it is
+// first needed.
+var shared struct {
+	once  sync.Once
+	ready app.Ready
+	err   error
+	stop  func() error
+}
+
+// Server is the running server, for one test.
+type Server struct {
+	app.Ready
+	t testing.TB
+}
+
+// Start gives the server of this program's tests, which starts once. TestMain ends it with Stop.
+func Start(t testing.TB) Server {
+	t.Helper()
+	shared.once.Do(func() { shared.ready, shared.stop, shared.err = start() })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return Server{shared.ready, t}
+}
+
+func start() (app.Ready, func() error, error) {
+	if path := os.Getenv("ROAMCARD_READY"); path != "" {
+		r, err := app.ReadReady(path)
+		return r, nil, err
+	}
+	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	if err != nil {
+		return r, nil, fmt.Errorf("start the development server: %w", err)
+	}
+	return r, stop, nil
+}
+
+// Stop ends the server, when all tests are over. It gives the exit code that this leaves to the tests.
+func Stop() int {
+	if shared.stop == nil {
+		return 0
+	}
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "the development server:", err)
+		return 1
+	}
+	return 0
+}
+
+// Wallet makes an account that has so many units, and gives its private key and its signer.
+func (s Server) Wallet(units uint64) (key string, signer *roamcard.KeySigner) {
+	s.t.Helper()
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails
+	key = hex.EncodeToString(secret)
+	signer, err := roamcard.NewKeySigner(key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	// The token of the development chain keeps balances in its third slot.
+	slot, balance := s.word(signer.Address()), x402.Hash{}
+	binary.BigEndian.PutUint64(balance[24:], units)
+	s.RPC("anvil_setStorageAt", nil, s.USDC, x402.Keccak256(slot[:], append(make([]byte, 31), 2)).String(), balance.String())
+	return key, signer
+}
+
+// Transfers reads from the chain what a wallet has paid the service, in units.
+func (s Server) Transfers(wallet string) (all []int64) {
+	s.t.Helper()
+	var logs []struct{ Data string }
+	topics := []string{x402.TopicTransfer.String(), s.word(wallet).String(), s.word(s.PayTo).String()}
+	s.RPC("eth_getLogs", &logs, map[string]any{"address": s.USDC, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"})
+	for _, log := range logs {
+		units, err := strconv.ParseInt(log.Data, 0, 64)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, units)
+	}
+	return all
+}
+
+// word is an account as the chain indexes it.
+func (s Server) word(account string) x402.Hash {
+	s.t.Helper()
+	address, err := x402.ParseAddress(account)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return address.Word()
+}
+
+// RPC asks the server's chain.
+func (s Server) RPC(method string, result any, params ...any) {
+	s.t.Helper()
+	var answer struct {
+		Result json.RawMessage `json:"result"`
+		Error  any             `json:"error"`
+	}
+	Exchange(s.t, s.RPCURL, map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}, &answer)
+	if answer.Error != nil {
+		s.t.Fatalf("%s: %v", method, answer.Error)
+	}
+	if result != nil {
+		if err := json.Unmarshal(answer.Result, result); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// Exchange posts JSON and reads JSON.
+func Exchange(t testing.TB, url string, request, answer any) {
+	t.Helper()
+	body, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post(url, "application/json", bytes.NewReader(body))
+	read(t, res, err, answer)
+}
+
+func read(t testing.TB, res *http.Response, err error, answer any) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if err := json.NewDecoder(res.Body).Decode(answer); err != nil {
+		t.Fatal(err)
+	}
+}

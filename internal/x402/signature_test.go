@@ -1,0 +1,51 @@
+package x402
+
+import (
+	"math/big"
+	"strings"
+	"testing"
+)
+
+func TestSignatureForms(t *testing.T) {
+	good, err := ParseSignature(readGolden(t).Signature)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(s *Signature)) string { s := good; change(&s); return s.Hex() }
+	order := new(big.Int).SetBytes(curveOrder)
+	highS := func(s *Signature) {
+		high := new(big.Int).Sub(order, new(big.Int).SetBytes(s[32:64]))
+		high.FillBytes(s[32:64])
+		s[64] = 27 + 28 - s[64]
+	}
+	tests := []struct{ name, text, reason string }{
+		{"as signed", good.Hex(), ""},
+		{"upper case", "0x" + strings.ToUpper(good.Hex()[2:]), ""},
+		{"v 0 or 1", with(func(s *Signature) { s[64] -= 27 }), ""},
+		{"v 29", with(func(s *Signature) { s[64] = 29 }), ReasonSignature},
+		{"v 2", with(func(s *Signature) { s[64] = 2 }), ReasonSignature},
+		{"high s", with(highS), ReasonSignature},
+		{"r zero", with(func(s *Signature) { clear(s[:32]) }), ReasonSignature},
+		{"s zero", with(func(s *Signature) { clear(s[32:64]) }), ReasonSignature},
+		{"r is the order", with(func(s *Signature) { order.FillBytes(s[:32]) }), ReasonSignature},
+		{"s is the order", with(func(s *Signature) { order.FillBytes(s[32:64]) }), ReasonSignature},
+		{"EIP-2098", good.Hex()[:2+128], ReasonSignatureForm},
+		{"64 bytes and a nibble", good.Hex()[:2+129], "malformed"},
+		{"66 bytes", good.Hex() + "00", ReasonSignatureForm},
+		{"empty", "0x", ReasonSignatureForm},
+		{"no prefix", good.Hex()[2:], "malformed"},
+		{"ERC-6492", good.Hex() + strings.Repeat("6492", 16), ReasonFactory},
+		{"ERC-1271", "0x" + strings.Repeat("ab", 300), ReasonSignatureForm},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s, err := ParseSignature(tt.text)
+			if got := reasonOf(t, err); got != tt.reason {
+				t.Errorf("reason %q (%v), want %q", got, err, tt.reason)
+			}
+			if err == nil && s != good {
+				t.Error("not the same signature")
+			}
+		})
+	}
+}
