@@ -21,7 +21,7 @@ refusal_unjudged        checkout  PreemptedBuyer
 public_proves           checkout  ProvesNobody
 goods_unasked           checkout  LostOrder
 arrived_submitted       checkout  ReorganisedArrival
-arrival_unjudged        checkout  InventedArrival
+arrival_unchecked       checkout  InventedArrival
 arrived_unlocked        store     ClaimedOrResolved
 reference_of_order      checkout  LostOrder
 amount_at_least         payment   .

@@ -33,8 +33,8 @@ func (r *Relayer) Tend(ctx context.Context) error {
 	return errs
 }
 
-// lane is one account's nonces: used at the latest block, and for ever.
-type lane struct {
+// nonces are those of one account: used at the latest block, and for ever.
+type nonces struct {
 	account      account
 	latest       uint64
 	final        header
@@ -47,7 +47,7 @@ func (r *Relayer) tendAccount(ctx context.Context, by account) error {
 	if err != nil || len(attempts) == 0 {
 		return err
 	}
-	l := lane{account: by, waitingFirst: true}
+	l := nonces{account: by, waitingFirst: true}
 	next := attempts[len(attempts)-1].Nonce + 1
 	// Sending once more what is included does no harm.
 	if l.latest, err = r.used(ctx, by.address, "latest", next, attempts[0].Nonce); err != nil {
@@ -73,7 +73,7 @@ func (r *Relayer) tendAccount(ctx context.Context, by account) error {
 	return errs
 }
 
-func (r *Relayer) tendAttempt(ctx context.Context, l *lane, a payment.Attempt) error {
+func (r *Relayer) tendAttempt(ctx context.Context, l *nonces, a payment.Attempt) error {
 	found, included, err := r.inclusion(ctx, r.config.Chain, a)
 	if (errors.Is(err, errIncomplete) || errors.Is(err, errUnconfirmed)) && a.Nonce >= l.latest {
 		err = nil // no block has its nonce, whatever a silent node may know, or a single one says
@@ -155,7 +155,7 @@ func (r *Relayer) bump(ctx context.Context, by account, a payment.Attempt) (paym
 // fillGaps sends an empty transaction for each nonce that is neither used nor held by an open attempt.
 // A gap is left when a reorganisation drops a reverted transaction, or a restored chain is behind the
 // store; without this the key would be blocked for ever. On a node that lags behind it is refused.
-func (r *Relayer) fillGaps(ctx context.Context, l lane, attempts []payment.Attempt) error {
+func (r *Relayer) fillGaps(ctx context.Context, l nonces, attempts []payment.Attempt) error {
 	held := map[uint64]bool{}
 	for _, a := range attempts {
 		held[a.Nonce] = true

@@ -185,7 +185,7 @@ func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Off
 
 // shown asks the chain whether it shows money that arrived.
 func (c *Checkout) shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
-	if c.Shown == nil || mutant.ArrivalUnjudged {
+	if c.Shown == nil || mutant.ArrivalUnchecked {
 		return payment.Verdict{State: payment.Moved}, nil
 	}
 	a.Authorization = a.Bounded(c.Terms.MaxValidity)

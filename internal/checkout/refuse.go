@@ -113,8 +113,8 @@ func (c *Checkout) look(ctx context.Context, a x402.Authorization) (payment.Verd
 func (c *Checkout) untilClear(
 	ctx context.Context, ask func(context.Context) (payment.Verdict, error),
 ) (payment.Verdict, error) {
-	const patience = 4 * time.Second
-	asking, cancel := context.WithTimeout(ctx, cmp.Or(c.Look, patience))
+	const timeout = 4 * time.Second
+	asking, cancel := context.WithTimeout(ctx, cmp.Or(c.Look, timeout))
 	defer cancel()
 	var silent error
 	for {

@@ -50,8 +50,8 @@ const (
 	OneNodeBuries = planted == "one_node_buries"
 	// ArrivedSubmitted sends for money that arrived without us, for which nobody gave us a signature.
 	ArrivedSubmitted = planted == "arrived_submitted"
-	// ArrivalUnjudged claims money that was read as arrived without asking whether the chain shows it.
-	ArrivalUnjudged = planted == "arrival_unjudged"
+	// ArrivalUnchecked claims money that was read as arrived without asking whether the chain shows it.
+	ArrivalUnchecked = planted == "arrival_unchecked"
 	// ArrivedUnlocked lets an order claim money that an operator sends back at the same moment.
 	ArrivedUnlocked = planted == "arrived_unlocked"
 	// OneNodeDelivers takes a transfer for made on the word of one node.
