@@ -13,7 +13,7 @@ help: ## List the targets
 
 .PHONY: setup
 setup: tools/node_modules/.ready ## Fetch what the build and the development server run: Go modules, buf, anvil, PostgreSQL
-	@go mod download
+	@GOWORK=off go mod download
 
 # Not `npm ci`: it refuses a lock file without the binaries of every other platform.
 tools/node_modules/.ready: tools/package.json tools/package-lock.json
