@@ -75,7 +75,7 @@ ci: ## What runs on every change, from a clean clone
 	.ci/run
 
 .PHONY: lint
-lint: $(PACKAGES) ## Check formatting, vet, staticcheck, protos and that generated code is current
+lint: $(PACKAGES) ## Check formatting, vet, staticcheck, protos, and that planted bugs and generated code are current
 	tools/lint.sh
 
 .PHONY: torture

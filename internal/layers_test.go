@@ -21,7 +21,7 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0:  {"money", "secret", "fault", "faultpoint", "mutant", "telemetry"},
+	0:  {"money", "secret", "fault", "faultpoint", "telemetry"},
 	1:  {"x402", "limit", "ledger"},
 	2:  {"curve", "handshake"},
 	3:  {"order", "auth", "job"},

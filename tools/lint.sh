@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, vet, staticcheck, protos, and generated code that is current.
+# Formatting, vet, staticcheck, planted bugs that still compile, protos, and generated code that is current.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +12,7 @@ fi
 for module in $(go list -m -f '{{.Dir}}') tools; do (cd "$module" && GOWORK=off go vet ./...); done
 GOWORK=off go build -C tools -o ../bin/ honnef.co/go/tools/cmd/staticcheck
 bin/staticcheck ./cmd/... ./internal/... ./ent/schema/... $(go list -m -f '{{.Dir}}/...' | grep -e /internal/ -e /clients/)
+tools/teeth.sh --check
 
 # Generated files are compared with themselves before and after, so that a work in progress lints too.
 generated() { find gen third_party ent clients/typescript/src/gen clients/python/src/roamcard/_gen internal/devnet/contracts clients/go/roamcard/roamcardtest/published.json clients/typescript/src/testing/published.ts clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum; }

@@ -1,115 +1,54 @@
 #!/usr/bin/env bash
-# Shows that the tests have teeth: plants each bug of internal/mutant and runs the ordinary tests, narrowed
+# Shows that the tests have teeth: plants each bug of tools/mutants and runs the ordinary tests, narrowed
 # to where it must be noticed. Prints one line for each, and ends with one line: N passed, N failed.
+#
+#   tools/teeth.sh            every bug
+#   tools/teeth.sh NAME...    these bugs
+#   tools/teeth.sh --check    only that every patch still applies and compiles, and that its tests are there
+#
+# tools/mutants/NAME.patch says what the bug does. After "caught by:" it names a package below internal and a
+# pattern of its tests, which are run; other tests may notice the bug too, these are quick. Then comes the change.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-
-# What must notice each bug: a package, and the tests of it that are run (all when there is no pattern).
-# Other tests may notice it too; these are quick.
-bugs='
-unknown_is_402          checkout  AnUnknownSettlement
-repeat_unsigned         checkout  NobodyLearns
-body_not_compared       checkout  AnotherBody
-forged_quote            checkout  AQuoteIsOurs
-deliver_first           checkout  NothingIsDelivered
-order_of_anyone         checkout  AnOrderExists
-anyone_pays             checkout  AnOpenedOrder
-sold_before_caught_up   store     MarkIsKept
-recovered_twice         store     RecoveredOnce
-adopted_forgotten       store     FoundByItsKey
-refusal_unjudged        checkout  PreemptedBuyer
-public_proves           checkout  ProvesNobody
-goods_unasked           checkout  LostOrder
-arrived_submitted       checkout  ReorganisedArrival
-arrival_unchecked       checkout  InventedArrival
-arrived_unlocked        store     ClaimedOrResolved
-reference_of_order      checkout  LostOrder
-amount_at_least         payment   .
-expired_accepted        payment   .
-receipt_trusted         chain     SpentElsewhere
-transfer_of_another     chain     OneTransfer
-expiry_at_head          chain     AnUnusedAuthorization
-one_node_buries         chain     NoSingleNode
-one_node_delivers       chain     OneNodesWord
-one_node_includes       chain     ForgedReceipt
-one_node_refuses        chain     MoneyIsSeenBehind
-errors_answer           chain     AnErrorIsNoReceipt
-quorum_of_one           chain     OneNodeLeft
-head_believed           chain     MadeUpHead
-slow_node_awaited       chain     NodeThatHangs
-nonce_believed          chain     HugeAccountNonce
-history_believed        chain     NoNodeAloneDecides
-reorg_ignored           chain     IsNoticed
-pause_ignored           chain     IssuerIsNamed
-hash_believed           checkout  BelievedOnly
-payer_not_told          checkout  IssuerDoesIsNot
-settle_failure_ignored  facilitator SettlesNothing
-sent_before_stored      chain     NotStored
-in_flight_is_failed     chain     InFlight
-refund_nonce_fresh      checkout  SignedAgainWithItsNonce
-undone_refunded         checkout  UndoneIsNotRefunded
-decided_over_refund     store     NothingIsDecided
-retry_same_reference    checkout  RetryAfterARefusal
-switch_ignored          availability PausedByConfigurationOrOperators
-purchase_key_not_unique store     OneKeyIsOneOrder
-authorization_not_unique store    OneAuthorization
-job_forgotten           store     PlacedWithItsJob
-order_unfenced          store     LostItsJob
-supplier_not_asked      esim      NobodyIsAskedToPay
-claim_unswitched        store     ASwitch
-holds_unlimited         store     WhatIsScarce
-holds_kept              app       WhoHasNoMoneyHoldsNothing
-lanes_overlap           store     LanesLeaveRoom
-holds_released_early    store     AHoldLasts
-paid_too_late           store     WhoseTimeIsOver
-findings_block_all      reconcile NobodyCloses
-any_amount_of_nonce     reconcile EachDifferenceHasItsCode
-ranges_not_halved       chain     FloodOfEmptyTransfers
-difference_seen_once    reconcile BetweenTwoReadings
-resolution_forgotten    reconcile StaysSoUntilThereIsMore
-report_unbounded        reconcile AreSummed
-resend_unknown          card      .
-horizon_ignored         card      .
-new_reference           card      .
-fee_version_per_attempt card      .
-fee_on_the_card         card      TheFeeIsNeverOnACard
-fee_forgiven            card      AFeeThatWasSpent
-card_state_believed     card      WhatTheIssuer
-marker_after_call       job       Submit
-challenge_reused        auth      Reveal
-scope_ignored           api       Session|Revealing
-sealed_in_the_open      api       Sealed
-secrets_replayed        checkout  SecretsAreRepeated
-payment_logged          api       TheLog
-classes_share_slots     job       NoClassTakes
-periodic_piles          job       DoesNotPileUp
-parked_for_ever         job       ParkedPeriodicJobs
-simulated_for_nothing   chain     ASimulationIsWhat
-code_ignored            chain     CodeInstalledAfterTheClaim
-bumped_with_code        chain     CodeInstalledAfterTheSending
-reverts_unbounded       chain     AfterItsSecondRevert
-nonce_forgotten         store     PruningKeeps
-undecided_unlimited     store     APayerHasOnly
-unsettled_unlimited     store     UnpaidOrdersHold
-paid_is_unsettled       store     UnpaidOrdersHold
-validity_unbounded      payment   .
-payments_uncounted      checkout  PaymentThatProvesNothing
-orders_uncounted        checkout  OpenedOrdersAreBounded
-turns_per_process       store     OverAllProcesses
-expired_kept            store     ExpiredUnpaidIsPruned
-connections_uncounted   server    AnAddressHasSoManyConnections
-'
-limit=180 # seconds for the tests of one bug, or of a package without any; building is not counted
+limit=180 # seconds for the tests of one bug, or for those of a package without any; building is not counted
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
+export GIT_CEILING_DIRECTORIES=$out # what is patched there belongs to no repository
 
-# plant NAME PACKAGE PATTERN expects a test to fail, and writes the verdict.
+patch_of() { echo "$PWD/tools/mutants/$1.patch"; }
+
+# apply NAME TREE plants a bug in copies of the files that it changes.
+apply() {
+  local file
+  mkdir -p "$2"
+  for file in $(git apply --numstat "$(patch_of "$1")" | cut -f 3); do
+    [[ -f $file && ! -f $2/$file ]] || continue
+    mkdir -p "$2/$(dirname "$file")"
+    cp "$file" "$2/$file"
+  done
+  git -C "$2" apply "$(patch_of "$1")"
+}
+
+# overlay TREE writes TREE.json, by which go builds these files instead of ours.
+overlay() {
+  local file list=
+  for file in $(cd "$1" && find . -type f); do
+    list+=${list:+,}\"$PWD/${file#./}\":\"$1/${file#./}\"
+  done
+  echo "{\"Replace\":{$list}}" >"$1.json"
+}
+
+# plant NAME expects a test to fail, and writes the verdict.
 plant() {
-  local name=$1 package=$2 pattern=$3 log="$out/$1.log" by
+  local name=$1 package=${packages[$1]} pattern=${patterns[$1]} tree="$out/$1.tree" log="$out/$1.log" by
   # A bug that does not compile would pass for one that is noticed.
-  if ! go test -c -tags "mutant,mutant_$name" -o "$out/$name.test" "./internal/$package" >"$log" 2>&1; then
+  if ! apply "$name" "$tree" >"$log" 2>&1; then
+    echo "BROKEN: $name does not apply: $(head -n 1 "$log")" >"$out/$name"
+  elif overlay "$tree" &&
+    ! go test -c -overlay "$tree.json" -o "$out/$name.test" "./internal/$package" >"$log" 2>&1; then
     echo "BROKEN: $name does not build: $(head -n 2 "$log" | tail -n 1)" >"$out/$name"
-  elif (cd "internal/$package" && "$out/$name.test" -test.failfast -test.timeout "${limit}s" -test.run "$pattern") >"$log" 2>&1; then
+  elif (cd "internal/$package" &&
+    "$out/$name.test" -test.failfast -test.timeout "${limit}s" -test.run "$pattern") >"$log" 2>&1; then
     echo "SURVIVED: $name, internal/$package does not notice it" >"$out/$name"
   elif by=$(grep -om1 -- '--- FAIL: [^ (]*' "$log"); then
     echo "caught: $name by ${by##* } (internal/$package)" >"$out/$name"
@@ -120,42 +59,83 @@ plant() {
   rm -f "$out/$name.test"
 }
 
-names=$(awk 'NF {print $1}' <<<"$bugs" | sort)
-listed=$(sed -n 's/.*planted == "\(.*\)"/\1/p' internal/mutant/mutants.go | sort)
-if [[ $names != "$listed" ]]; then
-  echo "this script and internal/mutant name different bugs:"
-  diff <(echo "$names") <(echo "$listed")
-  exit 1
+# check fails for a patch that does not apply, does not compile, or has no test.
+check() {
+  local name broken=0 left=() next tree
+  for name in "${names[@]}"; do
+    if ! grep -Eqs "^func Test.*(${patterns[$name]})" "internal/${packages[$name]}"/*_test.go; then
+      echo "tools/mutants/$name.patch: internal/${packages[$name]} has no test like ${patterns[$name]}"
+      broken=1
+    elif git apply --check "$(patch_of "$name")"; then
+      left+=("$name")
+    else
+      echo "tools/mutants/$name.patch does not apply"
+      broken=1
+    fi
+  done
+  # Built together, as many at a time as change different lines.
+  while ((${#left[@]} > 0)); do
+    next=() tree=$out/${left[0]}.tree
+    for name in "${left[@]}"; do apply "$name" "$tree" 2>/dev/null || next+=("$name"); done
+    overlay "$tree"
+    # shellcheck disable=SC2046
+    go build -overlay "$tree.json" $(cd "$tree" && find . -type f -exec dirname {} + | sort -u) || broken=1
+    left=("${next[@]}")
+  done
+  return "$broken"
+}
+
+only_check=
+if [[ ${1:-} == --check ]]; then
+  only_check=1
+  shift
+fi
+names=("$@")
+if ((${#names[@]} == 0)); then
+  for patch in tools/mutants/*.patch; do names+=("$(basename "$patch" .patch)"); done
+fi
+declare -A packages patterns
+for name in "${names[@]}"; do
+  if ! read -r packages["$name"] patterns["$name"] < <(sed -n 's/^caught by: //p' "$(patch_of "$name")"); then
+    echo "tools/mutants/$name.patch does not say by what it is caught"
+    exit 1
+  fi
+done
+if [[ -n $only_check ]]; then
+  check
+  exit
 fi
 
-# Without a bug every test passes, and every pattern finds one.
+# Without a bug each of these tests passes, and every pattern finds one.
 echo "--- without a bug"
-for package in $(awk 'NF {print $2}' <<<"$bugs" | sort -u); do
-  if ! go test -count=1 -timeout "${limit}s" "./internal/$package" >"$out/clean.log" 2>&1; then
+for package in $(printf '%s\n' "${packages[@]}" | sort -u); do
+  listed=$(go test -list . "./internal/$package")
+  run=
+  for name in "${names[@]}"; do
+    [[ ${packages[$name]} == "$package" ]] || continue
+    run+="${run:+|}${patterns[$name]}"
+    if ! grep -Eq "^Test.*(${patterns[$name]})" <<<"$listed"; then
+      echo "internal/$package has no test like ${patterns[$name]}"
+      exit 1
+    fi
+  done
+  if ! go test -count=1 -timeout "${limit}s" -run "$run" "./internal/$package" >"$out/clean.log" 2>&1; then
     cat "$out/clean.log"
     echo "internal/$package fails without a bug"
     exit 1
   fi
-  listed=$(go test -list . "./internal/$package")
-  for pattern in $(awk -v p="$package" '$2 == p {print $3}' <<<"$bugs"); do
-    if ! grep -Eq "^Test.*($pattern)" <<<"$listed"; then
-      echo "internal/$package has no test like $pattern"
-      exit 1
-    fi
-  done
 done
 
 echo "--- with one bug each"
-while read -r name package pattern; do
-  [[ -n $name ]] || continue
+for name in "${names[@]}"; do
   while (($(jobs -rp | wc -l) >= 2)); do wait -n; done
-  plant "$name" "$package" "$pattern" &
-done <<<"$bugs"
+  plant "$name" &
+done
 wait
 
 passed=0 failed=0
-while read -r name; do
+for name in "${names[@]}"; do
   if grep -q '^caught' "$out/$name" 2>/dev/null; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-done <<<"$names"
+done
 echo "$passed passed, $failed failed"
 [[ $failed -eq 0 ]]

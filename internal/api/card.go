@@ -14,7 +14,6 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -148,7 +147,7 @@ func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardR
 		return nil, err
 	}
 	res = &roamcardv1.RevealCardResponse{CardId: id.String()}
-	if key == nil || mutant.SealedInTheOpen {
+	if key == nil {
 		res.Credentials = credentialsMessage(secret)
 		return res, nil
 	}

@@ -17,9 +17,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/telemetry"
-	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // Errors answers with faults: every error that leaves a handler becomes a *connect.Error with a
@@ -29,9 +27,6 @@ func Errors() connect.UnaryInterceptorFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			res, err := next(ctx, req)
 			call := telemetry.Call{Procedure: req.Spec().Procedure, Protocol: req.Peer().Protocol}
-			if mutant.PaymentLogged {
-				call.Procedure += req.Header().Get(x402.HeaderSignature)
-			}
 			if err == nil {
 				telemetry.Called(ctx, call)
 				return res, nil

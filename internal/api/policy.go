@@ -14,7 +14,6 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/secret"
 )
@@ -110,7 +109,7 @@ func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Heade
 		if err != nil {
 			return ctx, err
 		}
-		if s := auth.Scope(p.GetScope()); s != "" && !who.Has(s) && !mutant.ScopeIgnored {
+		if s := auth.Scope(p.GetScope()); s != "" && !who.Has(s) {
 			return ctx, fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", s)
 		}
 		ctx = auth.WithCaller(ctx, who)

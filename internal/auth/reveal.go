@@ -10,7 +10,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // RevealRequest is a signed reveal challenge.
@@ -62,7 +61,7 @@ func (a *Auth) Reveal(ctx context.Context, caller Caller, r RevealRequest) (reci
 	if err != nil {
 		return nil, fmt.Errorf("consume reveal challenge: %w", err)
 	}
-	if !spent && !mutant.ChallengeReused {
+	if !spent {
 		return nil, challengeInvalid()
 	}
 	c, err := a.challenges.Find(ctx, r.IntentID)

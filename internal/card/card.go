@@ -18,7 +18,6 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -144,18 +143,10 @@ const (
 	LoadStep    = "load"
 )
 
-func openingRef(o order.Order) Ref { return OpeningRef(nameOf(o), o.Delivery) }
+func openingRef(o order.Order) Ref { return OpeningRef(o.Name(), o.Delivery) }
 
 // OpeningRef is the reference of an attempt at opening a card at the issuer, by the order's name.
 func OpeningRef(name string, attempt int) Ref { return reference(OpeningStep, name, attempt) }
-
-// nameOf is what an order's references are made of.
-func nameOf(o order.Order) string {
-	if mutant.ReferenceOfOrder {
-		return string(o.ID)
-	}
-	return o.Name()
-}
 
 // reference names one attempt at one step of the delivery of an order, by the order's name.
 func reference(step, name string, attempt int) Ref {
@@ -167,7 +158,7 @@ func reference(step, name string, attempt int) Ref {
 
 // numbered is a name, with the number of the attempt from the second on.
 func numbered(name string, attempt int) string {
-	if attempt <= 1 || mutant.RetrySameReference {
+	if attempt <= 1 {
 		return name
 	}
 	return fmt.Sprintf("%s/%d", name, attempt)
@@ -177,7 +168,7 @@ func numbered(name string, attempt int) string {
 func referencesOf(step string, o order.Order) []order.Reference {
 	var all []order.Reference
 	for n := 1; n <= o.Delivery; n++ {
-		all = append(all, order.Reference{Step: step, Version: n, Reference: reference(step, nameOf(o), n).String()})
+		all = append(all, order.Reference{Step: step, Version: n, Reference: reference(step, o.Name(), n).String()})
 	}
 	return all
 }

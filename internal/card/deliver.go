@@ -12,7 +12,6 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -34,9 +33,6 @@ func (c *Cards) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	case Failed:
 		return order.Progress{State: order.Refused, Reason: "the issuer refused the card", Evidence: evidence(card)}, nil
 	case Pending:
-	}
-	if mutant.NewReference {
-		card.Ref = Ref(uuid.New())
 	}
 	opened, err := mutate(ctx, c, l, mutation[Account]{
 		step: numbered(OpeningStep, o.Delivery),
@@ -73,7 +69,7 @@ func (c *Cards) Postings(order.Order) ([]ledger.Posting, error) { return nil, ni
 // opening is what a card is opened with. Where the issuer has limits nobody can spend the fee: it never is on
 // the card.
 func (c *Cards) opening(o order.Order) money.Cents {
-	if c.Capabilities.SpendLimit && !mutant.FeeOnTheCard {
+	if c.Capabilities.SpendLimit {
 		return o.Price - Fee
 	}
 	return o.Price

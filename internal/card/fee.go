@@ -11,7 +11,6 @@ import (
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -104,9 +103,6 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		}
 		return job.Recorded(), nil
 	}
-	if mutant.FeeVersionPerAttempt {
-		a.Version = l.Row().Attempt
-	}
 	took, err := mutate(ctx, c, l, mutation[Moved]{
 		step: fmt.Sprintf("withdraw/%d", a.Version),
 		send: func(ctx context.Context) (Moved, error) {
@@ -153,7 +149,7 @@ func (c *Cards) feeRefused(ctx context.Context, l *job.Lease, a FeeArgs, no *Ref
 	if no == nil {
 		no = &Refusal{Code: RefusedUnstated}
 	}
-	if no.Code != RefusedFunds || mutant.FeeForgiven {
+	if no.Code != RefusedFunds {
 		return job.Fail(no.Code), nil
 	}
 	a.Owed = true

@@ -19,7 +19,7 @@ func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
 func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.Budget)
 	defer cancel()
-	return found(t.Issuer.Moved(ctx, LoadRef(nameOf(o), o.Delivery)))
+	return found(t.Issuer.Moved(ctx, LoadRef(o.Name(), o.Delivery)))
 }
 
 func found[T any](_ T, err error) (bool, error) {

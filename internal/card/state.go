@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // How old what the issuer last said of a card may be: no time at all before money or secrets move.
@@ -27,7 +26,7 @@ const (
 // current is a card as its issuer reports it, at most as long ago as within. While the issuer does not answer,
 // or says nothing that we know, what is known decides.
 func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (Card, error) {
-	if card.Status != Active && card.Status != Frozen || mutant.CardStateBelieved {
+	if card.Status != Active && card.Status != Frozen {
 		return card, nil
 	}
 	if !c.looks.due(card.ID, c.Now(), within) {

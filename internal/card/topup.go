@@ -176,7 +176,7 @@ func (t Topups) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order
 	if err != nil {
 		return order.Progress{}, fmt.Errorf("find the card: %w", err)
 	}
-	ref := LoadRef(nameOf(o), o.Delivery)
+	ref := LoadRef(o.Name(), o.Delivery)
 	loaded, err := mutate(ctx, t.Cards, l, mutation[Moved]{
 		step: numbered(LoadStep, o.Delivery),
 		send: func(ctx context.Context) (Moved, error) {

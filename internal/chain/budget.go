@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
@@ -40,7 +39,6 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
 	}
 	reason := ""
 	switch budget := r.config.Budget; {
-	case mutant.RevertsUnbounded:
 	case lost.Reverts >= budget.Reverts:
 		reason = "reverts"
 	case lost.Payer >= budget.Payer:

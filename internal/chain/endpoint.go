@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/ethereum/go-ethereum/rpc"
-
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // After maxFailures in a row a node is left alone for minPause, twice as long each time, up to maxPause.
@@ -124,7 +122,7 @@ func isAnswerTo(method string, err error) bool {
 	case "eth_getLogs":
 		return isTooMuch(err)
 	default:
-		return mutant.ErrorsAnswer && isAnswer(err)
+		return false
 	}
 }
 

@@ -9,8 +9,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
-
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // errOtherQuestion says that a node has shown events that were not asked for.
@@ -21,7 +19,7 @@ var errOtherQuestion = errors.New("a node answered another question")
 // none alone makes one up. Where it would, the verdict on each payment finds that out. The error is
 // reconcile.ErrUnwitnessed while too few answer, or they show different events at one place.
 func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) ([]logEntry, error) {
-	if len(c.pool.endpoints) == 1 || mutant.HistoryBelieved {
+	if len(c.pool.endpoints) == 1 {
 		return c.shownIn(ctx, from, to, fits, topics...)
 	}
 	var answers [][]logEntry

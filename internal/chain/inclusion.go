@@ -11,7 +11,6 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/core/types"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -65,7 +64,7 @@ func (c *Chain) receiptOf(ctx context.Context, transaction x402.Hash) (found rec
 	if err := c.pool.call(ctx, &found, "eth_getTransactionReceipt", transaction.String()); err != nil {
 		return receipt{}, err
 	}
-	if len(c.pool.endpoints) > 1 && !mutant.OneNodeIncludes {
+	if len(c.pool.endpoints) > 1 {
 		return c.confirmedReceipt(ctx, transaction)
 	}
 	block, err := c.headerAt(ctx, uint64(found.BlockNumber))

@@ -12,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -64,9 +63,6 @@ func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head head
 	if err != nil {
 		return payment.Verdict{}, err
 	}
-	if mutant.ExpiryAtHead {
-		final = head
-	}
 	if final.Time < a.ValidBefore || uint64(c.config.Now().Unix()) < a.ValidBefore {
 		return payment.Verdict{}, nil
 	}
@@ -95,7 +91,7 @@ func (c *Chain) judgeUsed(ctx context.Context, a x402.Authorization, head header
 		if err != nil {
 			return payment.Verdict{}, err
 		}
-		if transfer.moves(a) || mutant.ReceiptTrusted && transfer != nil {
+		if transfer.moves(a) {
 			return c.moved(ctx, a, *transfer)
 		}
 		if transfer == nil {
@@ -220,8 +216,7 @@ func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, 
 // transaction may carry to pass for two.
 func (c *Chain) transferAfter(ctx context.Context, a x402.Authorization, used logEntry) (*logEntry, error) {
 	directly := func(l logEntry) bool {
-		next := l.LogIndex == used.LogIndex+1 || mutant.TransferOfAnother && l.moves(a)
-		return next && l.TransactionHash == used.TransactionHash
+		return l.LogIndex == used.LogIndex+1 && l.TransactionHash == used.TransactionHash
 	}
 	return c.log(ctx, directly, map[string]any{
 		"blockHash": used.BlockHash.Hex(), "topics": []any{x402.TopicTransfer.String(), a.From.Word().String()},

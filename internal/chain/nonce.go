@@ -8,7 +8,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -22,8 +21,6 @@ const maxUnknown = 1 << 20
 func (c *Chain) believed(said []uint64, limit uint64) (n uint64, sure bool) {
 	slices.Sort(said)
 	switch {
-	case mutant.NonceBelieved:
-		return said[len(said)-1], true
 	case len(said) >= witnesses:
 		return said[len(said)-witnesses], true
 	case len(c.pool.endpoints) == 1:

@@ -12,8 +12,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 	"github.com/ethereum/go-ethereum/rpc"
-
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 const (
@@ -266,7 +264,7 @@ func (l *later) close() {
 func lead(heads []tip) tip {
 	byNumber := slices.Clone(heads)
 	slices.SortStableFunc(byNumber, func(a, b tip) int { return cmp.Compare(b.head.Number, a.head.Number) })
-	if len(byNumber) > witnesses && !mutant.HeadBelieved {
+	if len(byNumber) > witnesses {
 		return byNumber[witnesses-1]
 	}
 	return byNumber[0]

@@ -20,7 +20,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/time/rate"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -211,7 +210,7 @@ type reply struct {
 // await waits for an answer; where that is bounded, no longer than the node asked last should need. All that are out by
 // then have taken longer.
 func (p *pool) await(answers <-chan reply, asked *endpoint, out map[*endpoint]bool, bounded bool) (a reply, answered bool) {
-	if !bounded || mutant.SlowNodeAwaited {
+	if !bounded {
 		return <-answers, true
 	}
 	delay := p.hedgeDelay(asked)

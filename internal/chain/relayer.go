@@ -15,7 +15,6 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -115,7 +114,7 @@ func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err
 	if err != nil && !errors.Is(err, errIncomplete) && !errors.Is(err, errUnconfirmed) {
 		return false, fmt.Errorf("resume attempt: %w", err)
 	}
-	if !included && !mutant.InFlightIsFailed {
+	if !included {
 		return true, r.send(ctx, a)
 	}
 	if receipt.Status != 0 {
@@ -145,11 +144,7 @@ func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attem
 	token := common.Address(r.config.Chain.config.Domain.Contract)
 	call := x402.TransferCall(p.Authorization, p.Signature)
 	attempt, err := r.config.Attempts.Prepare(ctx, p.ID, account.address, floor, func(nonce uint64) (payment.Transaction, error) {
-		tx, err := r.sign(account, nonce, fee, token, r.config.Chain.config.CallGas, call)
-		if mutant.SentBeforeStored && err == nil {
-			err = r.config.Chain.pool.broadcast(ctx, tx.Raw)
-		}
-		return tx, err
+		return r.sign(account, nonce, fee, token, r.config.Chain.config.CallGas, call)
 	})
 	if err != nil {
 		return payment.Attempt{}, fmt.Errorf("prepare attempt: %w", err)

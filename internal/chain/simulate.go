@@ -13,7 +13,6 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -55,7 +54,7 @@ func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorizati
 // allowed: what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
 func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Chain) error) error {
 	refusal := try(ctx, c)
-	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 || mutant.OneNodeRefuses {
+	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 {
 		return refusal
 	}
 	const calls = 2
@@ -150,7 +149,7 @@ func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) er
 	}
 	delegate, delegated := bytes.CutPrefix(code, designator)
 	switch {
-	case len(code) == 0, mutant.CodeIgnored:
+	case len(code) == 0:
 		return nil
 	case delegated && len(delegate) == len(x402.Address{}) && slices.Contains(c.config.Delegates, x402.Address(delegate)):
 		return nil

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -258,7 +257,7 @@ func (c *Chain) unsettledUntil(ctx context.Context, at tip) (time.Time, error) {
 	if n := len(p.seen) - maxSeen; n > 0 {
 		p.seen = p.seen[n:]
 	}
-	if c.config.ReorgDepth > 0 && depth >= c.config.ReorgDepth && !mutant.ReorgIgnored {
+	if c.config.ReorgDepth > 0 && depth >= c.config.ReorgDepth {
 		p.until = c.config.Now().Add(c.config.ReorgCalm)
 	}
 	return p.until, nil

@@ -12,7 +12,6 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -187,7 +186,7 @@ func (r *Relayer) fillGaps(ctx context.Context, l nonces, attempts []payment.Att
 func (r *Relayer) replacement(
 	ctx context.Context, by account, a payment.Attempt, tx *types.Transaction, fee fee,
 ) (payment.Transaction, error) {
-	if payer, pays := x402.PayerOf(tx.Data()); pays && !mutant.BumpedWithCode {
+	if payer, pays := x402.PayerOf(tx.Data()); pays {
 		err := r.config.Chain.checkPayer(ctx, payer)
 		if no, refused := errors.AsType[*payment.Rejection](err); refused {
 			r.config.Log.WarnContext(ctx, "settlement given up", append(attemptAttrs(a), slog.String("cause", no.Detail))...)

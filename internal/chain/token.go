@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -23,7 +22,7 @@ func (c *Chain) Usable(ctx context.Context, accounts []Account) error {
 	if err != nil {
 		return fmt.Errorf("ask whether the token is paused: %w", err)
 	}
-	if paused && !mutant.PauseIgnored {
+	if paused {
 		return fault.New(fault.TokenPaused, "The token's issuer has paused it.")
 	}
 	for _, a := range accounts {

@@ -14,7 +14,6 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -162,7 +161,7 @@ func (c *Chain) ethCallAs(ctx context.Context, as *sender, data []byte, block an
 		"gas":  hexutil.Uint64(c.config.CallGas),
 		"data": hexutil.Bytes(data),
 	}
-	if as != nil && !mutant.SimulatedForNothing {
+	if as != nil {
 		call["from"] = as.address.String()
 		call["maxFeePerGas"] = (*hexutil.Big)(as.fee.cap)
 		call["maxPriorityFeePerGas"] = (*hexutil.Big)(as.fee.tip)

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -23,7 +22,7 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 		return c.judge(ctx, a, since)
 	}
 	ask := func(ctx context.Context, one *Chain) (payment.Verdict, error) { return one.judge(ctx, a, since) }
-	if a.Value < c.config.WitnessFrom || mutant.OneNodeDelivers {
+	if a.Value < c.config.WitnessFrom {
 		verdict, err := c.judge(ctx, a, since)
 		if err == nil && verdict.State != payment.Gone {
 			return verdict, nil
@@ -161,8 +160,6 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 	switch {
 	case told == 0:
 		return payment.Verdict{}, errs
-	case mutant.OneNodeBuries && len(gone) > 0:
-		return payment.Verdict{State: payment.Gone, Reason: gone[0]}, nil
 	case len(gone) >= witnesses && len(slices.Compact(gone)) == 1 && len(count) == 1:
 		return payment.Verdict{State: payment.Gone, Reason: gone[0]}, nil
 	case count[payment.Unused] >= witnesses && len(gone) == 0:

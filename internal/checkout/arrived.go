@@ -12,7 +12,6 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -118,7 +117,7 @@ const derivedAttempts = 16
 // do, from this very purchase and its key, which is not public.
 func (c *Checkout) proven(ctx context.Context, p Purchase, pay payment.Signed) bool {
 	payer := pay.Authorization.From
-	if mutant.PublicProves || c.Session != nil && c.Session(ctx, payer) {
+	if c.Session != nil && c.Session(ctx, payer) {
 		return true
 	}
 	site, err := url.Parse(p.Resource.URL)
@@ -185,7 +184,7 @@ func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Off
 
 // shown asks the chain whether it shows money that arrived.
 func (c *Checkout) shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
-	if c.Shown == nil || mutant.ArrivalUnchecked {
+	if c.Shown == nil {
 		return payment.Verdict{State: payment.Moved}, nil
 	}
 	a.Authorization = a.Bounded(c.Terms.MaxValidity)
@@ -261,9 +260,6 @@ func (c *Checkout) stillOurs(ctx context.Context, a payment.Arrived, o order.Ord
 // unspent makes sure that money which arrived has not bought something that our books have lost: then the order has to be the one
 // that it bought, which its provider knows by the order's reference. Otherwise a person decides.
 func (c *Checkout) unspent(ctx context.Context, o order.Order) error {
-	if mutant.GoodsUnasked {
-		return nil
-	}
 	if finder, ok := c.products[o.Kind].(Finder); ok {
 		found, err := finder.Found(ctx, o)
 		if err != nil || found {

@@ -3,7 +3,6 @@ package checkout
 import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
@@ -17,9 +16,6 @@ func blamed(no *payment.Rejection) *fault.Fault {
 		blocked := fault.New(fault.AccountBlocked, "The token's issuer blocks an account of this service.")
 		return availability.SettleLater(blocked)
 	case payment.ReasonPayerBlocked:
-		if mutant.PayerNotTold {
-			return nil
-		}
 		return fault.New(fault.PayerBlacklisted, "The token's issuer blocks the wallet that signed. "+
 			"Nothing was claimed or sent; pay from another wallet.")
 	}

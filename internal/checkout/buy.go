@@ -14,7 +14,6 @@ import (
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -225,7 +224,7 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 
 // repeat answers a purchase that exists from its record, once its payment is decided.
 func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o order.Order) (Sold, error) {
-	if o.Fingerprint != p.fingerprint() && !mutant.BodyNotCompared {
+	if o.Fingerprint != p.fingerprint() {
 		return Sold{}, keyReused(o.ID)
 	}
 	patience, leave := c.waiting(o)
@@ -269,9 +268,6 @@ func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-ch
 		case <-look.C:
 		case <-patience.C:
 			c.Metrics.Settled(ctx, string(p.Kind), "unknown")
-			if mutant.UnknownIs402 {
-				return Sold{}, c.reject(ctx, p, nil)
-			}
 			return Sold{}, unknownYet(id)
 		case <-ctx.Done():
 			return Sold{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(id)))

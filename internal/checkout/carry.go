@@ -12,7 +12,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 )
@@ -177,11 +176,6 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, know
 	}
 	if held := c.withheld(o); held > 0 {
 		return o, held, nil
-	}
-	if mutant.DeliverFirst {
-		if at, err := c.products[o.Kind].Deliver(ctx, l, o); err != nil || at.State == order.Waiting {
-			return o, time.Second, err
-		}
 	}
 	verdict := c.Collect.Collect(ctx, pay)
 	var wait time.Duration

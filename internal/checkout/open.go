@@ -8,7 +8,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -63,9 +62,6 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 		return Sold{}, err
 	}
 	bounds := Bounds{Alone: n.Alone && n.Key == "", MostUnpaid: c.MostUnpaid, Turns: c.Limits.Turn(limit.Orders, n.Owner.Lower())}
-	if mutant.OrdersUncounted {
-		bounds = Bounds{Alone: bounds.Alone}
-	}
 	stored, err := c.Store.Open(ctx, o, bounds)
 	if errors.Is(err, availability.ErrPaused) {
 		return Sold{}, order.Paused(n.Kind)

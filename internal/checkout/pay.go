@@ -8,7 +8,6 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -38,7 +37,7 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	}
 	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
-	if pay.Authorization.From != o.Owner && !mutant.AnyonePays {
+	if pay.Authorization.From != o.Owner {
 		return c.refuseCounted(ctx, p, pay, excess, notTheOwner())
 	}
 	if o.Status == order.Expired {

@@ -8,7 +8,6 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -91,7 +90,7 @@ func (c *Checkout) unproven(ctx context.Context, excess error, answer func() err
 	if excess != nil {
 		return excess
 	}
-	if err := c.Limits.Unproven(ctx); err != nil && !mutant.PaymentsUncounted {
+	if err := c.Limits.Unproven(ctx); err != nil {
 		return err
 	}
 	return answer()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -41,9 +40,6 @@ func (d Desk) prove(ctx context.Context, pay payment.Payment, transaction x402.H
 	shown, err := d.Evidence.Prove(ctx, pay.Authorization, transaction)
 	if err != nil {
 		return fmt.Errorf("look into the transaction: %w", errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
-	}
-	if mutant.HashBelieved && shown.Receipt == nil {
-		shown = payment.Verdict{State: payment.Moved, Receipt: &payment.Receipt{Transaction: transaction}}
 	}
 	if shown.State != payment.Moved {
 		return fault.New(fault.TransferUnproven, "The chain does not show this payment's transfer in the transaction.").About(string(pay.Order))

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -15,7 +14,7 @@ import (
 // Order shows one order of a wallet. Another wallet's order does not exist.
 func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (Sold, error) {
 	o, err := c.Store.Find(ctx, id)
-	if errors.Is(err, ErrNotFound) || (err == nil && o.Owner != owner && !mutant.OrderOfAnyone) {
+	if errors.Is(err, ErrNotFound) || (err == nil && o.Owner != owner) {
 		return Sold{}, fault.New(fault.OrderNotFound, "This wallet has no order with this id.")
 	}
 	if err != nil {

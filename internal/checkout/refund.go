@@ -9,7 +9,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 )
@@ -120,7 +119,6 @@ func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlie
 	switch arrived, err := c.Chain.Judge(ctx, pay.Authorization, pay.Since()); {
 	case err != nil:
 		return o, 0, fmt.Errorf("look for the payment: %w", err)
-	case mutant.UndoneRefunded:
 	case arrived.State == payment.Gone:
 		return onward(c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason}))
 	case arrived.State == payment.Unused, arrived.State == payment.Unknown && c.Now().Sub(pay.CreatedAt) < confirmPatience:

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -28,7 +27,7 @@ func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, k
 	}
 	f, ok := fault.As(refused)
 	late := known != nil && known.Status == order.Expired
-	if !ok || mutant.RefusalUnjudged || !f.SafeToPayAgain && !late {
+	if !ok || !f.SafeToPayAgain && !late {
 		return c.unlessKnown(ctx, p, pay, refused)
 	}
 	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 const (
@@ -41,9 +40,6 @@ func (e *Esims) affordsAny(ctx context.Context) error {
 // afford fails while the supplier does not answer, or has less left of our money, beyond what live orders hold,
 // than a plan costs.
 func (e *Esims) afford(ctx context.Context, cost money.USDC) error {
-	if mutant.SupplierNotAsked {
-		return nil
-	}
 	free, err := e.free(ctx)
 	if err != nil {
 		return fmt.Errorf("look at the supplier: %w", errors.Join(err, supplierDown()))

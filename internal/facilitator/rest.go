@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
@@ -105,7 +104,7 @@ const doubt = 2 * longestRest
 func (r *rests) failing(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Before(r.bad.until) && (r.failures >= patience || len(r.refused) >= patience) && !mutant.SettleFailureIgnored {
+	if now.Before(r.bad.until) && (r.failures >= patience || len(r.refused) >= patience) {
 		return r.bad.err
 	}
 	return nil

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // ErrNotSent says that Submit did not make the call. The marker may stand all the same, so the next
@@ -84,9 +83,6 @@ func (l *Lease) Mark(ctx context.Context, step string) error {
 // any other error is send's own, and its outcome unknown until looked up.
 func (l *Lease) Submit(ctx context.Context, step string, budget time.Duration, send func(context.Context) error) error {
 	deadline := l.SendBy(budget)
-	if mutant.MarkerAfterCall {
-		return errors.Join(send(ctx), l.Mark(ctx, step))
-	}
 	if err := l.Mark(ctx, step); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	}

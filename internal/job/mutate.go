@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // Knowledge is what is known of a mutation at a provider.
@@ -54,7 +52,7 @@ type Finding[T any] struct {
 // reference that the provider does not know, after the horizon, is sent again, and only to a provider that deduplicates. The error is ours
 // (lease lost, database), never the provider's.
 func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], error) {
-	begun := l.Step() == m.Step && !mutant.ResendUnknown
+	begun := l.Step() == m.Step
 	if !begun && m.Deduplicates {
 		return m.submit(ctx, l)
 	}
@@ -77,7 +75,7 @@ func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], er
 // tooEarly says that a reference sent by this job may still appear at the provider.
 func (m Mutation[T]) tooEarly(l *Lease) bool {
 	at := l.StepAt()
-	return at != nil && !mutant.HorizonIgnored && m.Now().Before(at.Add(m.Budget+m.Horizon))
+	return at != nil && m.Now().Before(at.Add(m.Budget+m.Horizon))
 }
 
 func (m Mutation[T]) submit(ctx context.Context, l *Lease) (Finding[T], error) {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/faultpoint"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 type periodic struct {
@@ -48,7 +47,7 @@ func (r *Runner) enqueuePeriod(ctx context.Context, p periodic, start time.Time)
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	_, err := r.Queue.Enqueue(ctx, New{
-		Args: p.args, UniqueKey: periodKey(p.args.Kind(), start), RunAt: start, Alone: !mutant.PeriodicPiles,
+		Args: p.args, UniqueKey: periodKey(p.args.Kind(), start), RunAt: start, Alone: true,
 	})
 	return err
 }
@@ -63,7 +62,7 @@ const clearBatch = 1000
 // clearParked takes the alarms of a periodic kind back: what was parked has been done now. It is tried again after
 // the next success.
 func (r *Runner) clearParked(ctx context.Context, kind Kind) error {
-	if mutant.ParkedForEver || !slices.ContainsFunc(r.periodic, func(p periodic) bool { return p.args.Kind() == kind }) {
+	if !slices.ContainsFunc(r.periodic, func(p periodic) bool { return p.args.Kind() == kind }) {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -14,7 +14,6 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -327,13 +326,6 @@ func (r *Runner) kinds() []Kind {
 func (r *Runner) free(q *queue) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if mutant.ClassesShareSlots {
-		taken := 0
-		for _, each := range r.queues {
-			taken += each.claimed
-		}
-		return max(0, q.slots-taken)
-	}
 	return q.slots - q.claimed
 }
 

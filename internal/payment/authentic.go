@@ -2,7 +2,6 @@ package payment
 
 import (
 	"github.com/roamcard/roamcard/internal/curve"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -17,8 +16,7 @@ func (t Terms) Authentic(p x402.Payment) (Signed, error) {
 	if p.Authorization.To != t.PayTo {
 		return Signed{}, reject(x402.ReasonRecipient, "authorization.to must be %s", t.PayTo)
 	}
-	forged := reserved(p.Authorization.From) || curve.Verify(t.Domain, p.Authorization, p.Signature) != nil
-	if forged && !mutant.RepeatUnsigned {
+	if reserved(p.Authorization.From) || curve.Verify(t.Domain, p.Authorization, p.Signature) != nil {
 		return Signed{}, reject(x402.ReasonSignature, "the signature is not authorization.from's over the EIP-712 domain %s, version %s, chain %d, contract %s",
 			t.Domain.Name, t.Domain.Version, t.Domain.ChainID, t.Domain.Contract)
 	}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // CollectorConfig is what a Collector needs.
@@ -38,7 +36,7 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	if err != nil {
 		err = fmt.Errorf("judge payment: %w", err)
 		verdict = Verdict{}
-	} else if verdict.State == Unused && (p.Signed() || mutant.ArrivedSubmitted) {
+	} else if verdict.State == Unused && p.Signed() {
 		// What nobody signed for us comes back by whoever sent it, or it dies.
 		if err = c.config.Settler.Submit(ctx, p); err != nil {
 			err = fmt.Errorf("submit payment: %w", err)

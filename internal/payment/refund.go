@@ -3,7 +3,6 @@ package payment
 import (
 	"context"
 	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/roamcard/roamcard/internal/curve"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/ledger"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -99,9 +97,6 @@ func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, er
 	r.Authorization = x402.Authorization{
 		From: t.address, To: p.Authorization.From, Value: p.Authorization.Value,
 		ValidBefore: uint64(now.Add(t.window).Unix()), Nonce: RefundNonce(p.Order),
-	}
-	if mutant.RefundNonceFresh {
-		_, _ = rand.Read(r.Authorization.Nonce[:])
 	}
 	var err error
 	if r.Signature, err = curve.Sign(t.domain, r.Authorization, t.key); err != nil {

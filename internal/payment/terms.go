@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -120,7 +119,7 @@ func (t Terms) checkAuthorization(a x402.Authorization, amount money.USDC) error
 		return reject(x402.ReasonRecipient, "authorization.to must be %s", t.PayTo)
 	case a.From == t.PayTo:
 		return reject(x402.ReasonRecipient, "authorization.from is the payee itself")
-	case amount <= 0 || a.Value != amount && !(mutant.AmountAtLeast && a.Value > amount):
+	case amount <= 0 || a.Value != amount:
 		return reject(x402.ReasonValue, "authorization.value must be exactly %s", amount)
 	}
 	return nil
@@ -139,9 +138,9 @@ func (t Terms) checkWindow(a x402.Authorization, now time.Time) error {
 	switch {
 	case a.ValidAfter >= seconds:
 		return reject(x402.ReasonValidAfter, "authorization.validAfter must lie in the past; 0 will do")
-	case a.ValidBefore < seconds+margin && !mutant.ExpiredAccepted:
+	case a.ValidBefore < seconds+margin:
 		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at least %d s ahead", margin)
-	case a.ValidBefore > seconds+uint64(t.MaxValidity/time.Second) && !mutant.ValidityUnbounded:
+	case a.ValidBefore > seconds+uint64(t.MaxValidity/time.Second):
 		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at most %d s ahead", int64(t.MaxValidity/time.Second))
 	}
 	return nil

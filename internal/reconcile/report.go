@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // Code names one way in which the books can differ. Codes are stable.
@@ -76,7 +75,7 @@ func Codes() []Code { return slices.Sorted(maps.Keys(blocking)) }
 // blocks says whether a finding keeps top-ups from being sold, to its owner or, when it has none, to everybody. What the issuer has
 // beyond our books on no card of ours concerns no buyer.
 func (f Finding) blocks() bool {
-	return (blocking[f.Code] && (f.Owner != "" || f.Code != ProviderUnknown)) || mutant.FindingsBlockAll
+	return blocking[f.Code] && (f.Owner != "" || f.Code != ProviderUnknown)
 }
 
 // Finding is one thing that does not match.

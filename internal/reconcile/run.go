@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -246,7 +245,7 @@ func (r *run) orders(ctx context.Context, ids []order.ID, lines []string) error 
 	if err != nil {
 		return fmt.Errorf("look for what is found already: %w", err)
 	}
-	if doubtful := without(first.found, seen(known)); len(doubtful) > 0 && !mutant.DifferenceSeenOnce {
+	if doubtful := without(first.found, seen(known)); len(doubtful) > 0 {
 		second, err := r.again(ctx, doubtful)
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -111,7 +110,7 @@ func (s *scan) some(ctx context.Context, from, last uint64) (read uint64, err er
 		if _, gone := s.Chain.Safe(ctx); gone != nil || ctx.Err() != nil {
 			return 0, errors.Join(err, gone)
 		}
-		if to > from && !mutant.RangesNotHalved {
+		if to > from {
 			s.step = (to - from + 1) / 2
 			continue
 		}

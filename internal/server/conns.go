@@ -9,7 +9,6 @@ import (
 	"sync"
 
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
@@ -73,7 +72,6 @@ func (c *conns) take(conn net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case mutant.ConnectionsUncounted:
 	case name != "" && c.mostEach > 0 && c.each[name] >= c.mostEach:
 		c.metrics.Limited(context.Background(), "connections_address")
 		return false

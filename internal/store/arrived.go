@@ -11,7 +11,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -105,9 +104,7 @@ var errResolved = errors.New("an operator has resolved the transfer")
 
 // lockAuthorization keeps a claim of arrived money and an operator's word about it apart: whoever comes second sees the first.
 func lockAuthorization(tx *ent.Tx, asset, payer, nonce string) {
-	if !mutant.ArrivedUnlocked {
-		lock(tx, "authorization/"+asset+"/"+payer+"/"+nonce)
-	}
+	lock(tx, "authorization/"+asset+"/"+payer+"/"+nonce)
 }
 
 // claimArrived lets a placement go on with money that arrived, unless an operator has resolved it. That nobody else has claimed

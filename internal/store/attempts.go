@@ -12,7 +12,6 @@ import (
 	entattempt "github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/schema"
 	"github.com/roamcard/roamcard/internal/faultpoint"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -190,14 +189,14 @@ const pruneAttemptsSQL = `
 	DELETE FROM attempts WHERE id IN (
 		SELECT id FROM attempts a
 		WHERE status IN ('reverted', 'closed') AND created_at < $1
-			AND ($3 OR nonce < (SELECT max(nonce) FROM attempts newest WHERE newest.relayer = a.relayer))
+			AND nonce < (SELECT max(nonce) FROM attempts newest WHERE newest.relayer = a.relayer)
 		LIMIT $2 FOR UPDATE SKIP LOCKED)`
 
 // Prune deletes up to limit attempts that ended and were made before a time.
 func (a Attempts) Prune(ctx context.Context, before time.Time, limit int) (int, error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	tag, err := a.s.pool.Exec(ctx, pruneAttemptsSQL, before, limit, mutant.NonceForgotten)
+	tag, err := a.s.pool.Exec(ctx, pruneAttemptsSQL, before, limit)
 	if err != nil {
 		return 0, fmt.Errorf("prune attempts: %w", mapError(err))
 	}

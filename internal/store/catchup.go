@@ -12,7 +12,6 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -128,7 +127,7 @@ func (m Marks) Forget() {
 // caughtUp queues the question for this process's mark: a transaction that takes money must not commit to a history
 // that the chain was not compared with. Without Marks nothing is asked.
 func (s *Store) caughtUp(tx *ent.Tx) {
-	if m := s.mark.Load(); m != nil && !mutant.SoldBeforeCaughtUp {
+	if m := s.mark.Load(); m != nil {
 		touchOne(tx, checkout.ErrHistoryLost, fmt.Sprintf(hasMarkSQL, m.server), m.id, m.beat)
 	}
 }

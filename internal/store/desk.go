@@ -20,7 +20,6 @@ import (
 	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 )
@@ -272,7 +271,7 @@ func lockCarrier(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err 
 func nothingComesBack(ctx context.Context, tx *ent.Tx, id order.ID) error {
 	out, err := tx.Refund.Query().
 		Where(entrefund.OrderID(string(id)), entrefund.StatusNEQ(entrefund.Status(payment.RefundDead))).Exist(ctx)
-	if err == nil && out && !mutant.DecidedOverRefund {
+	if err == nil && out {
 		err = fmt.Errorf("order %s is in review while its refund may move money", id)
 	}
 	return err

@@ -12,7 +12,6 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/money"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
@@ -118,9 +117,6 @@ func columnsOfFindings(all []reconcile.Finding) (r findingRows) {
 		r.names = append(r.names, name)
 		r.units, r.codes, r.subjects = append(r.units, string(f.Unit)), append(r.codes, string(f.Code)), append(r.subjects, f.Subject)
 		r.orders, r.owners, r.products = append(r.orders, f.Order), append(r.owners, f.Owner), append(r.products, f.Product)
-		if mutant.ResolutionForgotten {
-			f.Evidence += time.Now().String()
-		}
 		r.details, r.evidence = append(r.details, f.Detail), append(r.evidence, f.Evidence)
 		r.sizes, r.blocks = append(r.sizes, f.Size), append(r.blocks, f.Blocks)
 		var word reconcile.Resolved
@@ -154,9 +150,6 @@ func (t Treasury) Open(ctx context.Context, found []reconcile.Finding) ([]reconc
 
 // Sums implements reconcile.Reports.
 func (t Treasury) Sums(ctx context.Context, list int) (sums []reconcile.Sum, open, resolved []reconcile.Finding, spent money.Cents, err error) {
-	if mutant.ReportUnbounded {
-		list = 1 << 30
-	}
 	err = t.moment(ctx, func(b booksReader) error {
 		sums, open, resolved = nil, nil, nil
 		return errors.Join(b.all(

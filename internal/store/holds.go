@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -45,7 +43,7 @@ func takeHolds(tx *ent.Tx, p checkout.Placement, now time.Time, alone bool) {
 	for _, name := range slices.Compact(locks) {
 		lock(tx, name)
 	}
-	if p.Undecided > 0 && !mutant.UndecidedUnlimited {
+	if p.Undecided > 0 {
 		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND payer = $2",
 			p.Undecided, p.Payment.Authorization.From.Lower())
 	}
@@ -53,12 +51,6 @@ func takeHolds(tx *ent.Tx, p checkout.Placement, now time.Time, alone bool) {
 		limit, short := h.Limit, error(&order.Shortage{Hold: h})
 		if inLane(h, alone) {
 			limit, short = limit-(lanes-1)*h.Most, errCrowded
-		}
-		if mutant.LanesOverlap {
-			limit = h.Limit
-		}
-		if mutant.HoldsUnlimited {
-			limit = math.MaxInt64
 		}
 		pgxOf(tx).later(queued{
 			sql:     takeHoldSQL,
@@ -72,7 +64,7 @@ func takeHolds(tx *ent.Tx, p checkout.Placement, now time.Time, alone bool) {
 // boundUnsettled queues the check that unpaid orders, with this one, hold no more of a resource than they may. A
 // claim in one lane leaves room for those in the others here too.
 func boundUnsettled(tx *ent.Tx, h order.Hold, alone bool) {
-	if h.Unsettled == 0 || mutant.UnsettledUnlimited {
+	if h.Unsettled == 0 {
 		return
 	}
 	reserved := h

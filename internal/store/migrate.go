@@ -17,7 +17,6 @@ import (
 	sessionlock "github.com/pressly/goose/v3/lock"
 
 	"github.com/roamcard/roamcard/ent/migrate"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // Migrate applies what is missing at the database of url and says how many files that were. Any number of
@@ -46,12 +45,6 @@ func Migrate(ctx context.Context, url string, log *slog.Logger) (applied int, er
 		return 0, fmt.Errorf("read migrations: %w", err)
 	}
 	results, err := provider.Up(ctx)
-	if mutant.PurchaseKeyNotUnique && err == nil {
-		_, err = db.ExecContext(ctx, "DROP INDEX IF EXISTS orders_purchase")
-	}
-	if mutant.AuthorizationNotUnique && err == nil {
-		_, err = db.ExecContext(ctx, "DROP INDEX IF EXISTS payments_authorization")
-	}
 	for _, result := range results {
 		log.Info("migration applied", "file", path.Base(result.Source.Path), "took", result.Duration)
 	}

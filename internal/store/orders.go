@@ -15,11 +15,9 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	entorder "github.com/roamcard/roamcard/ent/order"
 	entpayment "github.com/roamcard/roamcard/ent/payment"
-	"github.com/roamcard/roamcard/ent/predicate"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
@@ -161,10 +159,8 @@ func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (ch
 		if err := insertPayment(ctx, tx, p.Payment); err != nil {
 			return err
 		}
-		if !mutant.JobForgotten {
-			if err := queueJob(ctx, tx, p.Job, &placed.Job); err != nil {
-				return err
-			}
+		if err := queueJob(ctx, tx, p.Job, &placed.Job); err != nil {
+			return err
 		}
 		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
@@ -200,11 +196,8 @@ func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (or
 	ord := p.Order
 	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer", Reason: "payment claimed"}
 	if p.Again {
-		unpaid := []predicate.Order{entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version)}
-		if !mutant.PaidTooLate {
-			unpaid = append(unpaid, o.s.inTime())
-		}
-		n, err := tx.Order.Update().Where(unpaid...).
+		n, err := tx.Order.Update().
+			Where(entorder.ID(string(ord.ID)), entorder.StatusEQ(entorder.StatusPaymentRequired), entorder.Version(ord.Version), o.s.inTime()).
 			SetStatus(entorder.StatusSettling).ClearExpiresAt().SetReturned(ord.Returned).AddVersion(1).SetUpdatedAt(o.s.stamp()).Save(ctx)
 		if err == nil && n == 0 {
 			err = errRepeated
@@ -248,9 +241,7 @@ const (
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
-		if !mutant.PaidIsUnsettled {
-			settleHolds(tx, p.Order, o.s.stamp())
-		}
+		settleHolds(tx, p.Order, o.s.stamp())
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
 		}
@@ -294,9 +285,7 @@ func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m orde
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		if !mutant.HoldsKept {
-			suspendHolds(tx, id, o.s.stamp())
-		}
+		suspendHolds(tx, id, o.s.stamp())
 		return nil
 	})
 }
@@ -313,9 +302,7 @@ func (o Orders) moving(ctx context.Context, f job.Fence, m order.Move, also func
 	}
 	var moved order.Order
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		if !mutant.OrderUnfenced {
-			fence(tx, f)
-		}
+		fence(tx, f)
 		if err := also(ctx, tx); err != nil {
 			return err
 		}
@@ -350,7 +337,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 			return fmt.Errorf("order %s is not %s any more: %w", m.Order, m.From, err)
 		},
 	})
-	if m.To.Final() || m.To == order.PaymentRequired || mutant.HoldsReleasedEarly {
+	if m.To.Final() || m.To == order.PaymentRequired {
 		releaseHolds(tx, m.Order, now)
 	}
 	post(tx, now, m.Postings...)

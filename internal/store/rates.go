@@ -8,7 +8,6 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 )
 
 // The counts go by the database's clock, the one that all processes share. A turn too many changes no row.
@@ -41,9 +40,6 @@ func turnID(t limit.Turn) string { return string(t.Class) + "/" + t.Name }
 // takeTurns queues the counting of requests, which hold their callers' rows until the commit. One too many
 // undoes the transaction, see refusedTurn.
 func takeTurns(tx *ent.Tx, turns []limit.Turn) {
-	if mutant.TurnsPerProcess {
-		return
-	}
 	for _, t := range turns {
 		touchOne(tx, &turnTooMany{t}, takeTurnSQL, turnID(t), t.Each(), t.Each()*time.Duration(t.Rate.Count))
 	}

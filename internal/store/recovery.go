@@ -15,7 +15,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/faultpoint"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/reconcile"
@@ -201,10 +200,6 @@ func (r Recovery) take(ctx context.Context, k taking) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if mutant.RecoveredTwice {
-		copy(pay.Authorization.Nonce[:], uuid.NewString())
-		k.order.Adopted, k.order.Key = nil, uuid.NewString()
-	}
 	err = r.t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		r.t.s.caughtUp(tx)
 		if err := claimArrived(ctx, tx, pay); err != nil {
@@ -287,9 +282,6 @@ const rebindSQL = `
 
 // Rebind implements checkout.Store.
 func (o Orders) Rebind(ctx context.Context, r checkout.Rebinding) (order.Order, error) {
-	if mutant.AdoptedForgotten {
-		return order.Order{}, checkout.ErrNotFound
-	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
 	found, err := findOrder(o.s.pool.QueryRow(ctx, rebindSQL, r.Reference, r.Kind, r.Owner.Lower(), r.Key, r.Fingerprint[:],

@@ -8,7 +8,6 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -29,9 +28,6 @@ const (
 // selling queues what makes a transaction fail with availability.ErrPaused when operators have closed the sale of a
 // product. It comes first: from then on to the commit the switch cannot be set.
 func selling(tx *ent.Tx, product order.Kind) {
-	if mutant.ClaimUnswitched {
-		return
-	}
 	later(tx, sellingLockSQL, saleLock(product))
 	pgxOf(tx).later(queued{sql: sellingSQL, args: []any{product}, refused: func(err *pgconn.PgError) error {
 		if err.Code != divisionByZero {

@@ -14,7 +14,6 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mutant"
 	"github.com/roamcard/roamcard/internal/order"
 )
 
@@ -147,8 +146,5 @@ const pruneExpiredSQL = `
 
 // PruneExpired deletes up to limit orders that expired unpaid before a time, and says how many.
 func (o Orders) PruneExpired(ctx context.Context, before time.Time, limit int) (int, error) {
-	if mutant.ExpiredKept {
-		return 0, nil
-	}
 	return o.s.pruneRows(ctx, pruneExpiredSQL, before, limit)
 }

@@ -1,5 +1,0 @@
-//go:build mutant_adopted_forgotten
-
-package mutant
-
-const planted = "adopted_forgotten"

@@ -1,5 +1,0 @@
-//go:build mutant_anyone_pays
-
-package mutant
-
-const planted = "anyone_pays"

@@ -1,5 +1,0 @@
-//go:build mutant_arrival_unchecked
-
-package mutant
-
-const planted = "arrival_unchecked"

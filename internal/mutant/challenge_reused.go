@@ -1,5 +1,0 @@
-//go:build mutant_challenge_reused
-
-package mutant
-
-const planted = "challenge_reused"

@@ -1,5 +1,0 @@
-//go:build mutant_errors_answer
-
-package mutant
-
-const planted = "errors_answer"

@@ -1,5 +1,0 @@
-//go:build mutant_expired_accepted
-
-package mutant
-
-const planted = "expired_accepted"

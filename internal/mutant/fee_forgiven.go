@@ -1,5 +1,0 @@
-//go:build mutant_fee_forgiven
-
-package mutant
-
-const planted = "fee_forgiven"

@@ -1,5 +1,0 @@
-//go:build mutant_fee_on_the_card
-
-package mutant
-
-const planted = "fee_on_the_card"

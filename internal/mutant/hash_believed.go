@@ -1,5 +1,0 @@
-//go:build mutant_hash_believed
-
-package mutant
-
-const planted = "hash_believed"

@@ -1,5 +1,0 @@
-//go:build mutant_history_believed
-
-package mutant
-
-const planted = "history_believed"

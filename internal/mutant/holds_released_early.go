@@ -1,5 +1,0 @@
-//go:build mutant_holds_released_early
-
-package mutant
-
-const planted = "holds_released_early"

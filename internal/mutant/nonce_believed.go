@@ -1,5 +1,0 @@
-//go:build mutant_nonce_believed
-
-package mutant
-
-const planted = "nonce_believed"

@@ -1,5 +1,0 @@
-//go:build mutant_parked_for_ever
-
-package mutant
-
-const planted = "parked_for_ever"

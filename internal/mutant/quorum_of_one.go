@@ -1,5 +1,0 @@
-//go:build mutant_quorum_of_one
-
-package mutant
-
-const planted = "quorum_of_one"

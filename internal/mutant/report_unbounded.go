@@ -1,5 +1,0 @@
-//go:build mutant_report_unbounded
-
-package mutant
-
-const planted = "report_unbounded"

@@ -1,5 +1,0 @@
-//go:build mutant_reverts_unbounded
-
-package mutant
-
-const planted = "reverts_unbounded"

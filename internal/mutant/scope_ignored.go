@@ -1,5 +1,0 @@
-//go:build mutant_scope_ignored
-
-package mutant
-
-const planted = "scope_ignored"

@@ -1,5 +1,0 @@
-//go:build mutant_secrets_replayed
-
-package mutant
-
-const planted = "secrets_replayed"

@@ -1,5 +1,0 @@
-//go:build mutant_turns_per_process
-
-package mutant
-
-const planted = "turns_per_process"

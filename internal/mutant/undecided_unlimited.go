@@ -1,5 +1,0 @@
-//go:build mutant_undecided_unlimited
-
-package mutant
-
-const planted = "undecided_unlimited"

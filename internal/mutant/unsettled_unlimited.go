@@ -1,5 +1,0 @@
-//go:build mutant_unsettled_unlimited
-
-package mutant
-
-const planted = "unsettled_unlimited"

@@ -1,5 +1,0 @@
-//go:build mutant_validity_unbounded
-
-package mutant
-
-const planted = "validity_unbounded"
