@@ -92,8 +92,8 @@ export class MemoryStore implements Store {
 }
 
 /**
- * Reads what a store has kept as a book, or throws a JournalError that names the file: nothing is paid on the word of half a
- * journal. One with members that this version does not have is foreign: to keep it would lose them.
+ * Reads what a store has kept as a book, or throws a JournalError that names the file: nothing is paid on the word of
+ * half a journal. One with members that this version does not have is foreign: to keep it would lose them.
  */
 export function readBook(value: unknown, file: string): Book {
   const book = objectOf(value);
@@ -102,7 +102,7 @@ export function readBook(value: unknown, file: string): Book {
   const wrong = faultOf(book);
   if (wrong) throw new JournalError(file, "damaged", wrong);
   const unknown = unknownIn(book as unknown as Book);
-  if (unknown !== undefined) throw new JournalError(file, "foreign", `it has a member ${unknown}, which version 2 does not have`);
+  if (unknown) throw new JournalError(file, "foreign", `it has a member ${unknown}, which version 2 does not have`);
   return book as unknown as Book;
 }
 
@@ -141,10 +141,10 @@ function wrongMember(value: Record<string, unknown>, members: Record<string, Che
 function unknownIn(book: Book): string | undefined {
   const { schema: _, version: __, payees: ___, purchases, ...rest } = book;
   const entries = Object.values(purchases);
-  const unknown = (value: object, members: object) => Object.keys(value).filter((name) => !Object.hasOwn(members, name));
+  const others = (value: object, members: object) => Object.keys(value).filter((name) => !Object.hasOwn(members, name));
   return [
-    ...Object.keys(rest), ...entries.flatMap((e) => unknown(e, entryMembers)),
-    ...entries.flatMap((e) => e.authorizations.flatMap((a) => unknown(a, authorizationMembers))),
+    ...Object.keys(rest), ...entries.flatMap((e) => others(e, entryMembers)),
+    ...entries.flatMap((e) => e.authorizations.flatMap((a) => others(a, authorizationMembers))),
   ][0];
 }
 
@@ -158,13 +158,18 @@ export type Turn = { kind: "sign"; attempt: number } | { kind: "signed"; entry: 
 /** What is reserved of a purchase. */
 export type Wanted = Omit<Entry, "state" | "at" | "attempt" | "heldUntil" | "authorizations" | "header" | "orderId"> & { holder: string };
 
+/** How many seconds the service's clock may differ from this one. */
+export const clockDifference = 60;
 const day = 24 * 60 * 60;
 /** How long a turn lasts unless it is held; who died holding one is waited for no longer. */
 const turn = 10;
 /** How long a budget stays taken by a process that died before it signed. */
 const reservation = 15 * 60;
-/** How long after its validBefore an authorization counts as live: the chain's clock and this one differ. */
-const expiryMargin = 30;
+/**
+ * How many seconds after its validBefore an authorization counts as live: as far as this clock may be ahead of the
+ * chain's without being refused.
+ */
+const expiryMargin = clockDifference;
 
 /** The rules of the book. */
 export class Journal {

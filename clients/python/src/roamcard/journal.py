@@ -29,8 +29,13 @@ _RESERVATION = 15 * 60
 _TURN = 10
 """How long a turn to sign lasts unless it is held."""
 _HOLD_EVERY = 3.0
-_EXPIRY_MARGIN = 30
-"""How long after its valid_before an authorization counts as live: the chain's clock and this one differ."""
+CLOCK_DIFFERENCE = 60
+"""How many seconds the service's clock may differ from this one."""
+_EXPIRY_MARGIN = CLOCK_DIFFERENCE
+"""How many seconds after its valid_before an authorization counts as live.
+
+It is as far as this clock may be ahead of the chain's without being refused.
+"""
 
 Void = Literal["expired", "cancelled", "used_elsewhere"]
 
@@ -163,7 +168,10 @@ def _encoded(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decode_book(text: str, file: str) -> Book:
-    """Reads the text of a file, or raises a JournalError: nothing is paid on the word of half a journal."""
+    """Reads the text of a file, or raises a JournalError: nothing is paid on the word of half a journal.
+
+    One with members that this version does not have is foreign: to keep it would lose them.
+    """
     try:
         value = loads(text)
     except ValueError as error:
