@@ -184,20 +184,27 @@ export class Payer {
 
   /** The plan that a purchase of any eSIM is of: the one that the journal has for its key, or the cheapest. */
   async planFor(path: string, key: string, payer: string | undefined): Promise<string> {
-    const id = payer && (await nonceOf(this.origin, path, payer, key));
-    const known = id && (await this.journal.entry(id).catch((error: unknown) => this.#keyed(key, id, error)));
-    return known && typeof known.request.planId === "string" ? known.request.planId : (await this.#terms()).cheapestPlan();
+    const cheapest = async () => (await this.#terms()).cheapestPlan();
+    if (payer === undefined) return cheapest();
+    const id = await nonceOf(this.origin, path, payer, key);
+    const known = async () => (await this.journal.entry(id))?.request.planId;
+    const plan = async () => known().then((planId) => (typeof planId === "string" ? planId : cheapest()));
+    return plan().catch((error: unknown) => this.#keyed(key, id, error));
   }
 
   /**
    * Asks for the price once, for somebody else to sign: terms that are not as published are not passed on. Whether the
    * policy lets them be paid is held when the payment comes.
    */
-  async ask<T>(attempt: Attempt<T>): Promise<Reply<T>> {
+  async ask<T>(attempt: Attempt<T>, payer: string): Promise<Reply<T>> {
     const reply = await this.#send(attempt, undefined);
-    if (reply.kind === "done") throw unpaid();
-    if (reply.kind === "terms") await this.#checked(attempt, termsOf(reply));
-    return reply;
+    const checked = async () => {
+      if (reply.kind === "done") throw unpaid();
+      if (reply.kind === "terms") await this.#checked(attempt, termsOf(reply));
+      return reply;
+    };
+    const id = await this.#identity(attempt, payer);
+    return checked().catch((error: unknown) => this.#keyed(attempt.key, id, error));
   }
 
   /** Asks for the price, checks it, and signs nothing. It says too whether the policy would let it be paid. */

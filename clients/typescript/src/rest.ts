@@ -57,7 +57,7 @@ export function payingFetch(options: FetchOptions): Fetch {
     if (options.signer && !signed) return responseOf(await payer.pay(attempt, options.signer));
     const reply = signed
       ? await payer.carry(attempt, wallet, signed)
-      : ((await payer.resume(attempt, wallet)) ?? (await payer.ask(attempt)));
+      : ((await payer.resume(attempt, wallet)) ?? (await payer.ask(attempt, wallet)));
     if (reply.kind === "done") return responseOf(reply.value);
     if (!reply.answer) throw reply.error;
     return responseOf(reply.answer);

@@ -142,7 +142,7 @@ class Payer:
 
     def pay(self, purchase: Purchase) -> Program[Any]:
         """Makes a purchase and returns its answer. After AmbiguousPaymentError do it again with the same key."""
-        return (yield from self._keyed(purchase, self._paid(purchase)))
+        return (yield from self._keyed(self.identity(purchase), purchase.key, self._paid(purchase)))
 
     def _paid(self, purchase: Purchase) -> Program[Any]:
         id = self.identity(purchase)
@@ -166,10 +166,13 @@ class Payer:
     def plan_for(self, key: str) -> Program[str]:
         """The plan that a purchase of any eSIM is of: the one that the journal has for its key, or the cheapest."""
         id = nonce_of(self.origin, ESIM_PATH, self.signer.address, key)
-        with naming(key):
+
+        def plan() -> Program[str]:
             known: Entry | None = yield Do(lambda: self.journal.entry(id))
-        plan = known.request.get("planId") if known is not None else None
-        return plan if isinstance(plan, str) else (yield from self.prices.cheapest_plan())
+            plan = known.request.get("planId") if known is not None else None
+            return plan if isinstance(plan, str) else (yield from self.prices.cheapest_plan())
+
+        return (yield from self._keyed(id, key, plan()))
 
     def quote(self, purchase: Purchase) -> Program[Quoted]:
         """Asks for the price, checks it, and signs nothing."""
@@ -195,7 +198,7 @@ class Payer:
             entry = (yield from self._find(purchase)) or (yield from self._adopt(purchase, id, header))
             return (yield from self._present(purchase, id, entry))
 
-        return (yield from self._keyed(purchase, carried()))
+        return (yield from self._keyed(self.identity(purchase), purchase.key, carried()))
 
     def resume(self, purchase: Purchase) -> Program[Done[Any] | Refused | None]:
         """Sends the payment that a purchase has already; None when it has none."""
@@ -204,34 +207,38 @@ class Payer:
             known = yield from self._find(purchase)
             return None if known is None else (yield from self._present(purchase, self.identity(purchase), known))
 
-        return (yield from self._keyed(purchase, resumed()))
+        return (yield from self._keyed(self.identity(purchase), purchase.key, resumed()))
 
     def ask(self, purchase: Purchase) -> Program[Done[Any] | Refused | Unclear]:
         """Asks for the price once, for somebody else to sign: terms that are not as published are not passed on.
 
         Whether the policy lets them be paid is held when the payment comes.
         """
-        reply: Done[Any] | Refused | Unclear = yield Send(None)
-        if isinstance(reply, Done):
-            raise _unpaid()
-        if isinstance(reply, Refused) and reply.terms is not None:
-            yield from self._checked(purchase, _terms_of(reply.terms, reply.date))
-        return reply
+
+        def asked() -> Program[Done[Any] | Refused | Unclear]:
+            reply: Done[Any] | Refused | Unclear = yield Send(None)
+            if isinstance(reply, Done):
+                raise _unpaid()
+            if isinstance(reply, Refused) and reply.terms is not None:
+                yield from self._checked(purchase, _terms_of(reply.terms, reply.date))
+            return reply
+
+        return (yield from self._keyed(self.identity(purchase), purchase.key, asked()))
 
     def identity(self, purchase: Purchase) -> str:
         """The purchase's id, which is its payment's nonce."""
         return nonce_of(self.origin, purchase.path, self.signer.address, purchase.key)
 
-    def _keyed(self, purchase: Purchase, program: Program[T]) -> Program[T]:
+    def _keyed(self, id: str, key: str, program: Program[T]) -> Program[T]:
         """Lets what fails after a payment was signed, or where nobody knows, say what to call again with."""
         try:
             return (yield from program)
         except GeneratorExit:
             raise
         except BaseException as error:
-            if isinstance(error, Exception) and not (yield from self._was_signed(self.identity(purchase))):
+            if isinstance(error, Exception) and not (yield from self._was_signed(id)):
                 raise
-            with naming(purchase.key):
+            with naming(key):
                 raise
 
     def _was_signed(self, id: str) -> Program[bool]:
