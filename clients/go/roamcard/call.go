@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -115,15 +116,14 @@ func (p *Payer) price(c *call) error {
 // request itself names. Nil leaves it to the caps.
 func (p *Payer) published(c call) func(context.Context) (Cents, error) {
 	operation := c.operation()
-	switch {
-	case operation == OpTopup:
+	if operation == OpTopup {
 		asked := &roamcardv1.TopUpCardRequest{}
 		err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(c.body, asked)
-		if err != nil || asked.AmountUsdCents == nil {
-			return nil
+		if err == nil && asked.AmountUsdCents != nil {
+			return func(context.Context) (Cents, error) { return Cents(asked.GetAmountUsdCents()), nil }
 		}
-		return func(context.Context) (Cents, error) { return Cents(asked.GetAmountUsdCents()), nil }
-	case p.Price != nil && (operation == OpCard || operation == OpOrder):
+	}
+	if p.Price != nil && slices.Contains([]string{OpCard, OpTopup, OpOrder}, operation) {
 		return func(ctx context.Context) (Cents, error) { return p.Price(ctx, operation, c.idempotencyKey) }
 	}
 	return nil

@@ -26,8 +26,14 @@ func (c Cards) TopUp(ctx context.Context, amount Cents, key string) (*Purchase, 
 	if err != nil {
 		return nil, err
 	}
+	return c.topUp(ctx, &cents, key)
+}
+
+// topUp leaves the amount to the service when there is none.
+func (c Cards) topUp(ctx context.Context, cents *uint32, key string) (*Purchase, error) {
 	return c.client.buy(ctx, key, func(ctx context.Context, key string) (*roamcardv1.Order, error) {
-		res, err := c.client.Services.Card.TopUpCard(ctx, &roamcardv1.TopUpCardRequest{IdempotencyKey: key, AmountUsdCents: &cents})
+		asked := &roamcardv1.TopUpCardRequest{IdempotencyKey: key, AmountUsdCents: cents}
+		res, err := c.client.Services.Card.TopUpCard(ctx, asked)
 		return res.GetOrder(), err
 	})
 }

@@ -154,16 +154,9 @@ func (c *Client) transport() http.RoundTripper {
 	}
 }
 
-// price is what the service publishes for a card, or what an order of the wallet costs.
+// price is what the service publishes for a card or a top-up of no named amount, or what an order of the wallet costs.
 func (c *Client) price(ctx context.Context, operation, orderID string) (Cents, error) {
-	var price Cents
-	if operation == OpCard {
-		published, err := c.settings(ctx)
-		if err != nil {
-			return 0, err
-		}
-		price = Cents(published.GetCard().GetWalletPaymentUsdCents())
-	} else {
+	if operation == OpOrder {
 		order, err := c.Orders.Get(ctx, orderID)
 		if err != nil {
 			return 0, fmt.Errorf("read the order's price: %w", err)
@@ -171,12 +164,16 @@ func (c *Client) price(ctx context.Context, operation, orderID string) (Cents, e
 		if order.GetOrderId() != orderID {
 			return 0, denied(ErrTermsMismatch, "the service told the price of another order than %q", orderID)
 		}
-		price = Cents(order.GetAmountUsdCents())
+		return Cents(order.GetAmountUsdCents()), nil
 	}
-	if price <= 0 {
-		return 0, denied(ErrTermsMismatch, "the service tells no price")
+	published, err := c.settings(ctx)
+	if err != nil {
+		return 0, err
 	}
-	return price, nil
+	if operation == OpTopup {
+		return Cents(published.GetCard().GetDefaultOrderUsdCents()), nil
+	}
+	return Cents(published.GetCard().GetWalletPaymentUsdCents()), nil
 }
 
 // network is the usual transport, with a bound to the headers of an answer.

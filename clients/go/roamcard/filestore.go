@@ -95,7 +95,8 @@ func (s *FileStore) read() (Book, error) {
 	return readBook(s.path, data)
 }
 
-// readBook reads a journal's text. One that is none is damaged; one of another program or version is foreign.
+// readBook reads a journal's text. One that is none is damaged; one of another program or version is foreign, and so is
+// one with members that this version does not have: to keep it would lose them.
 func readBook(path string, data []byte) (Book, error) {
 	var head struct {
 		Schema  *string `json:"schema"`
@@ -108,14 +109,17 @@ func readBook(path string, data []byte) (Book, error) {
 		return Book{}, &JournalError{File: path, Reason: JournalForeign, Err: errors.New("it is not a journal of version 2")}
 	}
 	var b Book
-	strict := json.NewDecoder(bytes.NewReader(data))
-	strict.DisallowUnknownFields()
-	err := strict.Decode(&b)
+	err := json.Unmarshal(data, &b)
 	if err == nil {
 		err = b.check()
 	}
 	if err != nil {
 		return Book{}, &JournalError{File: path, Reason: JournalDamaged, Err: err}
+	}
+	strict := json.NewDecoder(bytes.NewReader(data))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(new(Book)); err != nil {
+		return Book{}, &JournalError{File: path, Reason: JournalForeign, Err: err}
 	}
 	return b, nil
 }

@@ -100,7 +100,8 @@ func (j journal) reserve(ctx context.Context, c call, wanted Entry, limit Cents)
 		}
 		e := wanted
 		e.State, e.At, e.HeldUntil = Reserved, now.Unix(), now.Add(turnFor).Unix()
-		e.Attempt, e.OrderID, e.Authorizations = known.Attempt, known.OrderID, known.Authorizations
+		e.Attempt, e.OrderID = known.Attempt, known.OrderID
+		e.Authorizations = append([]SignedAuthorization{}, known.Authorizations...) // the schema knows no null
 		b.Purchases[c.id] = e
 		given = turn{sign: true, attempt: e.Attempt}
 		return nil

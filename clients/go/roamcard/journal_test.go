@@ -120,6 +120,37 @@ func TestJournalThatCannotBeReadSignsNothing(t *testing.T) {
 	}
 }
 
+// While somebody is asked, the clients of the other languages can read the journal.
+func TestAReservedPurchaseHasTheSchemaOfEveryLanguage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "journal.json")
+	store, err := roamcard.NewFileStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, asked := open(t), 0
+	p, _ := payer(t, store)
+	p.Policy.Mode = roamcard.HumanApproval
+	p.Policy.Approve = func(context.Context, roamcard.Quote) (bool, error) {
+		asked++
+		var book struct {
+			Purchases map[string]map[string]any `json:"purchases"`
+		}
+		data, err := os.ReadFile(path)
+		if err := errors.Join(err, json.Unmarshal(data, &book)); err != nil || len(book.Purchases) != 1 {
+			t.Errorf("%v, %s", err, data)
+		}
+		for _, e := range book.Purchases {
+			if list, ok := e["authorizations"].([]any); !ok || len(list) != 0 {
+				t.Errorf("the authorizations are %v", e["authorizations"])
+			}
+		}
+		return false, nil
+	}
+	if _, err := buy(p, s, "k"); !errors.Is(err, roamcard.ErrApprovalDenied) || asked != 1 {
+		t.Errorf("%v, asked %d times", err, asked)
+	}
+}
+
 // A journal on a file system that takes no more is told by its name, and nothing is signed.
 func TestJournalOnAFullOrReadOnlyDiskSignsNothing(t *testing.T) {
 	for option, reason := range map[string]roamcard.JournalReason{"size=64k": roamcard.JournalFull, "ro": roamcard.JournalReadOnly} {

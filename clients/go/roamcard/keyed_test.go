@@ -1,8 +1,10 @@
 package roamcard_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +64,77 @@ func TestWhateverFailsAfterSigningNamesTheKey(t *testing.T) {
 	_, err = c.Cards.TopUp(t.Context(), 2500, "k")
 	if !errors.Is(err, roamcard.ErrAmbiguousPayment) || keyOf(err) != "k" || signed.n != 1 {
 		t.Errorf("%v, signed %d", err, signed.n)
+	}
+}
+
+// A second payment that is not made leaves the first one signed, whoever made the calls.
+func TestARefusalToSignAgainNamesTheKey(t *testing.T) {
+	for name, change := range map[string]func(*roamcard.Payer, *shop){
+		"policy": func(p *roamcard.Payer, _ *shop) { p.Policy.MaxPerPayment = 100 },
+		"day":    func(p *roamcard.Payer, _ *shop) { p.Policy.MaxPerDay = 100 },
+		"nobody": func(p *roamcard.Payer, _ *shop) { p.Policy.Mode = roamcard.HumanApproval },
+		"terms":  func(_ *roamcard.Payer, s *shop) { s.payTo = "0x000000000000000000000000000000000000dEaD" },
+		"clock":  func(_ *roamcard.Payer, s *shop) { s.now = time.Now },
+		"signer": func(p *roamcard.Payer, _ *shop) { p.Signer = unwilling{p.Signer} },
+	} {
+		s := open(t, dead)
+		p, signed := payer(t, roamcard.NewMemoryStore())
+		now := &clock{at: time.Now()}
+		p.Now, s.now = now.now, now.now
+		if code, err := buy(p, s, "k"); code != 402 || err != nil {
+			t.Fatalf("%s: %d, %v", name, code, err)
+		}
+		now.add(time.Hour)
+		change(p, s)
+		if _, err := buy(p, s, "k"); keyOf(err) != "k" || signed.n != 1 {
+			t.Errorf("%s: %v names %q, signed %d", name, err, keyOf(err), signed.n)
+		}
+	}
+}
+
+// unwilling is a wallet that signs nothing.
+type unwilling struct{ roamcard.Signer }
+
+func (unwilling) SignTypedData(context.Context, roamcard.TypedData) ([]byte, error) {
+	return nil, errors.New("no")
+}
+
+// A clock that is ahead by what is let pass takes no payment for over that the chain could still take.
+func TestAClockThatIsAheadSignsNothingBesideALivePayment(t *testing.T) {
+	s := open(t, dead)
+	p, signed := payer(t, roamcard.NewMemoryStore())
+	theirs := &clock{at: time.Now()}
+	ahead := time.Duration(0)
+	s.now, p.Now = theirs.now, func() time.Time { return theirs.now().Add(ahead) }
+	if code, err := buy(p, s, "k"); code != 402 || err != nil {
+		t.Fatal(code, err)
+	}
+	theirs.add(100 * time.Second) // it is good for 120
+	ahead = 55 * time.Second
+	s.answers = append(s.answers, dead)
+	if code, err := buy(p, s, "k"); code != 402 || err != nil || signed.n != 1 {
+		t.Errorf("%d, %v, signed %d", code, err, signed.n)
+	}
+}
+
+// A top-up over REST may leave the amount to the service; it is resumed as it was asked for.
+func TestATopUpOfNoNamedAmountIsResumed(t *testing.T) {
+	s := open(t, hangUp)
+	p, signed := payer(t, roamcard.NewMemoryStore())
+	c, err := roamcard.New(roamcard.Config{
+		BaseURL: s.URL, Signer: signed, Store: p.Store, Policy: p.Policy, MaxReplays: new(0),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.MaxReplays = new(0)
+	body := strings.NewReader(`{"idempotencyKey":"k"}`)
+	_, err = (&http.Client{Transport: p}).Post(s.URL+roamcard.OpTopup, "application/json", body)
+	if !errors.Is(err, roamcard.ErrAmbiguousPayment) {
+		t.Fatal(err)
+	}
+	if r, err := c.Resume(t.Context(), "k"); err != nil || r.Order.GetOrderId() != "ord_1" || !same(s.sent()) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

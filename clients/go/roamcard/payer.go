@@ -53,8 +53,8 @@ type Payer struct {
 	// Plan finds what a plan of the catalogue costs, and the cheapest one when id is empty: a purchase that names
 	// no plan is made one of the plan found, at its price. Nil leaves both to the service, within the caps.
 	Plan func(ctx context.Context, id string) (planID string, price Cents, err error)
-	// Price finds what the service publishes for OpCard, and for OpOrder what the order of the id costs. Nil leaves
-	// it to the caps.
+	// Price finds what the service publishes for OpCard and, for an OpTopup that names no amount, for OpTopup; for
+	// OpOrder what the order of the id costs. Nil leaves it to the caps.
 	Price func(ctx context.Context, operation, orderID string) (Cents, error)
 	// RPCURL is a node of the chain that the caller trusts. With it, an authorization that the chain shows to be
 	// void gives its budget back at once; without it, time alone does.
@@ -78,7 +78,7 @@ func (p *Payer) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c, err := p.read(req)
 	if err != nil {
-		return nil, err
+		return nil, p.keyed(c, err)
 	}
 	if c.id == "" {
 		return p.next().RoundTrip(c.request(""))
@@ -86,7 +86,18 @@ func (p *Payer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if to, ok := req.Context().Value(quoteKey{}).(*Verdict); ok {
 		return nil, p.quote(c, to)
 	}
-	entry, known, err := p.journal().find(req.Context(), c)
+	res, err := p.pay(c)
+	if err != nil {
+		return nil, p.keyed(c, err)
+	}
+	return res, nil
+}
+
+// pay sends the payment that a purchase has already, or makes its first one. Until the chain can no longer take a
+// payment, there is no other one of its purchase.
+func (p *Payer) pay(c call) (*http.Response, error) {
+	ctx := c.req.Context()
+	entry, known, err := p.journal().find(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -97,10 +108,20 @@ func (p *Payer) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil || !priced(res) {
 		return res, err
 	}
-	if p.prove(req.Context(), c); p.live(req.Context(), c) {
-		return res, nil // until the chain can no longer take it, there is no other one
+	if p.prove(ctx, c); p.live(ctx, c) {
+		return res, nil
 	}
 	return p.buy(c, res)
+}
+
+// keyed gives an error what to call again with, when a payment was signed for the purchase, or nobody knows.
+func (p *Payer) keyed(c call, err error) error {
+	b, unread := p.Store.Read(context.WithoutCancel(c.req.Context()))
+	e := b.Purchases[c.id]
+	if unread == nil && len(e.Authorizations) == 0 {
+		return err
+	}
+	return keyed(err, c.idempotencyKey, e, p.now())
 }
 
 // live says whether the chain could still take the last payment of a purchase, or whether that is not known.

@@ -45,20 +45,22 @@ func (c *Client) buy(ctx context.Context, key string, call func(ctx context.Cont
 // keyed gives an error what to call again with, when a payment was signed under the key.
 func (c *Client) keyed(ctx context.Context, key string, err error) error {
 	b, unread := c.config.Store.Read(context.WithoutCancel(ctx))
-	var retryAt time.Time
-	signed := unread != nil // then nobody knows
-	order := ""
 	for _, e := range b.Purchases {
 		if e.Key == key && e.Origin == c.origin && len(e.Authorizations) > 0 && strings.EqualFold(e.Payer, c.config.Signer.Address()) {
-			signed, retryAt, order = true, e.liveUntil(c.config.Now()), e.OrderID
+			return keyed(err, key, e, c.config.Now())
 		}
 	}
-	if !signed {
-		return err
+	if unread != nil { // then nobody knows
+		return keyed(err, key, Entry{}, c.config.Now())
 	}
+	return err
+}
+
+// keyed gives an error what to call again with after a payment was signed, and e is what the journal has of it.
+func keyed(err error, key string, e Entry, now time.Time) error {
 	_, carries := errors.AsType[*AmbiguousPaymentError](err)
 	if told, ok := errors.AsType[*APIError](err); ok {
-		told.IdempotencyKey, told.RetryAt = key, retryAt
+		told.IdempotencyKey, told.RetryAt = key, e.liveUntil(now)
 		carries = true
 	}
 	if told, ok := errors.AsType[*PaymentError](err); ok {
@@ -70,7 +72,7 @@ func (c *Client) keyed(ctx context.Context, key string, err error) error {
 		carries = true
 	}
 	if !carries {
-		return &AmbiguousPaymentError{IdempotencyKey: key, OrderID: order, Err: err}
+		return &AmbiguousPaymentError{IdempotencyKey: key, OrderID: e.OrderID, Err: err}
 	}
 	return err
 }

@@ -64,8 +64,8 @@ func (c *Client) ResumeAll(ctx context.Context) ([]Resumed, error) {
 func (c *Client) resume(ctx context.Context, e Entry) Resumed {
 	r := Resumed{Operation: e.Operation, Key: e.Key}
 	var asked struct {
-		PlanID         string `json:"planId"`
-		AmountUSDCents Cents  `json:"amountUsdCents"`
+		PlanID         string  `json:"planId"`
+		AmountUSDCents *uint32 `json:"amountUsdCents"`
 	}
 	if err := json.Unmarshal(e.Request, &asked); err != nil {
 		r.Err = c.keyed(ctx, e.Key, fmt.Errorf("read the request in the journal: %w", err))
@@ -76,7 +76,7 @@ func (c *Client) resume(ctx context.Context, e Entry) Resumed {
 	case e.Operation == OpCard:
 		bought, r.Err = c.Cards.Purchase(ctx, e.Key)
 	case e.Operation == OpTopup:
-		bought, r.Err = c.Cards.TopUp(ctx, asked.AmountUSDCents, e.Key)
+		bought, r.Err = c.Cards.topUp(ctx, asked.AmountUSDCents, e.Key)
 	case e.Operation == OpESIM:
 		if r.ESIM, r.Err = c.ESIM.Purchase(ctx, asked.PlanID, e.Key); r.Err == nil {
 			bought = &r.ESIM.Purchase

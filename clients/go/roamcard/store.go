@@ -102,9 +102,9 @@ const (
 	VoidUsedElsewhere = "used_elsewhere"
 )
 
-// expiryMargin is how long after its validBefore an authorization counts as live: the chain's clock and this
-// one differ.
-const expiryMargin = 30 * time.Second
+// expiryMargin is how long after its validBefore an authorization counts as live: as far as this clock may be ahead of
+// the chain's without being refused.
+const expiryMargin = maxClockDifference
 
 // live says that the chain may still take it.
 func (a SignedAuthorization) live(now time.Time) bool {

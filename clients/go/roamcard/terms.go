@@ -37,6 +37,9 @@ func (p *Payer) pins(ctx context.Context, c call) (pins, error) {
 		if pinned.amount, err = c.price(ctx); err != nil {
 			return pins{}, err
 		}
+		if pinned.amount <= 0 {
+			return pins{}, denied(ErrTermsMismatch, "there is no price to hold the 402 to; nothing was signed")
+		}
 	}
 	asset, payTo := p.Policy.asset(), p.Policy.PayTo
 	if payTo == "" {

@@ -62,7 +62,7 @@ class Exchange:
             case 2:  # it is cut
                 return replace(answered, cut=20)
             case 3:  # the service was there, and something before it was not
-                return _plain(503, "upstream")
+                return self._plain(503, "upstream")
         return self._ask(self.header)  # the request comes twice
 
     def _false_terms(self) -> Answered:
@@ -94,22 +94,22 @@ class Exchange:
             case 2:
                 return self._ask(None)
             case 3:
-                return _plain(409, '{"code":"failed_precondition","message":"no","details":[]}')
+                return self._plain(409, '{"code":"failed_precondition","message":"no","details":[]}')
             case 4:
-                return _plain(200, "<html>Thank you</html>")
+                return self._plain(200, "<html>Thank you</html>")
             case 5:
-                return _plain(200, "{}")
+                return self._plain(200, "{}")
             case 6:
-                return _plain(307, "", location="http://other.test/")
+                return self._plain(307, "", location="http://other.test/")
             case 7:
-                return _plain(500, "")
+                return self._plain(500, "")
             case 8:
-                return _plain(429, "")
+                return self._plain(429, "")
             case 9:
                 return self._forge(header, "ord_of_somebody_else", 1)
             case 10:
                 return self._forge(header, "ord_forged", 0)
-        return _plain(402, "<html>pay</html>")
+        return self._plain(402, "<html>pay</html>")
 
     def _call_dead(self) -> Answered:
         """Says that the payment was taken up and can never arrive, whatever became of it."""
@@ -120,16 +120,16 @@ class Exchange:
         receipt = {"success": False, "transaction": "", "network": "eip155:8453", "errorReason": "expired"}
         return replace(answered, headers={**answered.headers, "payment-response": _base64(receipt)})
 
+    def _plain(self, status: int, body: str, **headers: str) -> Answered:
+        kind = "text/html" if body.startswith("<") else "application/json"
+        date = formatdate(self.world.clock.now, usegmt=True)
+        return Answered(status, {"content-type": kind, "date": date, **headers}, body.encode())
+
     def _forge(self, header: str, order_id: str, more: int) -> Answered:
         """Answers with an order that fits the payment, but for so many cents."""
         value = json.loads(base64.b64decode(header))["payload"]["authorization"]["value"]
         order = {"orderId": order_id, "kind": self.key.partition(" ")[0], "status": "settled", "amountUsdCents": int(value) // 10_000 + more}
-        return _plain(200, json.dumps({"order": order}))
-
-
-def _plain(status: int, body: str, **headers: str) -> Answered:
-    kind = "text/html" if body.startswith("<") else "application/json"
-    return Answered(status, {"content-type": kind, "date": formatdate(usegmt=True), **headers}, body.encode())
+        return self._plain(200, json.dumps({"order": order}))
 
 
 def _base64(value: Any) -> str:

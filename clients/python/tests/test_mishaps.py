@@ -6,8 +6,11 @@ import asyncio
 import base64
 import json
 import logging
+import signal
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +19,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
-from conftest import CountingSigner
+from conftest import CountingSigner, age, eventually
 from eth_account import Account
 
 from roamcard import (
@@ -28,6 +31,8 @@ from roamcard import (
     InsufficientFundsError,
     JournalError,
     MemoryStore,
+    OutsideWallet,
+    PaymentError,
     Policy,
     Roamcard,
     RoamcardError,
@@ -235,3 +240,104 @@ def test_a_purchase_that_is_settled_is_resumed_with_the_same_bytes() -> None:
     assert client.pending() == []
     with pytest.raises(RoamcardError, match="no payment under other"):
         client.resume("other")
+
+
+def after_a_dead_payment(seconds: int) -> tuple[Callable[..., Roamcard], CountingSigner]:
+    """A buyer whose first payment the service called dead, and whose time is over by so many seconds."""
+    service, signer, store = FakeService(), wallet(), MemoryStore()
+
+    def make(by: Any = signer, policy: Policy = POLICY) -> Roamcard:
+        dead = paid(service, lambda incoming: challenged(service, incoming))
+        return Roamcard(service.url, by, policy, store=store, http_transport=dead, max_replays=0)
+
+    with pytest.raises(ApiError):
+        make().cards.purchase(idempotency_key="k")
+    age(store, 120 + seconds)
+    return make, signer
+
+
+def refuse(*_: Any) -> bool:
+    return False
+
+
+def fail(*_: Any) -> bool:
+    raise RuntimeError("no screen")
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        replace(POLICY, max_per_payment_usd="1"), replace(POLICY, max_per_day_usd="30"), Policy("human_approval"),
+        Policy("human_approval", approve=refuse), Policy("human_approval", approve=fail),
+        replace(POLICY, pay_to="0x000000000000000000000000000000000000dEaD"),
+    ],
+    ids=["payment", "day", "nobody", "no", "failure", "payee"],
+)  # fmt: skip
+def test_a_refusal_to_sign_again_names_the_key(policy: Policy) -> None:
+    make, signer = after_a_dead_payment(300)
+    with pytest.raises((RoamcardError, RuntimeError)) as raised:
+        make(policy=policy).cards.purchase(idempotency_key="k")
+    assert (getattr(raised.value, "idempotency_key", None), len(signer.signed)) == ("k", 1), raised.value
+
+
+def test_a_wallet_that_does_not_sign_again_names_the_key() -> None:
+    make, signer = after_a_dead_payment(300)
+
+    class Unwilling(OutsideWallet):
+        def sign_typed_data(self, data: dict[str, Any]) -> str:
+            raise OSError("no")
+
+    with pytest.raises(PaymentError) as raised:
+        make(Unwilling(signer.address)).cards.purchase(idempotency_key="k")
+    assert (raised.value.idempotency_key, len(signer.signed)) == ("k", 1)
+
+
+@pytest.mark.parametrize(("seconds", "signed"), [(55, 1), (65, 2)])
+def test_a_clock_that_is_ahead_signs_nothing_beside_a_live_payment(seconds: int, signed: int) -> None:
+    make, signer = after_a_dead_payment(seconds)
+    with pytest.raises(ApiError) as raised:
+        make().cards.purchase(idempotency_key="k")
+    assert (raised.value.idempotency_key, len(signer.signed)) == ("k", signed)
+
+
+def interrupt_waiting(thread: int) -> None:
+    """Interrupts a thread once it waits for another one's purchase."""
+
+    def waits() -> bool:
+        names = [frame.name for frame in traceback.extract_stack(sys._current_frames()[thread])]
+        return "once" in names and names[-1] == "wait"
+
+    eventually("the wait", waits)
+    signal.pthread_kill(thread, signal.SIGUSR1)
+
+
+def test_an_interrupt_while_another_thread_buys_names_the_key() -> None:
+    service, signer = FakeService(), wallet()
+    asked, go_on = threading.Event(), threading.Event()
+
+    def approve(_: Any) -> bool:
+        asked.set()
+        return go_on.wait(60)
+
+    policy = Policy("human_approval", approve=approve)
+    client = Roamcard(service.url, signer, policy, http_transport=service.transport())
+    buying = threading.Thread(target=lambda: client.cards.purchase(idempotency_key="k"))
+    buying.start()
+    assert asked.wait(60)
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    interrupting = threading.Thread(target=interrupt_waiting, args=(threading.get_ident(),))
+    interrupting.start()
+    try:
+        with pytest.raises(KeyboardInterrupt) as raised:
+            client.cards.purchase(idempotency_key="k")
+    finally:
+        interrupting.join()
+        signal.signal(signal.SIGUSR1, before)
+        go_on.set()
+        buying.join()
+    assert getattr(raised.value, "idempotency_key", None) == "k"
+    assert (len(signer.signed), len(service.token.transfers)) == (1, 1)

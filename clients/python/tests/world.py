@@ -27,13 +27,20 @@ T = TypeVar("T")
 WALLET = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 PER_PAYMENT = 25_000_000
 OPERATIONS = ("esim", "card", "topup")
+SKEWS = (0, 55, -5, -55)
+"""How many seconds a machine's clock may be ahead of the world's and still be let pass."""
+FAR = 200
+"""Further ahead than that, and longer than a payment is good for."""
 
 
 class Clock:
-    """A clock that goes on when somebody waits, and at no other time."""
+    """A clock that goes on when somebody waits, or when it is told to."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_900_000_000.0
+        """The world's time."""
+        self.skew = 0
+        """How many seconds this machine's clock is ahead of it."""
         self._lock = threading.Lock()
         self._yield = time.sleep
         clock = self
@@ -41,9 +48,9 @@ class Clock:
         class Dates(datetime):
             @classmethod
             def now(cls, tz: tzinfo | None = None) -> Any:
-                return datetime.fromtimestamp(clock.now, tz)
+                return datetime.fromtimestamp(clock.now + clock.skew, tz)
 
-        monkeypatch.setattr(time, "time", lambda: clock.now)
+        monkeypatch.setattr(time, "time", lambda: clock.now + clock.skew)
         monkeypatch.setattr(time, "sleep", self.sleep)
         monkeypatch.setattr("roamcard.payer.datetime", Dates)
 
@@ -63,6 +70,8 @@ class Sent:
     nonce: str
     amount: int
     signed_at: int
+    sent_at: float
+    """By the world's time."""
     valid_before: int
 
 
@@ -71,8 +80,9 @@ class World:
 
     def __init__(self, seed: int, clock: Clock) -> None:
         self.clock = clock
+        clock.skew = 0
         self.random = random.Random(seed)
-        self.service = FakeService(verify=lambda *_: True)
+        self.service = FakeService(verify=lambda *_: True, now=lambda: clock.now)
         self.disk = MemoryStore()
         self.cap = ("1", "5", "30", "60")[self.draw(4)]
         self.story: list[str] = []
@@ -86,7 +96,7 @@ class World:
         return self.random.randrange(n)
 
     def tell(self, event: str) -> None:
-        self.story.append(f"{datetime.fromtimestamp(self.clock.now, timezone.utc):%d %H:%M:%S} {event}")
+        self.story.append(f"{datetime.fromtimestamp(time.time(), timezone.utc):%d %H:%M:%S} {event}")
 
     def live(self) -> None:
         """Makes up one story."""
@@ -96,15 +106,17 @@ class World:
             if process.crashed or self.draw(12) == 0:
                 process = Process(self)
             process.plan(self.draw(3), self.draw(6))
-            match self.draw(10):
+            match self.draw(11):
                 case 0:
                     process = self._together(process)
                 case 1:
                     process.resume()
                 case 2 | 3:
-                    self.clock.sleep((5, 60, 151, 3600, 25 * 3600)[self.draw(5)])
+                    self.clock.sleep((5, 60, 110, 181, 3600, 25 * 3600)[self.draw(6)])
                 case 4:
                     self._steal()
+                case 5:
+                    self.jump((*SKEWS, FAR))
                 case _:
                     process.buy(max(0, self.draw(5) - 2), self.draw(4))
             self._look()
@@ -122,6 +134,16 @@ class World:
             call.result()
         return other
 
+    def jump(self, to: tuple[int, ...]) -> None:
+        """Sets the machine's clock forward or back, or lets a machine sleep past the end of its payments."""
+        kind = self.draw(len(to) + 1)
+        if kind < len(to):
+            self.clock.skew = to[kind]
+            self.tell(f"the clock is {to[kind]} s ahead")
+        else:
+            self.clock.sleep(FAR)
+            self.tell("the machine was suspended")
+
     def _steal(self) -> None:
         if self.sent:
             one = self.sent[self.draw(len(self.sent))]
@@ -133,14 +155,15 @@ class World:
             if any(s.header == header for s in self.sent):
                 return
             a = json.loads(base64.b64decode(header))["payload"]["authorization"]
-            one = Sent(key, header, a["nonce"], int(a["value"]), int(a["validAfter"]) + 600, int(a["validBefore"]))
+            signed_at, now = int(a["validAfter"]) + 600, self.clock.now
+            one = Sent(key, header, a["nonce"], int(a["value"]), signed_at, now, int(a["validBefore"]))
             self.sent.append(one)
             # One that is over may come again from a process that had it before another one signed anew.
             if all(e.header != header for e in self.disk.read().purchases.values()):
                 self.wrong.append(f"{key}: an authorization was sent that the journal does not have")
             if a["from"] != WALLET or a["to"] != self.service.pay_to or one.amount > PER_PAYMENT:
                 self.wrong.append(f"{key}: {a}")
-            live = [s for s in self.sent if s.key == key and self.clock.now < s.valid_before]
+            live = [s for s in self.sent if s.key == key and now < s.valid_before]
             if len(live) > 1:
                 self.wrong.append(f"{key} has {len(live)} live authorizations")
             for last in self.sent:
@@ -159,7 +182,7 @@ class World:
         """Checks what the token took.
 
         It was sent, and of a key there is only one, unless the service called the one before dead and its time was over when the
-        next one was signed, as the clients' rules have it.
+        next one was sent, as the clients' rules have it.
         """
         last: dict[str, Sent] = {}
         counts: dict[str, int] = defaultdict(int)
@@ -171,7 +194,7 @@ class World:
             before = last.get(one.key)
             last[one.key] = one
             counts[one.key] += 1
-            overlap = before is not None and one.signed_at < before.valid_before and before.signed_at < one.valid_before
+            overlap = before is not None and one.sent_at < before.valid_before and before.sent_at < one.valid_before
             if overlap or counts[one.key] > 1 + self.dead[one.key]:
                 self.wrong.append(f"{one.key} has {counts[one.key]} transfers, and {self.dead[one.key]} of its payments were called dead")
 
@@ -189,7 +212,7 @@ class Process:
         self.world = world
         self.crashed = False
         self._lock = threading.Lock()
-        self._mood = self._crash_in = self._full_in = 0
+        self._mood = self._crash_in = self._full_in = self._jump_in = 0
         policy = Policy("autonomous", max_per_payment_usd="25", max_per_day_usd=world.cap)
         self.client = Roamcard(world.service.url, self, policy, store=self, http_transport=self, max_replays=2)
 
@@ -198,7 +221,8 @@ class Process:
         self._mood = mood
         self._crash_in = 1 + self.world.draw(30) if accident == 0 else 0
         self._full_in = 1 + self.world.draw(5) if accident == 1 else 0
-        self.world.tell(f"mood {mood}, crash in {self._crash_in}, full in {self._full_in}")
+        self._jump_in = 1 + self.world.draw(20) if accident == 2 else 0
+        self.world.tell(f"mood {mood}, crash in {self._crash_in}, full in {self._full_in}, jump in {self._jump_in}")
 
     def buy(self, what: int, k: int) -> None:
         """Buys under one of three keys, or under none."""
@@ -213,9 +237,11 @@ class Process:
             self.world.tell(f"buy {operation} {key}: {calls[operation]().order_id}")
         except (RoamcardError, Crashed) as error:
             self.world.tell(f"buy {operation} {key}: {error!r}")
-            told = key or getattr(error, "idempotency_key", None)
-            if not told and not self.crashed and len(self.world.sent) > before:
-                self.world.wrong.append(f"an authorization was sent under a key that nobody was told: {error!r}")
+            # Under a key that others use at the same time, what was sent before this call.
+            earlier = [s for s in self.world.sent[:before] if s.key.endswith(f" {key}")]
+            sent = self.world.sent[before:] if key is None else earlier
+            if sent and not self.crashed and not getattr(error, "idempotency_key", None):
+                self.world.wrong.append(f"an authorization was sent under a key that is not told: {error!r}")
 
     def resume(self) -> None:
         """Takes up what is open."""
@@ -271,6 +297,9 @@ class Process:
 
     def _step(self, at: str) -> None:
         with self._lock:
+            self._jump_in -= 1
+            if self._jump_in == 0:
+                self.world.jump(SKEWS)
             self._crash_in -= 1
             if self._crash_in == 0 and not self.crashed:
                 self.crashed = True

@@ -26,9 +26,14 @@ export class Cards {
       new CardOrder(this, this.#orders, await paid(this.#connection.cards.purchaseCard({ idempotencyKey }, wire), idempotencyKey, seen)));
   }
 
-  /** Tops the wallet's card up by 25.00 to 250.00, of which a fee of 2 % is kept. Otherwise like purchase. */
-  topUp({ amountUsdCents, idempotencyKey = newKey(), ...options }: PurchaseOptions & { amountUsdCents: number }): Call<PaidOrder> {
-    const request = { amountUsdCents, idempotencyKey };
+  /**
+   * Tops the wallet's card up by 25.00 to 250.00, of which a fee of 2 % is kept; undefined leaves the amount to the
+   * service, which then asks for what it publishes. Otherwise like purchase.
+   */
+  topUp(
+    { amountUsdCents, idempotencyKey = newKey(), ...options }: PurchaseOptions & { amountUsdCents: number | undefined },
+  ): Call<PaidOrder> {
+    const request = { idempotencyKey, ...(amountUsdCents !== undefined && { amountUsdCents }) };
     return this.#connection.pay(options, async (wire, seen) =>
       new PaidOrder(this.#orders, await paid(this.#connection.cards.topUpCard(request, wire), idempotencyKey, seen)));
   }

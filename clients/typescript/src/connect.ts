@@ -20,7 +20,7 @@ type PaidMessage = { idempotencyKey: string; amountUsdCents?: number; planId?: s
 const paidMethods: Record<string, (message: PaidMessage) => Sold> = {
   [nameOf(CardService.method.purchaseCard)]: ({ idempotencyKey }) => sold.card(idempotencyKey),
   [nameOf(CardService.method.topUpCard)]: ({ idempotencyKey, amountUsdCents }) => sold.topUp(idempotencyKey, amountUsdCents),
-  [nameOf(EsimService.method.purchaseEsim)]: ({ idempotencyKey, planId }) => sold.esim(idempotencyKey, planId),
+  [nameOf(EsimService.method.purchaseEsim)]: ({ idempotencyKey, planId }) => sold.esim(idempotencyKey, planId ?? ""),
   [nameOf(OrderService.method.payOrder)]: ({ orderId }) => sold.order(orderId),
 };
 

@@ -91,13 +91,18 @@ export class MemoryStore implements Store {
   }
 }
 
-/** Reads what a store has kept as a book, or throws a JournalError that names the file: nothing is paid on the word of half a journal. */
+/**
+ * Reads what a store has kept as a book, or throws a JournalError that names the file: nothing is paid on the word of
+ * half a journal. One with members that this version does not have is foreign: to keep it would lose them.
+ */
 export function readBook(value: unknown, file: string): Book {
   const book = objectOf(value);
   if (!book) throw new JournalError(file, "damaged", "it is no JSON object");
   if (book.schema !== "roamcard.journal" || book.version !== 2) throw new JournalError(file, "foreign", "it is not a journal of version 2");
   const wrong = faultOf(book);
   if (wrong) throw new JournalError(file, "damaged", wrong);
+  const unknown = unknownIn(book as unknown as Book);
+  if (unknown) throw new JournalError(file, "foreign", `it has a member ${unknown}, which version 2 does not have`);
   return book as unknown as Book;
 }
 
@@ -117,9 +122,9 @@ const entryMembers: Record<keyof Entry, Check> = {
   header: optional(text), orderId: optional(text), attempt: count, authorizations: Array.isArray,
 };
 
-function faultOf({ payees, purchases, schema: _, version: __, ...rest }: Record<string, unknown>): string | undefined {
+function faultOf({ payees, purchases }: Record<string, unknown>): string | undefined {
   const [known, bought] = [objectOf(payees), objectOf(purchases)];
-  if (!known || !bought || Object.keys(rest).length > 0 || !Object.values(known).every(text)) return "its members are not those of a journal";
+  if (!known || !bought || !Object.values(known).every(text)) return "its members are not those of a journal";
   for (const [id, value] of Object.entries(bought)) {
     const entry = objectOf(value);
     const wrong = entry && (wrongMember(entry, entryMembers) ?? (entry.authorizations as unknown[]).map((a) => wrongMember(objectOf(a) ?? {}, authorizationMembers)).find(Boolean));
@@ -130,7 +135,17 @@ function faultOf({ payees, purchases, schema: _, version: __, ...rest }: Record<
 }
 
 function wrongMember(value: Record<string, unknown>, members: Record<string, Check>): string | undefined {
-  return Object.keys(value).find((name) => !(name in members)) ?? Object.entries(members).find(([name, check]) => !check(value[name]))?.[0];
+  return Object.entries(members).find(([name, check]) => !check(value[name]))?.[0];
+}
+
+function unknownIn(book: Book): string | undefined {
+  const { schema: _, version: __, payees: ___, purchases, ...rest } = book;
+  const entries = Object.values(purchases);
+  const others = (value: object, members: object) => Object.keys(value).filter((name) => !Object.hasOwn(members, name));
+  return [
+    ...Object.keys(rest), ...entries.flatMap((e) => others(e, entryMembers)),
+    ...entries.flatMap((e) => e.authorizations.flatMap((a) => others(a, authorizationMembers))),
+  ][0];
 }
 
 function objectOf(value: unknown): Record<string, unknown> | undefined {
@@ -143,13 +158,18 @@ export type Turn = { kind: "sign"; attempt: number } | { kind: "signed"; entry: 
 /** What is reserved of a purchase. */
 export type Wanted = Omit<Entry, "state" | "at" | "attempt" | "heldUntil" | "authorizations" | "header" | "orderId"> & { holder: string };
 
+/** How many seconds the service's clock may differ from this one. */
+export const clockDifference = 60;
 const day = 24 * 60 * 60;
 /** How long a turn lasts unless it is held; who died holding one is waited for no longer. */
 const turn = 10;
 /** How long a budget stays taken by a process that died before it signed. */
 const reservation = 15 * 60;
-/** How long after its validBefore an authorization counts as live: the chain's clock and this one differ. */
-const expiryMargin = 30;
+/**
+ * How many seconds after its validBefore an authorization counts as live: as far as this clock may be ahead of the
+ * chain's without being refused.
+ */
+const expiryMargin = clockDifference;
 
 /** The rules of the book. */
 export class Journal {

@@ -5,12 +5,13 @@ import { Chain } from "./chain.js";
 import {
   AmbiguousPaymentError, type ApiError, ClockError, InsufficientFundsError, PaymentError, RoamcardError, TermsMismatchError,
 } from "./errors.js";
-import { type Entry, Journal, MemoryStore, type SignedAuthorization, type Store } from "./journal.js";
+import {
+  canonical, clockDifference, type Entry, Journal, MemoryStore, type SignedAuthorization, type Store,
+} from "./journal.js";
 import type { Logger } from "./logger.js";
 import { dollarsOf } from "./money.js";
 import { type Policy, type Quote, Rules } from "./policy.js";
 import { bounded } from "./bounded.js";
-import { canonical } from "./journal.js";
 import type { Fetch } from "./rest.js";
 import type { Signer } from "./signers.js";
 import {
@@ -29,7 +30,17 @@ export type Reply<T> =
   /** A final answer that is no success. */
   | { kind: "refused"; error: ApiError; answer?: T }
   /** No answer, or one that says nothing about the money. */
-  | { kind: "unclear"; error: unknown; orderId?: string | undefined; waitMs?: number | undefined; answered?: boolean };
+  | Unclear<T>;
+
+/** A reply that says nothing about the money. */
+export interface Unclear<T> {
+  kind: "unclear";
+  error: unknown;
+  orderId?: string | undefined;
+  waitMs?: number | undefined;
+  answered?: boolean;
+  answer?: T;
+}
 
 /** One purchase. */
 export interface Attempt<T> {
@@ -127,8 +138,6 @@ const messages: Record<keyof PaymentEvents, string> = {
 const backdate = 600;
 /** How many seconds a payment is signed for, unless the offer allows less. */
 const validity = 120;
-/** How many seconds the service's clock may differ from this one. */
-const clockDifference = 60;
 const firstPause = 250;
 const lastPause = 4_000;
 const longestPause = 30_000;
@@ -175,8 +184,27 @@ export class Payer {
 
   /** The plan that a purchase of any eSIM is of: the one that the journal has for its key, or the cheapest. */
   async planFor(path: string, key: string, payer: string | undefined): Promise<string> {
-    const known = payer && (await this.journal.entry(await nonceOf(this.origin, path, payer, key)));
-    return known && typeof known.request.planId === "string" ? known.request.planId : (await this.#terms()).cheapestPlan();
+    const cheapest = async () => (await this.#terms()).cheapestPlan();
+    if (payer === undefined) return cheapest();
+    const id = await nonceOf(this.origin, path, payer, key);
+    const known = async () => (await this.journal.entry(id))?.request.planId;
+    const plan = async () => known().then((planId) => (typeof planId === "string" ? planId : cheapest()));
+    return plan().catch((error: unknown) => this.#keyed(key, id, error));
+  }
+
+  /**
+   * Asks for the price once, for somebody else to sign: terms that are not as published are not passed on. Whether the
+   * policy lets them be paid is held when the payment comes.
+   */
+  async ask<T>(attempt: Attempt<T>, payer: string): Promise<Reply<T>> {
+    const reply = await this.#send(attempt, undefined);
+    const checked = async () => {
+      if (reply.kind === "done") throw unpaid();
+      if (reply.kind === "terms") await this.#checked(attempt, termsOf(reply));
+      return reply;
+    };
+    const id = await this.#identity(attempt, payer);
+    return checked().catch((error: unknown) => this.#keyed(attempt.key, id, error));
   }
 
   /** Asks for the price, checks it, and signs nothing. It says too whether the policy would let it be paid. */
@@ -203,7 +231,8 @@ export class Payer {
   /** Sends the payment that a purchase has already; undefined when it has none. */
   async resume<T>(attempt: Attempt<T>, payer: string): Promise<Reply<T> | undefined> {
     const id = await this.#identity(attempt, payer);
-    const known = await this.journal.find(id, attempt.key, attempt.request);
+    const named = (error: unknown) => this.#keyed(attempt.key, id, error);
+    const known = await this.journal.find(id, attempt.key, attempt.request).catch(named);
     return known && this.#once(attempt, payer, () => this.#present(attempt, id, known));
   }
 
@@ -216,11 +245,22 @@ export class Payer {
     const name = JSON.stringify([attempt.path, payer.toLowerCase(), attempt.key, canonical(attempt.request)]);
     const running = this.#running.get(name);
     if (running) return running as Promise<R>;
-    const reply = this.#identity(attempt, payer).then(run);
+    const named = (id: string) => (error: unknown) => this.#keyed(attempt.key, id, error);
+    const reply = this.#identity(attempt, payer).then((id) => run(id).catch(named(id)));
     const done = () => void this.#running.delete(name);
     this.#running.set(name, reply);
     reply.then(done, done);
     return reply;
+  }
+
+  // keyed lets what fails after a payment was signed, or where nobody knows, say what to call again with.
+  async #keyed(key: string, id: string, error: unknown): Promise<never> {
+    const unread = { authorizations: ["?"], orderId: undefined };
+    const known = await this.journal.entry(id).catch(() => unread);
+    if (!known?.authorizations.length) throw error;
+    if (!(error instanceof RoamcardError)) throw new AmbiguousPaymentError(key, known.orderId, { cause: error });
+    error.idempotencyKey ??= key;
+    throw error;
   }
 
   // isLive says whether the chain could still take the last payment of a purchase, after it was asked where there is a node.
@@ -256,13 +296,20 @@ export class Payer {
     for (let replay = 0; ; replay++) {
       const reply = await this.#send(attempt, undefined);
       if (reply.kind === "terms") return termsOf(reply);
-      if (reply.kind === "done") throw new TermsMismatchError("the service gave the purchase away unpaid");
+      if (reply.kind === "done") throw unpaid();
       if (reply.kind === "refused" || reply.answered || replay >= this.#maxReplays || attempt.signal?.aborted) throw reply.error;
       await pause(firstPause * 2 ** replay, attempt.signal);
     }
   }
 
   async #check(attempt: Attempt<unknown>, terms: Terms): Promise<{ quote: Quote; offer: Offer }> {
+    const { quote, offer } = await this.#checked(attempt, terms);
+    this.#tell("onQuote", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
+    return { quote, offer };
+  }
+
+  // checked holds terms to what is published and pinned.
+  async #checked(attempt: Attempt<unknown>, terms: Terms): Promise<{ quote: Quote; offer: Offer }> {
     const published = await this.#terms();
     const pinned = this.#options.policy.allow?.payTo;
     const offer = this.#rules.check(terms, {
@@ -274,7 +321,6 @@ export class Payer {
       operation: attempt.operation, idempotencyKey: attempt.key, resource: terms.resource.url,
       amount: offer.amount, amountUsd: dollarsOf(BigInt(offer.amount)), payTo: offer.payTo, asset: offer.asset, network: offer.network,
     };
-    this.#tell("onQuote", quote, { operation: quote.operation, amountUsd: quote.amountUsd });
     return { quote, offer };
   }
 
@@ -323,8 +369,15 @@ export class Payer {
     if (!sameAddress(authorization.from, payer) || !sameAddress(authorization.to, accepted.payTo) || authorization.value !== accepted.amount) {
       throw new TermsMismatchError("the authorization is not for the terms it accepts; it was not sent");
     }
-    const { nonce, validBefore } = authorization;
-    const signed = { nonce, amount: accepted.amount, signedAt: Math.floor(Date.now() / 1000), validBefore: Number(validBefore) };
+    const [signedAt, validBefore] = [Math.floor(Date.now() / 1000), Number(authorization.validBefore)];
+    const nonce = String(authorization.nonce).toLowerCase();
+    if (!(validBefore <= signedAt + accepted.maxTimeoutSeconds + clockDifference)) {
+      throw new TermsMismatchError("the authorization is good for longer than the terms allow; it was not sent");
+    }
+    if (!/^0x[0-9a-f]{64}$/.test(nonce)) {
+      throw new TermsMismatchError("the authorization has no nonce of 32 bytes; it was not sent");
+    }
+    const signed = { nonce, amount: accepted.amount, signedAt, validBefore };
     return this.#inTurn(attempt, id, quote, payer, (holder) => this.#kept(attempt.key, id, holder, header, signed));
   }
 
@@ -433,6 +486,10 @@ async function signatureOf(signer: Signer, offer: Offer, authorization: Authoriz
   });
   if (!/^0x[0-9a-fA-F]{130}$/.test(signature)) throw new PaymentError("the wallet returned no signature of 65 bytes; nothing was sent");
   return signature;
+}
+
+function unpaid(): TermsMismatchError {
+  return new TermsMismatchError("the service gave the purchase away unpaid");
 }
 
 // termsOf reads a challenge that may be signed for.

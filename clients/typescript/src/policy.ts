@@ -90,7 +90,7 @@ export class Rules {
         : exactly("resource", terms.resource.url, expected.resource),
       exactly("signing domain's name", extra.name, expected.domain.name),
       exactly("signing domain's version", extra.version, expected.domain.version),
-      expected.amount === undefined ? ["amount", amount, "a whole number of units", /^[1-9]\d{0,17}$/.test(amount)] : exactly("amount", amount, String(expected.amount)),
+      ["amount", amount, expected.amount ?? "a whole number of units", isAmount(amount, expected.amount)],
     ];
     for (const [what, got, want, fits] of facts) {
       if (!fits) throw new TermsMismatchError(`the 402 names the ${what} ${String(got)}, expected ${String(want)}; nothing was signed`);
@@ -155,6 +155,10 @@ async function asked(approve: NonNullable<Policy["approve"]>, quote: Quote): Pro
   } catch (cause) {
     throw new PaymentError("nobody could be asked for approval; nothing was signed", { cause });
   }
+}
+
+function isAmount(text: string, expected: bigint | undefined): boolean {
+  return /^[1-9]\d{0,17}$/.test(text) && (expected === undefined || text === String(expected));
 }
 
 function originOf(url: string): string | undefined {

@@ -33,13 +33,14 @@ type Body = Record<string, unknown>;
 const paidRoutes: Record<string, (key: string, body: Body) => Sold> = {
   "/api/card/purchase": (key) => sold.card(key),
   "/api/card/topup": (key, { amountUsdCents }) => sold.topUp(key, typeof amountUsdCents === "number" ? amountUsdCents : undefined),
-  "/api/esim/purchase": (key, { planId }) => sold.esim(key, typeof planId === "string" ? planId : undefined),
+  "/api/esim/purchase": (key, { planId }) => sold.esim(key, String(planId ?? "")),
 };
 
 /**
- * A fetch that pays for the service's paid routes and passes everything else by. Under an official x402 client, which signs
- * by itself, it keeps what was signed and sends it again until the answer is clear; when a purchase has a payment already,
- * that one goes out at once and the client on top sees 200 instead of 402.
+ * A fetch that pays for the service's paid routes and passes everything else by. Under an official x402 client, which
+ * signs by itself, it lets no terms through that are not as published, keeps what was signed and sends it again until
+ * the answer is clear; when a purchase has a payment already, that one goes out at once and the client on top sees 200
+ * instead of 402.
  */
 export function payingFetch(options: FetchOptions): Fetch {
   const send = bounded(named(options.fetch ?? ((input, init) => fetch(input, init))));
@@ -50,14 +51,16 @@ export function payingFetch(options: FetchOptions): Fetch {
   if (!wallet) throw new TypeError("payingFetch needs a signer, or the address of the payer that signs");
   return async (input, init) => {
     const request = new Request(input, init);
-    const attempt = await attemptOf(payer, request, base, send, options.signer?.address);
+    const attempt = await attemptOf(payer, request, base, send, wallet);
     if (!attempt) return send(request);
     const signed = request.headers.get(signatureHeader);
     if (options.signer && !signed) return responseOf(await payer.pay(attempt, options.signer));
-    const reply = signed ? await payer.carry(attempt, wallet, signed) : await payer.resume(attempt, wallet);
-    if (reply?.kind === "done") return responseOf(reply.value);
-    if (reply?.kind === "unclear") throw reply.error;
-    return reply?.answer ? responseOf(reply.answer) : send(request);
+    const reply = signed
+      ? await payer.carry(attempt, wallet, signed)
+      : ((await payer.resume(attempt, wallet)) ?? (await payer.ask(attempt, wallet)));
+    if (reply.kind === "done") return responseOf(reply.value);
+    if (!reply.answer) throw reply.error;
+    return responseOf(reply.answer);
   };
 }
 
@@ -83,13 +86,15 @@ interface Answer {
   body: ArrayBuffer;
 }
 
-async function attemptOf(payer: Payer, request: Request, base: string, send: Fetch, wallet: string | undefined): Promise<Attempt<Answer> | undefined> {
+async function attemptOf(
+  payer: Payer, request: Request, base: string, send: Fetch, wallet: string,
+): Promise<Attempt<Answer> | undefined> {
   const path = request.url.startsWith(base) ? request.url.slice(base.length) : "";
   let text = request.method === "POST" ? await request.clone().text() : "";
   let bought = boughtBy(request.method, path, text);
   if (!bought) return undefined;
-  // What another client signs for names its plan, or not: the request goes out as it came.
-  if (wallet !== undefined && bought.operation === sold.esimRoute && bought.request.planId === undefined && !request.headers.has(signatureHeader)) {
+  // A purchase of any eSIM becomes one of a plan, which has a price to be held to.
+  if (bought.operation === sold.esimRoute && (bought.request.planId ?? "") === "") {
     text = JSON.stringify({ ...bought.request, planId: await payer.planFor(bought.path, bought.key, wallet) });
     bought = boughtBy(request.method, path, text)!;
   }
@@ -122,20 +127,22 @@ async function replyOf(response: Response): Promise<Reply<Answer>> {
   const headers = [...response.headers].filter(([name]) => !["content-encoding", "content-length"].includes(name));
   const answer = { status, headers, body };
   const text = new TextDecoder().decode(body);
-  if (status === 200) return objectOf(text) ? { kind: "done", value: answer } : { kind: "unclear", error: new RoamcardError("the answer is no JSON") };
-  if (response.ok) return { kind: "unclear", error: new RoamcardError(`the service answered ${status}, which is no order`) };
+  if (status === 200 && objectOf(text)) return { kind: "done", value: answer };
+  if (response.ok) {
+    return { kind: "unclear", error: new RoamcardError(`the service answered ${status} without an order`), answer };
+  }
   const problem = (objectOf(text) ?? {}) as Partial<ProblemFields>;
   const error = apiError({ ...problem, status, code: problem.code ?? `http_${status}`, retryAfterMs: retryAfterMs(response.headers.get("retry-after")) });
   const terms = response.headers.get(requiredHeader);
   if (status === 402 && terms) return { kind: "terms", header: terms, error, answer, dead: provesDead(response.headers), date: response.headers.get("date") };
   if (isUnclear(status, error.retryable)) {
-    return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true };
+    return { kind: "unclear", error, orderId: error.orderId, waitMs: error.retryAfterMs, answered: true, answer };
   }
   return { kind: "refused", error, answer };
 }
 
 function responseOf({ status, headers, body }: Answer): Response {
-  return new Response(body.slice(0), { status, headers });
+  return new Response(body.byteLength > 0 ? body.slice(0) : null, { status, headers });
 }
 
 async function publishedBy(send: Fetch, base: string): Promise<Published> {

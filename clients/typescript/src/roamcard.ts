@@ -84,7 +84,7 @@ export class Roamcard {
   async #resume({ operation, key: idempotencyKey, request }: Entry, options: CallOptions): Promise<PaidOrder> {
     const { planId, amountUsdCents } = request as { planId?: string; amountUsdCents?: number };
     if (operation === "/api/card/purchase") return this.cards.purchase({ idempotencyKey, ...options });
-    if (operation === "/api/card/topup") return this.cards.topUp({ idempotencyKey, amountUsdCents: amountUsdCents ?? 2500, ...options });
+    if (operation === "/api/card/topup") return this.cards.topUp({ idempotencyKey, amountUsdCents, ...options });
     if (operation === "/api/esim/purchase") return this.esim.purchase({ idempotencyKey, planId, ...options });
     return this.orders.pay(idempotencyKey, options);
   }

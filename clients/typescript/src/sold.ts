@@ -21,9 +21,9 @@ export function topUp(key: string, amountUsdCents: number | undefined): Sold {
   return at("/api/card/topup", key, (published) => (amountUsdCents === undefined ? published.defaultTopupUnits : unitsOfCents(amountUsdCents)));
 }
 
-/** An eSIM: a plan at its price, or the cheapest one, about which only the caps decide. */
-export function esim(key: string, planId: string | undefined): Sold {
-  return at(esimRoute, key, (published) => (planId === undefined ? undefined : published.planUnits(planId)));
+/** An eSIM: a plan at its price. One of any plan is named before it is bought. */
+export function esim(key: string, planId: string): Sold {
+  return at(esimRoute, key, (published) => published.planUnits(planId));
 }
 
 /** An order that was made first. It is its own key. */

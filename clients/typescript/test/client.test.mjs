@@ -9,7 +9,8 @@ import {
 } from "roamcard";
 import { commandSigner, FileStore, pagePresenter } from "roamcard/node";
 import { newKey, poll, post, purchasePath } from "./support/api.mjs";
-import { aged, assertSameBytes, autonomous, behindProxy, payments } from "./support/behind.mjs";
+import { aged } from "./support/aged.mjs";
+import { assertSameBytes, autonomous, behindProxy, payments } from "./support/behind.mjs";
 import { paying } from "./support/chain.mjs";
 import { buyer, bystander, chain, dev, newWallet, scenario } from "./support/shared.mjs";
 

@@ -1,9 +1,10 @@
 // What goes wrong around a payment on the caller's side.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AmbiguousPaymentError, JournalError, MemoryStore, Roamcard } from "roamcard";
+import { AmbiguousPaymentError, JournalError, MemoryStore, PaymentError, Roamcard } from "roamcard";
 import { FakeService } from "roamcard/testing";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import { aged } from "./support/aged.mjs";
 
 const policy = { mode: "autonomous", maxPerPaymentUsd: "250", maxPerDayUsd: "1000" };
 const rpcUrl = "http://node.test/";
@@ -56,3 +57,62 @@ for (const broken of ["update", "read"]) {
     if (broken === "update") assert.ok(asked.includes("eth_call") && error.retryAt !== undefined, asked.join());
   });
 }
+
+/** A wallet whose first payment the service called dead, and whose time is over by so many seconds. */
+async function afterADeadPayment(seconds) {
+  const [service, store] = [new FakeService(), new MemoryStore()];
+  const account = privateKeyToAccount(generatePrivateKey());
+  let signatures = 0;
+  const signer = { ...account, signTypedData: (data) => (signatures++, account.signTypedData(data)) };
+  const fetch = async (input, init) => {
+    const request = new Request(input, init);
+    const paid = request.headers.has("payment-signature");
+    request.headers.delete("payment-signature");
+    const answer = await service.fetch(request);
+    if (!paid) return answer;
+    const headers = new Headers(answer.headers);
+    headers.set("payment-response", btoa(JSON.stringify({ success: false, transaction: "", network: "eip155:8453" })));
+    return new Response(answer.body, { status: answer.status, headers });
+  };
+  const make = (more) => new Roamcard({ baseUrl: service.url, fetch, signer, policy, store, maxReplays: 0, ...more });
+  await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), { status: 402, idempotencyKey: "k" });
+  await aged(store, 120 + seconds);
+  return { make, signer, fetch, signatures: () => signatures };
+}
+
+const refusals = {
+  "the cap of a payment": { policy: { ...policy, maxPerPaymentUsd: "1" } },
+  "the cap of a day": { policy: { ...policy, maxPerDayUsd: "30" } },
+  "nobody to ask": { policy: { mode: "human_approval" } },
+  "a no": { policy: { mode: "human_approval", approve: () => false } },
+  "a question that fails": { policy: { mode: "human_approval", approve: () => { throw new Error("no screen"); } } },
+  "another payee": { policy: { ...policy, allow: { payTo: "0x000000000000000000000000000000000000dEaD" } } },
+};
+for (const [what, more] of Object.entries(refusals)) {
+  test(`a refusal to sign again names the key: ${what}`, async () => {
+    const { make, signatures } = await afterADeadPayment(300);
+    const error = await make(more).cards.purchase({ idempotencyKey: "k" }).then(assert.fail, (e) => e);
+    assert.ok(error instanceof PaymentError && error.idempotencyKey === "k", String(error));
+    assert.equal(signatures(), 1);
+  });
+}
+
+test("a wallet that does not sign again, and a caller who gives up then, name the key", async () => {
+  const { make, signer } = await afterADeadPayment(300);
+  const unwilling = { ...signer, signTypedData: () => Promise.reject(new Error("no")) };
+  const refused = make({ signer: unwilling }).cards.purchase({ idempotencyKey: "k" });
+  await assert.rejects(refused, { name: "PaymentError", idempotencyKey: "k" });
+  const giving = new AbortController();
+  const approve = () => (giving.abort(), new Promise(() => {}));
+  const client = make({ policy: { mode: "human_approval", approve } });
+  const givenUp = client.cards.purchase({ idempotencyKey: "k", signal: giving.signal });
+  await assert.rejects(givenUp, { name: "AmbiguousPaymentError", idempotencyKey: "k" });
+});
+
+test("a clock that is ahead signs nothing beside a live payment", async () => {
+  for (const [seconds, signed] of [[55, 1], [65, 2]]) {
+    const { make, signatures } = await afterADeadPayment(seconds);
+    await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), { status: 402, idempotencyKey: "k" });
+    assert.equal(signatures(), signed, `${seconds} s after its end`);
+  }
+});

@@ -4,7 +4,8 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { ApiError, MemoryStore, nonceOf } from "roamcard";
 import { newKey } from "./support/api.mjs";
-import { aged, behindProxy, payments } from "./support/behind.mjs";
+import { aged } from "./support/aged.mjs";
+import { behindProxy, payments } from "./support/behind.mjs";
 import { paying } from "./support/chain.mjs";
 import { buyer, chain, dev, scenario } from "./support/shared.mjs";
 

@@ -9,6 +9,7 @@ import "./paying.test.mjs";
 import "./nonces.test.mjs";
 import "./journal.test.mjs";
 import "./mishaps.test.mjs";
+import "./official.test.mjs";
 import "./scenarios.test.mjs";
 import "./surface.test.mjs";
 import "./results.test.mjs";

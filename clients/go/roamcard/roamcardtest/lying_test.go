@@ -224,7 +224,7 @@ func (x exchange) forge(id string, more int64) (*http.Response, error) {
 }
 
 func (x exchange) plain(status int, body string) (*http.Response, error) {
-	header := http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}
+	header := http.Header{"Content-Type": {"application/json"}, "Date": {x.world.now().UTC().Format(http.TimeFormat)}}
 	if strings.HasPrefix(body, "<") {
 		header.Set("Content-Type", "text/html")
 	}

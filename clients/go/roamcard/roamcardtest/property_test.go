@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,6 +66,9 @@ type world struct {
 	disk    *roamcard.MemoryStore
 	cap     roamcard.Cents
 
+	// suspended is how long nothing ran and no timer went on, skew how far the machine's clock is ahead of the world's.
+	suspended, skew atomic.Int64
+
 	mu    sync.Mutex
 	rng   *rand.Rand
 	story []string
@@ -83,9 +87,10 @@ func newWorld(t *testing.T, seed int64) *world {
 		t.Fatal(err)
 	}
 	w := &world{
-		t: t, service: roamcardtest.New(roamcardtest.Config{}), wallet: wallet, disk: roamcard.NewMemoryStore(),
-		rng: rand.New(rand.NewPCG(uint64(seed), 13)), dead: map[string]int{},
+		t: t, wallet: wallet, disk: roamcard.NewMemoryStore(), rng: rand.New(rand.NewPCG(uint64(seed), 13)),
+		dead: map[string]int{},
 	}
+	w.service = roamcardtest.New(roamcardtest.Config{Now: w.now})
 	w.cap = []roamcard.Cents{100, 500, 3000, 6000}[w.rng.IntN(4)]
 	return w
 }
@@ -99,7 +104,28 @@ func (w *world) draw(n int) int {
 func (w *world) tell(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.story = append(w.story, time.Now().Format("02 15:04:05 ")+fmt.Sprintf(format, args...))
+	w.story = append(w.story, w.local().Format("02 15:04:05 ")+fmt.Sprintf(format, args...))
+}
+
+// now is the world's time, by which the chain goes, and local that of the machine.
+func (w *world) now() time.Time   { return time.Now().Add(time.Duration(w.suspended.Load())) }
+func (w *world) local() time.Time { return w.now().Add(time.Duration(w.skew.Load())) }
+
+// skews are how far a clock may be ahead and still be let pass. far is further than that, and longer than a payment is
+// good for.
+var skews = []time.Duration{0, 55 * time.Second, -5 * time.Second, -55 * time.Second}
+
+const far = 200 * time.Second
+
+// jump sets the machine's clock forward or back, or lets a machine sleep past the end of its payments.
+func (w *world) jump(to ...time.Duration) {
+	if kind := w.draw(len(to) + 1); kind < len(to) {
+		w.skew.Store(int64(to[kind]))
+		w.tell("the clock is %s ahead", to[kind])
+		return
+	}
+	w.suspended.Add(int64(far))
+	w.tell("the machine was suspended")
 }
 
 // live makes up one story.
@@ -111,16 +137,18 @@ func (w *world) live() {
 			p = w.start()
 		}
 		p.plan(w.draw(3), w.draw(6))
-		switch w.draw(10) {
+		switch w.draw(11) {
 		case 0:
 			p = w.together(p)
 		case 1:
 			all, err := p.client.ResumeAll(context.Background())
 			w.tell("resume all: %d, %v", len(all), err)
 		case 2, 3:
-			time.Sleep([]time.Duration{5 * time.Second, time.Minute, 151 * time.Second, time.Hour, 25 * time.Hour}[w.draw(5)])
+			time.Sleep(time.Duration([]int{5, 60, 110, 181, 3600, 25 * 3600}[w.draw(6)]) * time.Second)
 		case 4:
 			w.steal()
+		case 5:
+			w.jump(append(skews, far)...)
 		default:
 			p.buy(max(0, w.draw(5)-2), w.draw(4))
 		}
@@ -135,7 +163,7 @@ func (w *world) live() {
 func (w *world) together(p *process) *process {
 	what, key := max(0, w.draw(5)-2), w.draw(3)
 	other := w.start()
-	other.plan(w.draw(3), w.draw(4))
+	other.plan(w.draw(3), w.draw(6))
 	var calls sync.WaitGroup
 	for i := range 2 + w.draw(2) {
 		calls.Go(func() { []*process{p, other}[i%2].buy(what, key) })
@@ -161,8 +189,9 @@ type process struct {
 
 	mu      sync.Mutex
 	crashed bool
-	// crashIn counts the steps to the crash, fullIn the writes to a disk that is full; zero is never.
-	crashIn, fullIn int
+	// crashIn counts the steps to the crash, jumpIn those to a jump of the clock, fullIn the writes to a disk that is
+	// full; zero is never.
+	crashIn, jumpIn, fullIn int
 	// mood is how the service and the network behave: 0 well, 1 badly, 2 as a thief.
 	mood int
 }
@@ -171,7 +200,8 @@ func (w *world) start() *process {
 	p := &process{world: w}
 	replays := 2
 	client, err := roamcard.New(roamcard.Config{
-		BaseURL: w.service.URL(), Signer: signer{w.wallet, p}, Store: store{w.disk, p}, HTTP: network{p}, MaxReplays: &replays,
+		BaseURL: w.service.URL(), Signer: signer{w.wallet, p}, Store: store{w.disk, p}, HTTP: network{p},
+		MaxReplays: &replays, Now: w.local,
 		Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: w.cap},
 	})
 	if err != nil {
@@ -185,14 +215,16 @@ func (w *world) start() *process {
 func (p *process) plan(mood, accident int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mood, p.crashIn, p.fullIn = mood, 0, 0
+	p.mood, p.crashIn, p.jumpIn, p.fullIn = mood, 0, 0, 0
 	switch accident {
 	case 0:
 		p.crashIn = 1 + p.world.draw(30)
 	case 1:
 		p.fullIn = 1 + p.world.draw(5)
+	case 2:
+		p.jumpIn = 1 + p.world.draw(20)
 	}
-	p.world.tell("mood %d, crash in %d, full in %d", mood, p.crashIn, p.fullIn)
+	p.world.tell("mood %d, crash in %d, full in %d, jump in %d", mood, p.crashIn, p.fullIn, p.jumpIn)
 }
 
 var errCrash = errors.New("the process has crashed")
@@ -203,6 +235,9 @@ func (p *process) step(at string) error {
 	defer p.mu.Unlock()
 	if p.crashed {
 		return errCrash
+	}
+	if p.jumpIn--; p.jumpIn == 0 {
+		p.world.jump(skews...)
 	}
 	if p.crashIn--; p.crashIn == 0 {
 		p.crashed = true
@@ -218,7 +253,7 @@ func (p *process) isDead() bool {
 	return p.crashed
 }
 
-// buy buys under one of three keys, or under none, and under what an error says when there was none.
+// buy buys under one of three keys, or under none.
 func (p *process) buy(what, k int) {
 	ctx, w := context.Background(), p.world
 	operations := []string{"esim", "card", "topup"}
@@ -226,7 +261,7 @@ func (p *process) buy(what, k int) {
 	if k < 3 {
 		key = operations[what] + "-" + strconv.Itoa(k)
 	}
-	before := w.sentCount()
+	before, earlier := w.sentCount(key)
 	var bought *roamcard.Purchase
 	var err error
 	switch operations[what] {
@@ -242,8 +277,10 @@ func (p *process) buy(what, k int) {
 	}
 	if err != nil {
 		w.tell("buy %s %q: %v", operations[what], key, err)
-		if told := keyOf(err); key == "" && told == "" && w.sentCount() > before && !p.isDead() {
-			w.fail("an authorization was sent under a key that nobody was told: %v", err)
+		// Under a key that others use at the same time, what was sent before this call.
+		after, _ := w.sentCount("")
+		if sent := earlier || key == "" && after > before; sent && keyOf(err) == "" && !p.isDead() {
+			w.fail("an authorization was sent under a key that is not told: %v", err)
 		}
 		return
 	}

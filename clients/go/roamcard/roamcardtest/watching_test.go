@@ -17,6 +17,8 @@ type sent struct {
 	key, header, nonce    string
 	amount                int64
 	signedAt, validBefore time.Time
+	// sentAt is by the world's time.
+	sentAt time.Time
 }
 
 // backdate is how far clients put validAfter back.
@@ -28,10 +30,11 @@ func (w *world) fail(format string, args ...any) {
 	w.wrong = append(w.wrong, fmt.Sprintf(format, args...))
 }
 
-func (w *world) sentCount() int {
+// sentCount counts what was sent, and says whether some of it was for a key.
+func (w *world) sentCount(key string) (all int, some bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.sent)
+	return len(w.sent), slices.ContainsFunc(w.sent, func(s sent) bool { return strings.HasSuffix(s.key, " "+key) })
 }
 
 // seen watches a payment leave a process.
@@ -45,6 +48,7 @@ func (w *world) seen(path, key, header string) {
 	one := sent{
 		key: path + " " + key, header: header, nonce: a.Nonce.String(), amount: int64(a.Value),
 		signedAt: time.Unix(int64(a.ValidAfter), 0).Add(backdate), validBefore: time.Unix(int64(a.ValidBefore), 0),
+		sentAt: w.now(),
 	}
 	if a.To.String() != w.service.PayTo() {
 		w.fail("%s: %s was to be paid", one.key, a.To)
@@ -86,7 +90,7 @@ func (w *world) holdsOne(one sent) {
 	w.mu.Lock()
 	var live int
 	for _, s := range w.sent {
-		if s.key == one.key && time.Now().Before(s.validBefore) {
+		if s.key == one.key && one.sentAt.Before(s.validBefore) {
 			live++
 		}
 	}
@@ -120,7 +124,7 @@ func (w *world) holdsCap(one sent) {
 }
 
 // look checks what the token took: what was sent, and of a key only one, unless the service called the one before dead and
-// its time was over when the next one was signed, as the clients' rules have it.
+// its time was over when the next one was sent, as the clients' rules have it.
 func (w *world) look() {
 	w.mu.Lock()
 	byNonce, last, count := map[string]sent{}, map[string]sent{}, map[string]int{}
@@ -140,7 +144,8 @@ func (w *world) look() {
 		before, again := last[s.key]
 		last[s.key] = s
 		count[s.key]++
-		if again && (count[s.key] > 1+w.dead[s.key] || s.signedAt.Before(before.validBefore) && before.signedAt.Before(s.validBefore)) {
+		overlap := s.sentAt.Before(before.validBefore) && before.sentAt.Before(s.validBefore)
+		if again && (count[s.key] > 1+w.dead[s.key] || overlap) {
 			w.fail("%s has %d transfers, and %d of its payments were called dead", s.key, count[s.key], w.dead[s.key])
 		}
 	}

@@ -85,7 +85,7 @@ def reply_to(problem: ApiError, headers: Mapping[str, str], answer: Any = None) 
     if problem.status == 402 and REQUIRED_HEADER in headers:
         return Refused(problem, headers[REQUIRED_HEADER], proves_dead(headers), answer, headers.get("date"))
     if is_unclear(problem.status, problem.retryable):
-        return Unclear(problem, True, problem.order_id, wait_of(headers))
+        return Unclear(problem, True, problem.order_id, wait_of(headers), answer)
     return Refused(problem, answer=answer)
 
 

@@ -38,7 +38,7 @@ from ._gen.roamcard.v1.service_pb import GetConfigRequest
 from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
 from .calls import called, delivered, keyed, owned, patiently, pause_before, present
 from .chain import Chain
-from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, printable
+from .errors import ApiError, RevealError, RoamcardError, TermsMismatchError, naming, printable
 from .journal import Entry, Journal, MemoryStore, Store
 from .messages import Purpose, scheme_of, sign_challenge
 from .model import M, read
@@ -115,9 +115,10 @@ class Core:
         key = key or new_key()
         return self._buy(PURCHASE_CARD, PurchaseCardRequest(idempotency_key=key), {"idempotencyKey": key})
 
-    def top_up(self, cents: int, key: str | None) -> tuple[Purchase, Program[PaidOrder]]:
+    def top_up(self, cents: int | None, key: str | None) -> tuple[Purchase, Program[PaidOrder]]:
+        """None leaves the amount to the service, which then asks for what it publishes."""
         key = key or new_key()
-        request = {"amountUsdCents": cents, "idempotencyKey": key}
+        request = {"idempotencyKey": key, **({} if cents is None else {"amountUsdCents": cents})}
         return self._buy(TOP_UP_CARD, TopUpCardRequest(amount_usd_cents=cents, idempotency_key=key), request)
 
     def buy_esim(self, plan_id: str | None, key: str | None) -> tuple[Purchase, Program[PaidOrder]]:
@@ -180,7 +181,7 @@ class Core:
         if pending.operation == CARD_PATH:
             return self.buy_card(key)
         if pending.operation == TOPUP_PATH:
-            return self.top_up(int(request["amountUsdCents"]), key)
+            return self.top_up(request.get("amountUsdCents"), key)
         if pending.operation == ESIM_PATH:
             return self.buy_esim(request.get("planId"), key)
         return self.pay_order(key)
@@ -379,10 +380,11 @@ class Core:
 
         def program() -> Program[PaidOrder]:
             answer: Answer = yield from serving(self.payer.pay(purchase), _sending(name, message))
-            order = read(Order, answer.message.order)
-            receipt = decode_receipt(answer.headers.get(RESPONSE_HEADER))
-            request_id = printable(answer.headers.get(REQUEST_ID_HEADER, ""))
-            return paid_order(order, answer.message.order, purchase.key, receipt, request_id)
+            with naming(purchase.key):
+                order = read(Order, answer.message.order)
+                receipt = decode_receipt(answer.headers.get(RESPONSE_HEADER))
+                request_id = printable(answer.headers.get(REQUEST_ID_HEADER, ""))
+                return paid_order(order, answer.message.order, purchase.key, receipt, request_id)
 
         return purchase, program()
 

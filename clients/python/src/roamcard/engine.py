@@ -6,7 +6,7 @@ import copy
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from connectrpc.client import ResponseMetadata
@@ -23,7 +23,7 @@ from ._gen.roamcard.v1.order_pb import WatchOrderResponse
 from ._gen.roamcard.v1.service_connect import RuntimeServiceClientSync
 from .answers import RawResponse, api_error_of, note
 from .core import Core, now
-from .errors import ApiError
+from .errors import ApiError, naming
 from .network import UNPACKED, BoundedSyncTransport, RefusedAnswerError, asking
 from .options import Options
 from .payer import Purchase
@@ -116,6 +116,8 @@ class Engine:
         with self._running_lock:
             running = self._running.setdefault(name, mine)
         if running is not mine:
+            with naming(purchase.key):  # an interrupt meanwhile does not end what the other thread has signed
+                wait((running,))
             shared: T = running.result()
             return shared
         try:

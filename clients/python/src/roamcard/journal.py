@@ -10,7 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from .errors import JournalError, KeyConflictError, PolicyDeniedError, RoamcardError, TermsMismatchError
@@ -29,8 +29,13 @@ _RESERVATION = 15 * 60
 _TURN = 10
 """How long a turn to sign lasts unless it is held."""
 _HOLD_EVERY = 3.0
-_EXPIRY_MARGIN = 30
-"""How long after its valid_before an authorization counts as live: the chain's clock and this one differ."""
+CLOCK_DIFFERENCE = 60
+"""How many seconds the service's clock may differ from this one."""
+_EXPIRY_MARGIN = CLOCK_DIFFERENCE
+"""How many seconds after its valid_before an authorization counts as live.
+
+It is as far as this clock may be ahead of the chain's without being refused.
+"""
 
 Void = Literal["expired", "cancelled", "used_elsewhere"]
 
@@ -146,7 +151,6 @@ class MemoryStore:
 # The journal's text.
 
 _NAMES = {"held_until": "heldUntil", "order_id": "orderId", "signed_at": "signedAt", "valid_before": "validBefore"}
-_MEMBERS = {name: python for python, name in _NAMES.items()}
 
 
 def encode_book(book: Book) -> str:
@@ -164,7 +168,10 @@ def _encoded(members: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def decode_book(text: str, file: str) -> Book:
-    """Reads the text of a file, or raises a JournalError: nothing is paid on the word of half a journal."""
+    """Reads the text of a file, or raises a JournalError: nothing is paid on the word of half a journal.
+
+    One with members that this version does not have is foreign: to keep it would lose them.
+    """
     try:
         value = loads(text)
     except ValueError as error:
@@ -173,19 +180,22 @@ def decode_book(text: str, file: str) -> Book:
         raise JournalError(file, "damaged", "it is no JSON object")
     if value.get("schema") != SCHEMA or value.get("version") is not VERSION:
         raise JournalError(file, "foreign", f"it is not a journal of version {VERSION}")
+    unknown = [name for name in value if name not in ("schema", "version", "payees", "purchases")]
     try:
-        _require(set(value) == {"schema", "version", "payees", "purchases"}, "members")
-        payees, purchases = value["payees"], value["purchases"]
+        payees, purchases = value.get("payees", ""), value.get("purchases", "")
         _require(isinstance(payees, dict) and all(_is_text(p) for p in payees.values()) and isinstance(purchases, dict), "members")
-        return Book(payees, {id: _decoded_entry(entry) for id, entry in purchases.items()})
+        book = Book(payees, {id: _decoded_entry(entry, unknown) for id, entry in purchases.items()})
     except (ValueError, TypeError) as error:
         raise JournalError(file, "damaged", str(error)) from error
+    if unknown:
+        raise JournalError(file, "foreign", f"it has a member {unknown[0]}, which version {VERSION} does not have")
+    return book
 
 
-def _decoded_entry(value: Any) -> Entry:
-    _require(isinstance(value, dict), "purchase")
-    members: dict[str, Any] = {str(_MEMBERS.get(name, name)): member for name, member in value.items()}
-    members["authorizations"] = tuple(_decoded_authorization(a) for a in members["authorizations"]) if "authorizations" in members else ()
+def _decoded_entry(value: Any, unknown: list[str]) -> Entry:
+    members = _members(Entry, value, unknown)
+    _require("state" in members, "state")
+    members["authorizations"] = tuple(_decoded_authorization(a, unknown) for a in members.get("authorizations", ()))
     entry = Entry(**members)
     texts = (entry.key, entry.operation, entry.origin, entry.path, entry.payer)
     _require(all(map(_is_text, texts)) and isinstance(entry.request, dict) and _is_units(entry.amount), "purchase")
@@ -196,13 +206,19 @@ def _decoded_entry(value: Any) -> Entry:
     return entry
 
 
-def _decoded_authorization(value: Any) -> SignedAuthorization:
-    _require(isinstance(value, dict), "authorization")
-    members: dict[str, Any] = {str(_MEMBERS.get(name, name)): member for name, member in value.items()}
-    a = SignedAuthorization(**members)
+def _decoded_authorization(value: Any, unknown: list[str]) -> SignedAuthorization:
+    a = SignedAuthorization(**_members(SignedAuthorization, value, unknown))
     _require(_is_text(a.nonce) and _is_units(a.amount) and _is_count(a.signed_at) and _is_count(a.valid_before), "authorization")
     _require(a.void in (None, "expired", "cancelled", "used_elsewhere"), "authorization")
     return a
+
+
+def _members(kind: type[Entry | SignedAuthorization], value: Any, unknown: list[str]) -> dict[str, Any]:
+    """The members of an object by their names in Python; those that the kind does not have are noted."""
+    _require(isinstance(value, dict), "purchase" if kind is Entry else "authorization")
+    names = {_NAMES.get(f.name, f.name): f.name for f in fields(kind)}
+    unknown += [name for name in value if name not in names]
+    return {names[name]: member for name, member in value.items() if name in names}
 
 
 def _require(fits: bool, what: str) -> None:

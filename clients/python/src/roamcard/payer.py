@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from .answered import AnotherOrderError, fault_of, order_in
 from .chain import Chain
@@ -26,12 +26,14 @@ from .errors import (
     naming,
     printable,
 )
-from .journal import Entry, Journal, SignedAuthorization, Turn, canonical, new_holder
+from .journal import CLOCK_DIFFERENCE, Entry, Journal, SignedAuthorization, Turn, canonical, new_holder
 from .money import dollars_of, units_of_cents
 from .policy import Expected, Policy, Quote, Quoted, check_terms
 from .programs import Do, Done, Pause, Program, Refused, Send, Unclear
 from .signers import Signer
 from .x402 import Terms, authorization_typed_data, decode_payment, decode_terms, encode_payment, nonce_of, same_address
+
+T = TypeVar("T")
 
 CARD_PATH = "/api/card/purchase"
 TOPUP_PATH = "/api/card/topup"
@@ -46,8 +48,6 @@ _LONGEST_PAUSE = 30.0
 _TURN_PAUSE = 0.25
 _VALIDITY = 120
 """How many seconds a payment is signed for, unless the offer allows less."""
-_CLOCK_DIFFERENCE = 60
-"""How many seconds the service's clock may differ from this one."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Purchase:
         if self.operation == PAY_PATH:
             return (yield from prices.order_units(self.key))
         if self.operation == ESIM_PATH:
-            plan: str | None = self.request.get("planId")
-            return None if plan is None else (yield from prices.plan_units(plan))
-        return units_of_cents(int(self.request.get("amountUsdCents", published.default_topup_cents)))
+            return (yield from prices.plan_units(str(self.request.get("planId", ""))))
+        cents = self.request.get("amountUsdCents")
+        return units_of_cents(cents if type(cents) is int else published.default_topup_cents)
 
 
 @dataclass(frozen=True)
@@ -142,6 +142,9 @@ class Payer:
 
     def pay(self, purchase: Purchase) -> Program[Any]:
         """Makes a purchase and returns its answer. After AmbiguousPaymentError do it again with the same key."""
+        return (yield from self._keyed(self.identity(purchase), purchase.key, self._paid(purchase)))
+
+    def _paid(self, purchase: Purchase) -> Program[Any]:
         id = self.identity(purchase)
         known = yield from self._find(purchase)
         terms: Terms | None = None
@@ -152,8 +155,7 @@ class Payer:
             # Until the chain can no longer take a payment, there is no other one of its purchase.
             if reply.terms is None or (yield from self._is_live(id)):
                 raise (yield from self._failure(purchase, id, reply))
-            with naming(purchase.key):
-                terms = _terms_of(reply.terms, reply.date)
+            terms = _terms_of(reply.terms, reply.date)
         terms = terms or (yield from self._ask(purchase))
         entry = yield from self._sign(purchase, id, terms)
         reply = yield from self._present(purchase, id, entry)
@@ -164,9 +166,13 @@ class Payer:
     def plan_for(self, key: str) -> Program[str]:
         """The plan that a purchase of any eSIM is of: the one that the journal has for its key, or the cheapest."""
         id = nonce_of(self.origin, ESIM_PATH, self.signer.address, key)
-        known: Entry | None = yield Do(lambda: self.journal.entry(id))
-        plan = known.request.get("planId") if known is not None else None
-        return plan if isinstance(plan, str) else (yield from self.prices.cheapest_plan())
+
+        def plan() -> Program[str]:
+            known: Entry | None = yield Do(lambda: self.journal.entry(id))
+            plan = known.request.get("planId") if known is not None else None
+            return plan if isinstance(plan, str) else (yield from self.prices.cheapest_plan())
+
+        return (yield from self._keyed(id, key, plan()))
 
     def quote(self, purchase: Purchase) -> Program[Quoted]:
         """Asks for the price, checks it, and signs nothing."""
@@ -186,19 +192,61 @@ class Payer:
         It is held to the policy, kept, and sent until the answer is clear. When the purchase has a payment already, that one
         is sent instead.
         """
-        id = self.identity(purchase)
-        known = yield from self._find(purchase)
-        entry = known or (yield from self._adopt(purchase, id, header))
-        return (yield from self._present(purchase, id, entry))
+
+        def carried() -> Program[Done[Any] | Refused]:
+            id = self.identity(purchase)
+            entry = (yield from self._find(purchase)) or (yield from self._adopt(purchase, id, header))
+            return (yield from self._present(purchase, id, entry))
+
+        return (yield from self._keyed(self.identity(purchase), purchase.key, carried()))
 
     def resume(self, purchase: Purchase) -> Program[Done[Any] | Refused | None]:
         """Sends the payment that a purchase has already; None when it has none."""
-        known = yield from self._find(purchase)
-        return None if known is None else (yield from self._present(purchase, self.identity(purchase), known))
+
+        def resumed() -> Program[Done[Any] | Refused | None]:
+            known = yield from self._find(purchase)
+            return None if known is None else (yield from self._present(purchase, self.identity(purchase), known))
+
+        return (yield from self._keyed(self.identity(purchase), purchase.key, resumed()))
+
+    def ask(self, purchase: Purchase) -> Program[Done[Any] | Refused | Unclear]:
+        """Asks for the price once, for somebody else to sign: terms that are not as published are not passed on.
+
+        Whether the policy lets them be paid is held when the payment comes.
+        """
+
+        def asked() -> Program[Done[Any] | Refused | Unclear]:
+            reply: Done[Any] | Refused | Unclear = yield Send(None)
+            if isinstance(reply, Done):
+                raise _unpaid()
+            if isinstance(reply, Refused) and reply.terms is not None:
+                yield from self._checked(purchase, _terms_of(reply.terms, reply.date))
+            return reply
+
+        return (yield from self._keyed(self.identity(purchase), purchase.key, asked()))
 
     def identity(self, purchase: Purchase) -> str:
         """The purchase's id, which is its payment's nonce."""
         return nonce_of(self.origin, purchase.path, self.signer.address, purchase.key)
+
+    def _keyed(self, id: str, key: str, program: Program[T]) -> Program[T]:
+        """Lets what fails after a payment was signed, or where nobody knows, say what to call again with."""
+        try:
+            return (yield from program)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            if isinstance(error, Exception) and not (yield from self._was_signed(id)):
+                raise
+            with naming(key):
+                raise
+
+    def _was_signed(self, id: str) -> Program[bool]:
+        try:
+            entry: Entry | None = yield Do(lambda: self.journal.entry(id))
+        except RoamcardError:
+            return True
+        return entry is not None and len(entry.authorizations) > 0
 
     def _find(self, purchase: Purchase) -> Program[Entry | None]:
         id = self.identity(purchase)
@@ -247,7 +295,7 @@ class Payer:
         for replay in range(self.max_replays + 1):
             reply = yield Send(None)
             if isinstance(reply, Done):
-                raise TermsMismatchError("the service gave the purchase away unpaid")
+                raise _unpaid()
             if isinstance(reply, Refused) and reply.terms is not None:
                 return _terms_of(reply.terms, reply.date)
             if isinstance(reply, Refused) or reply.answered or replay == self.max_replays:
@@ -256,6 +304,12 @@ class Payer:
         raise AssertionError("unreachable")
 
     def _check(self, purchase: Purchase, terms: Terms) -> Program[tuple[Quote, dict[str, Any]]]:
+        quote, offer = yield from self._checked(purchase, terms)
+        self._tell("on_quote", quote)
+        return quote, offer
+
+    def _checked(self, purchase: Purchase, terms: Terms) -> Program[tuple[Quote, dict[str, Any]]]:
+        """Holds terms to what is published and pinned."""
         published = yield from self.prices.published()
         pay_to = self.policy.pay_to or published.pay_to
         price = yield from purchase.price(published, self.prices)
@@ -266,7 +320,6 @@ class Payer:
         quote = Quote(
             purchase.operation, purchase.key, amount, dollars_of(amount), offer["payTo"], offer["asset"], offer["network"], terms.resource["url"]
         )
-        self._tell("on_quote", quote)
         return quote, offer
 
     def _sign(self, purchase: Purchase, id: str, terms: Terms) -> Program[Entry]:
@@ -304,12 +357,17 @@ class Payer:
         fits = same_address(signed["from"], self.signer.address) and same_address(signed["to"], accepted["payTo"])
         if not fits or signed["value"] != accepted["amount"]:
             raise TermsMismatchError("the authorization is not for the terms it accepts; it was not sent")
+        now, valid_before, nonce = int(time.time()), int(signed["validBefore"]), signed["nonce"].lower()
+        if valid_before > now + accepted["maxTimeoutSeconds"] + CLOCK_DIFFERENCE:
+            raise TermsMismatchError("the authorization is good for longer than the terms allow; it was not sent")
+        if not re.fullmatch("0x[0-9a-f]{64}", nonce):
+            raise TermsMismatchError("the authorization has no nonce of 32 bytes; it was not sent")
         holder, turn = yield from self._turn(purchase, id, quote)
         if turn.payment is not None:
             return turn.payment
         with self.journal.holding(id, holder):
             yield from self._approve(quote)
-            authorization = SignedAuthorization(signed["nonce"], accepted["amount"], int(time.time()), int(signed["validBefore"]))
+            authorization = SignedAuthorization(nonce, accepted["amount"], now, valid_before)
             return (yield from self._keep(purchase, id, holder, header, authorization))
 
     def _keep(self, purchase: Purchase, id: str, holder: str, header: str, authorization: SignedAuthorization) -> Program[Entry]:
@@ -399,6 +457,10 @@ class Payer:
             self.logger.warning("the event handler %s failed: %s", event, printable(error))
 
 
+def _unpaid() -> TermsMismatchError:
+    return TermsMismatchError("the service gave the purchase away unpaid")
+
+
 def _terms_of(header: str, date: str | None) -> Terms:
     """Reads a challenge that may be signed for."""
     _compare_clocks(date)
@@ -412,7 +474,7 @@ def _compare_clocks(date: str | None) -> None:
     except ValueError:
         return
     ours = datetime.now(timezone.utc)
-    if abs((ours - (theirs if theirs.tzinfo else theirs.replace(tzinfo=timezone.utc))).total_seconds()) > _CLOCK_DIFFERENCE:
+    if abs((ours - (theirs if theirs.tzinfo else theirs.replace(tzinfo=timezone.utc))).total_seconds()) > CLOCK_DIFFERENCE:
         raise ClockError(f"it is {ours:%Y-%m-%d %H:%M:%S} UTC here, and {date} at the service; nothing was signed")
 
 

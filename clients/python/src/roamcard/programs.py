@@ -152,6 +152,8 @@ class Unclear:
     answered: bool = False
     order_id: str | None = None
     wait: float | None = None
+    answer: Any = None
+    """The answer itself, for those who pass it on."""
 
 
 def serving(program: Program[T], send: Callable[[str | None], Program[Any]]) -> Program[T]:

@@ -40,9 +40,9 @@ class _Answer:
 class PayingTransport(httpx.BaseTransport):
     """Pays for the service's paid routes and passes everything else by.
 
-    Under an official x402 client, whose wallet is the client's OutsideWallet, it keeps what was signed and sends it again until
-    the answer is clear; when a purchase has a payment already, that one goes out at once, and the client on top sees 200
-    instead of 402.
+    Under an official x402 client, whose wallet is the client's OutsideWallet, it lets no terms through that are not as
+    published, keeps what was signed and sends it again until the answer is clear; when a purchase has a payment
+    already, that one goes out at once, and the client on top sees 200 instead of 402.
     """
 
     def __init__(self, engine: Engine, below: httpx.BaseTransport | None = None) -> None:
@@ -65,11 +65,10 @@ class PayingTransport(httpx.BaseTransport):
                 response.close()
 
         core = self._engine.core
-        if _is_open(core, purchase, request):
+        if _is_open(purchase):
             purchase, request = _with_plan(purchase, request, self._engine.run(core.payer.plan_for(purchase.key)))
         program = _answering(core, purchase, request, self._engine.options.timeout, exchange)
-        answer = self._engine.once(purchase, program, "rest")
-        return self._below.handle_request(request) if answer is None else answer.response(request)
+        return self._engine.once(purchase, program, _face_of(core, request)).response(request)
 
     def close(self) -> None:
         """Closes the transport below."""
@@ -104,11 +103,10 @@ class AsyncPayingTransport(httpx.AsyncBaseTransport):
                 await response.aclose()
 
         core = self._engine.core
-        if _is_open(core, purchase, request):
+        if _is_open(purchase):
             purchase, request = _with_plan(purchase, request, await self._engine.run(core.payer.plan_for(purchase.key)))
         program = _answering(core, purchase, request, self._engine.options.timeout, exchange)
-        answer = await self._engine.once(purchase, program, "rest")
-        return await self._below.handle_async_request(request) if answer is None else answer.response(request)
+        return (await self._engine.once(purchase, program, _face_of(core, request))).response(request)
 
     async def aclose(self) -> None:
         """Closes the transport below."""
@@ -129,8 +127,8 @@ def _purchase_of(core: Core, request: httpx.Request) -> Purchase | None:
 
 def _answering(
     core: Core, purchase: Purchase, request: httpx.Request, timeout: float, exchange: Callable[[httpx.Request], _Answer | Awaitable[_Answer]]
-) -> Program[_Answer | None]:
-    """The answer to a paid request; None when it has to go out as it is."""
+) -> Program[_Answer]:
+    """The answer to a paid request."""
     signed = request.headers.get(SIGNATURE_HEADER)
 
     def send(payment: str | None) -> Program[Any]:
@@ -140,24 +138,31 @@ def _answering(
             return Unclear(error)
         return _reply_of(answer)
 
-    def program() -> Program[_Answer | None]:
+    def program() -> Program[_Answer]:
         if signed is None and not isinstance(core.signer, OutsideWallet):
             paid: _Answer = yield from core.payer.pay(purchase)
             return paid
-        reply = yield from (core.payer.resume(purchase) if signed is None else core.payer.carry(purchase, signed))
-        if reply is None:
-            return None
+        reply: Done[Any] | Refused | Unclear
+        if signed is not None:
+            reply = yield from core.payer.carry(purchase, signed)
+        else:
+            reply = (yield from core.payer.resume(purchase)) or (yield from core.payer.ask(purchase))
+        if not isinstance(reply, Done) and reply.answer is None:
+            raise reply.error
         answer: _Answer = reply.value if isinstance(reply, Done) else reply.answer
         return answer
 
     return serving(program(), send)
 
 
-def _is_open(core: Core, purchase: Purchase, request: httpx.Request) -> bool:
-    """Whether a request buys any eSIM. What another client signs for goes out as it came."""
-    if isinstance(core.signer, OutsideWallet):
-        return False
-    return purchase.operation == ESIM_PATH and "planId" not in purchase.request and SIGNATURE_HEADER not in request.headers
+def _face_of(core: Core, request: httpx.Request) -> str:
+    """Which requests share a run: one that only asks for somebody else's terms pays for nobody."""
+    return "asking" if isinstance(core.signer, OutsideWallet) and SIGNATURE_HEADER not in request.headers else "rest"
+
+
+def _is_open(purchase: Purchase) -> bool:
+    """Whether a request buys any eSIM: it becomes one of a plan, which has a price to be held to."""
+    return purchase.operation == ESIM_PATH and purchase.request.get("planId") in (None, "")
 
 
 def _with_plan(purchase: Purchase, request: httpx.Request, plan_id: str) -> tuple[Purchase, httpx.Request]:
@@ -191,6 +196,6 @@ def _reply_of(answer: _Answer) -> Done[_Answer] | Refused | Unclear:
     """What an answer says about the payment. One that is no JSON says nothing."""
     if 200 <= answer.status < 300:
         order = object_of(answer.body) if answer.status == 200 else None
-        return Unclear(RoamcardError("the answer is no order")) if order is None else Done(answer, order)
+        return Unclear(RoamcardError("the answer is no order"), answer=answer) if order is None else Done(answer, order)
     headers = {name.lower(): value for name, value in answer.headers.items()}
     return reply_to(rest_error(answer.status, headers, answer.body), headers, answer)

@@ -22,15 +22,6 @@ export async function behindProxy(t, account, options = {}) {
   return { proxy, signatures, make, client: make() };
 }
 
-/** Lets so many seconds pass for what a store has signed. */
-export function aged(store, seconds) {
-  return store.update(({ purchases }) => {
-    for (const { authorizations } of Object.values(purchases)) {
-      for (const a of authorizations) Object.assign(a, { signedAt: a.signedAt - seconds, validBefore: a.validBefore - seconds });
-    }
-  });
-}
-
 /** What an asynchronous iterable yields. */
 export async function all(iterable) {
   const items = [];

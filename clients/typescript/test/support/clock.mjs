@@ -4,17 +4,20 @@
 export class Clock {
   #timers = new Map();
   #next = 1;
+  /** The world's time. */
   ms = 1_900_000_000_000;
+  /** How far this machine's clock is ahead of it. */
+  skew = 0;
 
   constructor() {
     const clock = this;
     const Real = Date;
     globalThis.Date = class extends Real {
       constructor(...parts) {
-        super(...(parts.length > 0 ? parts : [clock.ms]));
+        super(...(parts.length > 0 ? parts : [clock.ms + clock.skew]));
       }
       static now() {
-        return clock.ms;
+        return clock.ms + clock.skew;
       }
     };
     const set = (every) => (run, ms = 0, ...given) => {
@@ -29,6 +32,12 @@ export class Clock {
   /** Lets time pass. */
   sleep(ms) {
     return new Promise((done) => setTimeout(done, ms));
+  }
+
+  /** Lets time pass in which nothing runs, as on a machine that is suspended. */
+  suspend(ms) {
+    this.ms += ms;
+    for (const timer of this.#timers.values()) timer.at += ms;
   }
 
   /** Waits for something, and lets time pass whenever nothing else happens. */

@@ -43,7 +43,7 @@ export class Exchange {
         return new Response(new ReadableStream({ start: (to) => to.enqueue(new TextEncoder().encode(part)), pull: (to) => to.error(lost) }), answer);
       }
       case 3: // the service was there, and something before it was not
-        return plain(503, "upstream");
+        return this.#plain(503, "upstream");
       default: // the request comes twice
         return this.#ask(this.header);
     }
@@ -72,15 +72,15 @@ export class Exchange {
     switch (kind) {
       case 0: case 1: return this.#callDead();
       case 2: return this.#ask(null);
-      case 3: return plain(409, `{"code":"failed_precondition","message":"no","details":[]}`);
-      case 4: return plain(200, "<html>Thank you</html>");
-      case 5: return plain(200, "{}");
-      case 6: return plain(307, "", { location: "http://other.test/" });
-      case 7: return plain(500, "");
-      case 8: return plain(429, "");
+      case 3: return this.#plain(409, `{"code":"failed_precondition","message":"no","details":[]}`);
+      case 4: return this.#plain(200, "<html>Thank you</html>");
+      case 5: return this.#plain(200, "{}");
+      case 6: return this.#plain(307, "", { location: "http://other.test/" });
+      case 7: return this.#plain(500, "");
+      case 8: return this.#plain(429, "");
       case 9: return this.#forge("ord_of_somebody_else", 1);
       case 10: return this.#forge("ord_forged", 0);
-      default: return plain(402, "<html>pay</html>");
+      default: return this.#plain(402, "<html>pay</html>");
     }
   }
 
@@ -94,17 +94,18 @@ export class Exchange {
     return new Response(answer.body, { status: 402, headers });
   }
 
+  #plain(status, body, headers = {}) {
+    const type = body.startsWith("<") ? "text/html" : "application/json";
+    const date = new Date(this.world.clock.ms).toUTCString();
+    return new Response(body, { status, headers: { "content-type": type, date, ...headers } });
+  }
+
   // forge answers with an order that fits the payment, but for so many cents.
   #forge(orderId, more) {
     const { value } = JSON.parse(Buffer.from(this.header, "base64")).payload.authorization;
     const [kind] = this.key.split(" ");
-    return plain(200, JSON.stringify({ order: { orderId, kind, status: "settled", amountUsdCents: Number(value) / 10_000 + more } }));
+    return this.#plain(200, JSON.stringify({ order: { orderId, kind, status: "settled", amountUsdCents: Number(value) / 10_000 + more } }));
   }
-}
-
-function plain(status, body, headers = {}) {
-  const type = body.startsWith("<") ? "text/html" : "application/json";
-  return new Response(body, { status, headers: { "content-type": type, date: new Date().toUTCString(), ...headers } });
 }
 
 function base64(value) {

@@ -7,6 +7,10 @@ import { Exchange, purchaseOf } from "./lies.mjs";
 const wallet = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 const perPayment = 25_000_000n;
 const operations = ["esim", "card", "topup"];
+/** How far a machine's clock may be ahead of the world's and still be let pass, in ms. */
+const skews = [0, 55_000, -5_000, -55_000];
+/** Further ahead than that, and longer than a payment is good for. */
+const far = 200_000;
 
 /** What outlives a process. */
 export class World {
@@ -19,7 +23,8 @@ export class World {
 
   constructor(seed, clock) {
     Object.assign(this, { clock, random: randomOf(seed) });
-    this.service = new FakeService({ verify: async () => true });
+    clock.skew = 0;
+    this.service = new FakeService({ verify: async () => true, now: () => new Date(clock.ms) });
     this.cap = ["1", "5", "30", "60"][this.draw(4)];
   }
 
@@ -42,11 +47,12 @@ export class World {
     for (let left = 10 + this.draw(15); left > 0 && this.wrong.length === 0; left--) {
       if (process.crashed || this.draw(12) === 0) process = new Process(this);
       process.plan(this.draw(3), this.draw(6));
-      const event = this.draw(10);
+      const event = this.draw(11);
       if (event === 0) process = await this.#together(process);
       else if (event === 1) this.tell(`resume all: ${await process.client.resumeAll().then((all) => all.length, String)}`);
-      else if (event < 4) await this.clock.sleep([5, 60, 151, 3600, 25 * 3600][this.draw(5)] * 1000);
+      else if (event < 4) await this.clock.sleep([5, 60, 110, 181, 3600, 25 * 3600][this.draw(6)] * 1000);
       else if (event === 4) await this.#steal();
+      else if (event === 5) this.jump([...skews, far]);
       else await process.buy(Math.max(0, this.draw(5) - 2), this.draw(4));
       this.#look();
     }
@@ -61,6 +67,14 @@ export class World {
     return other;
   }
 
+  /** Sets the machine's clock forward or back, or lets a machine sleep past the end of its payments. */
+  jump(to) {
+    const kind = this.draw(to.length + 1);
+    if (kind < to.length) this.clock.skew = to[kind];
+    else this.clock.suspend(far);
+    this.tell(kind < to.length ? `the clock is ${to[kind] / 1000} s ahead` : "the machine was suspended");
+  }
+
   async #steal() {
     if (this.sent.length === 0) return;
     const { key, header } = this.sent[this.draw(this.sent.length)];
@@ -71,14 +85,15 @@ export class World {
   async seen(key, header) {
     if (this.sent.some((s) => s.header === header)) return;
     const { from, to, value, nonce, validAfter, validBefore } = JSON.parse(Buffer.from(header, "base64")).payload.authorization;
-    const one = { key, header, nonce, amount: BigInt(value), signedAt: Number(validAfter) + 600, validBefore: Number(validBefore) };
+    const [amount, signedAt, now] = [BigInt(value), Number(validAfter) + 600, this.clock.ms / 1000];
+    const one = { key, header, nonce, amount, signedAt, sentAt: now, validBefore: Number(validBefore) };
     this.sent.push(one);
     // One that is over may come again from a process that had it before another one signed anew.
     const { purchases } = await this.disk.read();
     if (!Object.values(purchases).some((e) => e.header === header)) this.fail(`${key}: an authorization was sent that the journal does not have`);
     if (from !== wallet || to !== this.service.payTo) this.fail(`${key}: ${from} pays ${to}`);
     if (one.amount > perPayment) this.fail(`${key}: ${one.amount} units in one payment`);
-    const live = this.sent.filter((s) => s.key === key && Date.now() / 1000 < s.validBefore);
+    const live = this.sent.filter((s) => s.key === key && now < s.validBefore);
     if (live.length > 1) this.fail(`${key} has ${live.length} live authorizations`);
     for (const last of this.sent) this.#holdsCap(last);
   }
@@ -96,7 +111,7 @@ export class World {
   }
 
   // look checks what the token took: what was sent, and of a key only one, unless the service called the one before dead and
-  // its time was over when the next one was signed, as the clients' rules have it.
+  // its time was over when the next one was sent, as the clients' rules have it.
   #look() {
     const [taken, counts] = [new Map(), new Map()];
     for (const { nonce } of this.service.token.transfers) {
@@ -108,7 +123,7 @@ export class World {
       const before = taken.get(one.key);
       taken.set(one.key, one);
       counts.set(one.key, (counts.get(one.key) ?? 0) + 1);
-      const overlap = before && one.signedAt < before.validBefore && before.signedAt < one.validBefore;
+      const overlap = before && one.sentAt < before.validBefore && before.sentAt < one.validBefore;
       if (overlap || counts.get(one.key) > 1 + (this.dead.get(one.key) ?? 0)) {
         this.fail(`${one.key} has ${counts.get(one.key)} transfers, and ${this.dead.get(one.key) ?? 0} of its payments were called dead`);
       }
@@ -122,6 +137,7 @@ class Process {
   mood = 0;
   #crashIn = 0;
   #fullIn = 0;
+  #jumpIn = 0;
 
   constructor(world) {
     this.world = world;
@@ -136,7 +152,8 @@ class Process {
     this.mood = mood;
     this.#crashIn = accident === 0 ? 1 + this.world.draw(30) : 0;
     this.#fullIn = accident === 1 ? 1 + this.world.draw(5) : 0;
-    this.world.tell(`mood ${mood}, crash in ${this.#crashIn}, full in ${this.#fullIn}`);
+    this.#jumpIn = accident === 2 ? 1 + this.world.draw(20) : 0;
+    this.world.tell(`mood ${mood}, crash in ${this.#crashIn}, full in ${this.#fullIn}, jump in ${this.#jumpIn}`);
   }
 
   /** Buys under one of three keys, or under none. */
@@ -151,12 +168,17 @@ class Process {
       this.world.tell(`buy ${operation} ${idempotencyKey}: ${(await call()).orderId}`);
     } catch (error) {
       this.world.tell(`buy ${operation} ${idempotencyKey}: ${error}`);
-      const untold = !idempotencyKey && !error.idempotencyKey && !this.crashed;
-      if (untold && this.world.sent.length > before) this.world.fail(`an authorization was sent under a key that nobody was told: ${error}`);
+      const { sent: all } = this.world;
+      // Under a key that others use at the same time, what was sent before this call.
+      const earlier = all.slice(0, before).filter(({ key }) => key.endsWith(` ${idempotencyKey}`));
+      const sent = idempotencyKey ? earlier : all.slice(before);
+      const untold = !error.idempotencyKey && !this.crashed;
+      if (untold && sent.length > 0) this.world.fail(`an authorization was sent under a key that is not told: ${error}`);
     }
   }
 
   #step(at) {
+    if (--this.#jumpIn === 0) this.world.jump(skews);
     if (!this.crashed && --this.#crashIn === 0) {
       this.crashed = true;
       this.world.tell(`crash: ${at}`);
