@@ -20,12 +20,20 @@
 //   bomb      answers with so many MiB of zeros, compressed
 //   endless   answers with so many MiB of spaces, a piece at a time
 //   redirect  a Location: "here" or "elsewhere"
+//
+// The cases of hostile.json have steps besides: `do` is what is bought, a card, an eSIM of a plan or of any ("esim-any"),
+// a top-up, or an eSIM's order that was opened before ("pay"), whose id is its key. `key` names the purchase; it is empty
+// for one without a key, and "told" for the key that its error or its order named. `expect` is what comes of it: ok,
+// terms, denied, refused, ambiguous, or any error. A client repeats a payment once, and as usual where something is ok.
 import { createServer, request as send } from "node:http";
 import { once } from "node:events";
 import { pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 
-const paidRoutes = [/\/api\/card\/(purchase|topup)$/, /\/api\/esim\/purchase$/, /Service\/(PurchaseCard|TopUpCard|PurchaseEsim)$/];
+const paidRoutes = [
+  /\/api\/card\/(purchase|topup)$/, /\/api\/esim\/purchase$/, /\/pay\/[^/]+$/,
+  /Service\/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$/,
+];
 const kinds = [[/card\/purchase$|PurchaseCard$/, "card_issue"], [/card\/topup$|TopUpCard$/, "card_topup"], [/esim\/purchase$|PurchaseEsim$/, "esim"]];
 /** An account that the development chain lets anybody act for. */
 const thief = "0x00000000000000000000000000000000000bad00";
@@ -137,7 +145,8 @@ function orderOf({ url, headers }, body, changes) {
   const payment = JSON.parse(Buffer.from(headers["payment-signature"] ?? "e30=", "base64").toString("utf8"));
   const { from, value } = payment.payload?.authorization ?? {};
   const order = {
-    orderId: asked.orderId ?? `ord_${crypto.randomUUID()}`, operationId: crypto.randomUUID(), kind: kinds.find(([path]) => path.test(url))?.[1] ?? "card_topup",
+    orderId: asked.orderId ?? /\/pay\/([^/]+)$/.exec(url)?.[1] ?? `ord_${crypto.randomUUID()}`,
+    operationId: crypto.randomUUID(), kind: kinds.find(([path]) => path.test(url))?.[1] ?? "card_topup",
     status: "settled", amountUsdCents: Number(value ?? 0) / 10_000, createdAt: new Date().toISOString(),
     payment: { payer: from, network: "eip155:8453", asset: payment.accepted?.asset, amount: value, transaction: `0x${"ab".repeat(32)}`, settledAt: new Date().toISOString() },
     ...changes,

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -33,6 +34,9 @@ func (c hostileCase) floods() bool {
 	return strings.Contains(c.Name, "bomb") || strings.Contains(c.Name, "endless")
 }
 
+// bought says that an agent can do what the steps do: it pays no order that was opened before.
+func (c hostileCase) bought() bool { return c.Steps[0].Do != "pay" }
+
 func hostileCases(t *testing.T) (cases []hostileCase) {
 	t.Helper()
 	data, err := os.ReadFile("../../clients/testing/hostile.json")
@@ -42,7 +46,7 @@ func hostileCases(t *testing.T) (cases []hostileCase) {
 	if err := json.Unmarshal(data, &cases); err != nil || len(cases) < 40 {
 		t.Fatalf("%d cases, %v", len(cases), err)
 	}
-	return cases
+	return slices.DeleteFunc(cases, func(c hostileCase) bool { return !c.bought() })
 }
 
 // The cases of all clients, through an agent's session.
@@ -126,10 +130,25 @@ func playHostile(s *stage, c hostileCase) {
 	devserver.Exchange(t, h.Control, map[string]any{"lies": c.Lies}, new(any))
 	for i, step := range c.Steps {
 		tool, arguments := "buy_card", map[string]any{"purchaseKey": step.Key}
-		if step.Do != "card" {
+		switch step.Do {
+		case "topup":
+			tool, arguments["amountUsdCents"] = "top_up_card", 2500
+		case "esim", "esim-any":
 			tool, arguments["planId"] = "buy_esim", plan
 		}
+		if step.Key == "" {
+			// An agent names what it buys; without a name nothing is asked for.
+			delete(arguments, "purchaseKey")
+			if got := a.call(tool, arguments); got.Code != "arguments_invalid" {
+				t.Errorf("without a purchaseKey: %+v", got)
+			}
+			c.Transfers, c.Signatures = 0, 0
+			break
+		}
 		got := a.call(tool, arguments)
+		if step.Expect != "ambiguous" {
+			got = a.ended(step.Key, got)
+		}
 		if !expected(got, step.Expect) {
 			t.Errorf("step %d, %s: %+v; want %s\n%s", i+1, step.Do, got, step.Expect, a.stderr)
 		}
@@ -154,6 +173,15 @@ func playHostile(s *stage, c hostileCase) {
 		t.Errorf("%d transfers and %d signatures, want at most %d and %d; %d requests went elsewhere",
 			n, signed, c.Transfers, c.Signatures, seen.Elsewhere)
 	}
+}
+
+// ended asks until a purchase goes on no more by itself: a slow service is not what is tested.
+func (a *session) ended(key string, got told) told {
+	a.t.Helper()
+	for end := time.Now().Add(time.Minute); got.Status == "processing" && time.Now().Before(end); {
+		got = a.call("get_order", map[string]any{"purchaseKey": key})
+	}
+	return got
 }
 
 // expected says whether a tool's answer is what a case calls it.

@@ -24,11 +24,11 @@ scenario("a hostile service gains nothing", async (t) => {
     for (let c; (c = waiting.shift()); ) await t.test(c.name, () => play(c));
   });
   await Promise.all(workers);
-}, { timeout: 240_000 });
+}, { timeout: 360_000 });
 
 scenario("a hostile service fills no memory", async (t) => {
   for (const c of cases.filter(({ name }) => floods(name))) await t.test(c.name, () => play({ ...c, lies: c.lies.map(larger) }, buyAlone));
-}, { timeout: 240_000 });
+}, { timeout: 360_000 });
 
 // larger makes a flood stand out from what a client takes by itself.
 function larger(lie) {
@@ -51,10 +51,11 @@ async function play({ lies, steps, transfers, signatures, caps = {} }, run = buy
     service.lie(lies);
     const ends = await run({ baseUrl: service.baseUrl, origin: dev.baseUrl, walletKey, policy, steps });
     assert.equal(ends.length, steps.length);
-    for (const [i, { key, expect }] of steps.entries()) {
+    for (const [i, { expect }] of steps.entries()) {
       const end = ends[i];
       assert.ok(expect === "error" ? end.kind !== "ok" : end.kind === expect, `step ${i + 1}: ${end.kind}, ${end.text}; expected ${expect}`);
-      if (end.kind !== "ok" && end.signed > 0 && expect !== "denied") assert.equal(end.key, key, `step ${i + 1}: the key in ${end.text}`);
+      if (end.kind === "ok" || end.signed === 0 || expect === "denied") continue;
+      assert.ok(end.told && end.told === end.key, `step ${i + 1}: the key ${end.told} in ${end.text}`);
     }
     const moved = await chain.transfers(account.address);
     assert.ok(moved.length <= transfers, `${moved.length} transfers, at most ${transfers}`);
