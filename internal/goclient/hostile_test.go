@@ -187,4 +187,10 @@ func kindOf(err error) string {
 	return "other"
 }
 
-func keyOf(err error) string { return roamcard.ReportOf(err).IdempotencyKey }
+// keyOf is the key that an error names, if there is one.
+func keyOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return roamcard.ReportOf(err).IdempotencyKey
+}
