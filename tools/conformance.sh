@@ -69,7 +69,7 @@ start() {
   curl -fsS "$ROAMCARD_URL/openapi.json" -o "$work/openapi.json"
 }
 
-# suite runs the MCP conformance suite, which needs Node 22 or newer.
+# suite runs the MCP conformance suite, which speaks HTTP only and needs Node 22 or newer.
 suite() {
   local run=(node)
   if [[ $(node -p 'process.versions.node.split(".")[0]') -lt 22 ]]; then run=(npx --yes --package node@22 -- node); fi

@@ -106,6 +106,7 @@ type spending struct {
 
 type install struct {
 	Clients      []client       `json:"clients"`
+	Repository   string         `json:"repository"`
 	Command      string         `json:"command"`
 	Skill        string         `json:"skill"`
 	SkillCommand string         `json:"skillCommand"`
@@ -116,7 +117,9 @@ type install struct {
 type client struct {
 	Language string `json:"language"`
 	Command  string `json:"command"`
-	Example  string `json:"example"`
+	// FromRepository installs it from a clone in the folder roamcard.
+	FromRepository string `json:"fromRepository"`
+	Example        string `json:"example"`
 }
 
 type listed struct {
@@ -144,6 +147,9 @@ type endpoint struct {
 	SupportedProtocolVersions []string `json:"supportedProtocolVersions"`
 	ReadOnly                  bool     `json:"readOnly"`
 }
+
+// repository is where the clients are made.
+const repository = "https://github.com/roamcard/roamcard"
 
 // installCommand installs a stock client that can pay here; the versions are those it was tried with.
 const installCommand = "npm install @x402/fetch@2.27.0 @x402/evm@2.27.0 viem@2.57.1"
@@ -256,7 +262,7 @@ func (s *Site) spending() spending {
 
 func (s *Site) install() install {
 	return install{
-		Clients: s.clients(),
+		Clients: s.clients(), Repository: repository,
 		Command: installCommand, Skill: s.BaseURL + "/SKILL.md", SkillCommand: "curl -fsS " + s.BaseURL + "/SKILL.md -o SKILL.md",
 		MCPServers: map[string]any{"roamcard": map[string]string{"type": "http", "url": s.BaseURL + "/mcp"}},
 	}
@@ -268,12 +274,18 @@ func (s *Site) clients() []client {
 	version := s.api.Info.Version
 	return []client{
 		{"command", "go install github.com/roamcard/roamcard/cmd/roamcard@v" + version,
+			"go -C roamcard install ./cmd/roamcard",
 			"ROAMCARD_URL=" + s.BaseURL + " roamcard card buy --key my-first-card --yes --max 25.00 --max-day 25.00 --wait --json"},
 		{"typescript", "npm install roamcard@" + version + " viem@2.57.1",
+			"npm ci --prefix roamcard/clients/typescript && npm run build --prefix roamcard/clients/typescript && " +
+				"npm install ./roamcard/clients/typescript viem@2.57.1",
 			"new Roamcard({ baseUrl: '" + s.BaseURL + "', signer, store, policy: { mode: 'autonomous', maxPerPaymentUsd: '25.00', maxPerDayUsd: '25.00' } })"},
 		{"python", "pip install 'roamcard[evm]==" + version + "'",
+			"pip install './roamcard/clients/python[evm]'",
 			`Roamcard("` + s.BaseURL + `", signer, Policy("autonomous", max_per_payment_usd="25.00", max_per_day_usd="25.00"), store=store)`},
 		{"go", "go get github.com/roamcard/roamcard/clients/go/roamcard@v" + version,
+			"go mod edit -require=github.com/roamcard/roamcard@v" + version +
+				" -replace=github.com/roamcard/roamcard=./roamcard && go mod tidy",
 			`roamcard.New(roamcard.Config{BaseURL: "` + s.BaseURL + `", Signer: signer, Store: store, ` +
 				`Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 2500}})`},
 	}

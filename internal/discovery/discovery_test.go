@@ -246,12 +246,12 @@ func TestContractSaysWhatTheServiceIs(t *testing.T) {
 	}
 }
 
-// TestDocumentsLoadNothingFromElsewhere keeps links inside, but for the names of standards.
+// TestDocumentsLoadNothingFromElsewhere keeps links inside, but for the names of standards and the clients' repository.
 func TestDocumentsLoadNothingFromElsewhere(t *testing.T) {
 	s := site(t, config())
 	standards := []string{
 		base, "https://static.modelcontextprotocol.io/schemas/", "https://schemas.agentskills.io/", "https://github.com/google-agentic-commerce/a2a-x402/",
-		"http://www.w3.org/2000/svg", "https://api.example.com/",
+		"http://www.w3.org/2000/svg", "https://api.example.com/", "https://github.com/roamcard/roamcard",
 	}
 	link := regexp.MustCompile(`https?://[^\s"'<>)` + "`" + `]+`)
 	for _, at := range s.Paths() {
