@@ -222,7 +222,7 @@ func TestATreasuryThatIsShortPaysLater(t *testing.T) {
 // dead, and the operator's decision makes one refund of it.
 func TestATreasuryThatStaysShortLeavesItToAnOperator(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryPatience = 2 * time.Second }})
+	w := newDeskWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryPatience = 15 * time.Second }})
 	b := w.buyer()
 	b.signIn()
 	var o given
