@@ -138,4 +138,28 @@ func TestATopUpOfNoNamedAmountIsResumed(t *testing.T) {
 	}
 }
 
+// A purchase whose caller died with the answer is in the journal as settled: its order comes again by its key.
+func TestASettledPurchaseIsResumed(t *testing.T) {
+	s := open(t)
+	_, signed := payer(t, nil)
+	c, err := roamcard.New(roamcard.Config{
+		BaseURL: s.URL, Signer: signed,
+		Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 2500, PayTo: payTo},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bought, err := c.Cards.TopUp(t.Context(), 2500, "k")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := c.Resume(t.Context(), "k")
+	if err != nil || r.Order.GetOrderId() != bought.Order.GetOrderId() || !r.Order.GetReplayed() || signed.n != 1 {
+		t.Errorf("%+v, %v, signed %d", r, err, signed.n)
+	}
+	if _, err := c.Resume(t.Context(), "other"); !errors.Is(err, roamcard.ErrNotFound) {
+		t.Error(err)
+	}
+}
+
 func keyOf(err error) string { return roamcard.ReportOf(err).IdempotencyKey }

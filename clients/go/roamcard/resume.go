@@ -32,20 +32,23 @@ func (r Resumed) MarshalJSON() ([]byte, error) {
 	}{r.Operation, r.Key, r.Order, r.ESIM, reported(r.Err)})
 }
 
-// Resume takes up a purchase whose outcome is not known, with the request that the journal has and the same
-// bytes. ErrNotFound when the journal has none of this wallet and origin under the key.
+// Resume takes up a purchase with the request that the journal has and the same bytes. It is one whose outcome is not
+// known, or that was paid and whose caller may not have heard of it: its order comes again. ErrNotFound when the
+// journal has none of this wallet and origin under the key.
 func (c *Client) Resume(ctx context.Context, key string) (Resumed, error) {
-	open, err := c.Pending(ctx)
+	all, err := c.Purchases(ctx)
 	if err != nil {
 		return Resumed{}, err
 	}
-	for _, e := range open {
-		if e.Key == key {
-			r := c.resume(ctx, e)
-			return r, r.Err
+	for _, state := range []EntryState{Signed, Settled} {
+		for _, e := range all {
+			if e.Key == key && e.State == state {
+				r := c.resume(ctx, e)
+				return r, r.Err
+			}
 		}
 	}
-	return Resumed{}, fmt.Errorf("a purchase under %q whose outcome is not known: %w", key, ErrNotFound)
+	return Resumed{}, fmt.Errorf("a payment under %q that could be sent again: %w", key, ErrNotFound)
 }
 
 // ResumeAll takes up all purchases of the wallet whose outcome is not known, oldest first.

@@ -341,3 +341,23 @@ def test_an_interrupt_while_another_thread_buys_names_the_key() -> None:
         buying.join()
     assert getattr(raised.value, "idempotency_key", None) == "k"
     assert (len(signer.signed), len(service.token.transfers)) == (1, 1)
+
+
+def test_a_payment_that_is_called_dead_only_when_it_is_repeated_has_a_nonce_of_its_own_after_it() -> None:
+    service, signer, store = FakeService(), wallet(), MemoryStore()
+    dead = iter((False, True, True, False, False))
+
+    def answer(incoming: Incoming) -> Answered:
+        answered = challenged(service, incoming)
+        kept = {name: value for name, value in answered.headers.items() if name != "payment-response"}
+        return answered if next(dead) else replace(answered, headers=kept)
+
+    client = buyer(service, signer, store=store, http_transport=paid(service, answer))
+    for _ in range(3):
+        with pytest.raises(ApiError):
+            client.cards.purchase(idempotency_key="k")
+    age(store, 300)
+    with pytest.raises(ApiError):
+        client.cards.purchase(idempotency_key="k")
+    [entry] = store.read().purchases.values()
+    assert (entry.attempt, len({a.nonce for a in entry.authorizations}), len(entry.authorizations)) == (1, 2, 2)

@@ -18,7 +18,7 @@ from x402.http.clients.httpx import PaymentError, x402AsyncTransport
 from x402.mechanisms.evm.exact import register_exact_evm_client
 from x402.mechanisms.evm.signers import EthAccountSigner
 
-from roamcard import AsyncRoamcard, MemoryStore, OutsideWallet, Policy, Roamcard, TermsMismatchError
+from roamcard import AmbiguousPaymentError, AsyncRoamcard, MemoryStore, OutsideWallet, Policy, Roamcard, TermsMismatchError
 from roamcard.testing import FakeService
 from roamcard.testing.faults import Answered, Faults, Incoming
 from roamcard.testing.serving import httpx_transport
@@ -158,3 +158,19 @@ def test_a_top_up_of_no_named_amount_is_resumed_as_it_was_asked_for() -> None:
     [resumed] = client.resume_all()
     assert resumed.order is not None, resumed.error
     assert len(service.token.transfers) == 2
+
+
+@pytest.mark.parametrize("payment", ["paid", {}, 7])
+def test_over_rest_an_order_whose_payment_cannot_be_read_is_no_success(payment: Any) -> None:
+    service, signer = FakeService(), CountingSigner(Account.create())
+
+    def serve(incoming: Incoming) -> Answered:
+        answered = service.serve(incoming)
+        if "payment-signature" not in incoming.headers:
+            return answered
+        return Answered(200, answered.headers, json.dumps({**json.loads(answered.body), "payment": payment}).encode())
+
+    client = Roamcard(service.url, signer, POLICY, http_transport=service.transport(), max_replays=0)
+    http = httpx.Client(transport=client.transport(httpx_transport(Faults(), serve)), base_url=service.url)
+    with pytest.raises(AmbiguousPaymentError):
+        http.post(CARDS, json={"idempotencyKey": "k"})

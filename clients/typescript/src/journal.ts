@@ -268,14 +268,16 @@ export class Journal {
   }
 
   /**
-   * The service said that no money moved. `dead` says that it had taken the payment up and calls it dead: the next one needs a
-   * nonce of its own, once the chain can no longer take this one.
+   * The service said that no money moved. `dead` says that it had taken the payment up and calls it dead, now or to a
+   * repeat: the next one needs a nonce of its own, once the chain can no longer take this one. However often it is told,
+   * it counts once for a nonce.
    */
   refuse(id: string, header: string, dead: boolean): Promise<void> {
     return this.#change(id, (entry) => {
       // What is paid stays paid, whatever a repeat of it is told.
-      if (entry.state !== "signed" || entry.header !== header) return entry;
-      return { ...entry, state: "refused", attempt: entry.attempt + Number(dead) };
+      if (!["signed", "refused"].includes(entry.state) || entry.header !== header) return entry;
+      const nonces = new Set(entry.authorizations.map(({ nonce }) => nonce));
+      return { ...entry, state: "refused", attempt: dead ? Math.max(entry.attempt, nonces.size) : entry.attempt };
     });
   }
 

@@ -1,9 +1,15 @@
 // Auto-pay over the documented REST routes: a fetch that answers 402. It works under the official x402 clients too.
+import { createClient } from "@connectrpc/connect";
+import { createConnectTransport } from "@connectrpc/connect-web";
 import { bounded } from "./bounded.js";
+import { failure } from "./connect.js";
 import { apiError, type ProblemFields, RoamcardError, TermsMismatchError } from "./errors.js";
+import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
+import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
 import { retrying, standardRetries } from "./retry.js";
+import { Session } from "./session.js";
 import type { Signer } from "./signers.js";
 import * as sold from "./sold.js";
 import type { Sold } from "./sold.js";
@@ -45,8 +51,11 @@ const paidRoutes: Record<string, (key: string, body: Body) => Sold> = {
 export function payingFetch(options: FetchOptions): Fetch {
   const send = bounded(named(options.fetch ?? ((input, init) => fetch(input, init))));
   const base = trimmed(options.baseUrl);
-  const read = () => retrying(() => publishedBy(send, base), options.maxRetries ?? standardRetries);
-  const payer = new Payer({ ...options, origin: trimmed(options.origin ?? base), published: read });
+  const origin = trimmed(options.origin ?? base);
+  const { signer } = options;
+  const orderUnits = async (orderId: string) => signer && unitsOf(orderId, { baseUrl: base, fetch: send }, origin, signer);
+  const read = () => retrying(() => publishedBy(send, base, orderUnits), options.maxRetries ?? standardRetries);
+  const payer = new Payer({ ...options, origin, published: read });
   const wallet = options.payer ?? options.signer?.address;
   if (!wallet) throw new TypeError("payingFetch needs a signer, or the address of the payer that signs");
   return async (input, init) => {
@@ -145,7 +154,21 @@ function responseOf({ status, headers, body }: Answer): Response {
   return new Response(body.byteLength > 0 ? body.slice(0) : null, { status, headers });
 }
 
-async function publishedBy(send: Fetch, base: string): Promise<Published> {
+// unitsOf is what an order of the wallet costs, by what it was told when the order was made.
+async function unitsOf(
+  orderId: string, where: { baseUrl: string; fetch: Fetch }, origin: string, signer: Signer,
+): Promise<bigint> {
+  const transport = createConnectTransport(where);
+  try {
+    const authorization = await new Session(createClient(AuthService, transport), signer, origin).header();
+    const { order } = await createClient(OrderService, transport).getOrder({ orderId }, { headers: { authorization } });
+    return unitsOfCents(order?.amountUsdCents ?? 0);
+  } catch (error) {
+    throw failure(error);
+  }
+}
+
+async function publishedBy(send: Fetch, base: string, orderUnits: Published["orderUnits"]): Promise<Published> {
   const response = await send(`${base}/api/config`);
   const config = objectOf(await response.text()) as PublicConfig | undefined;
   if (!response.ok || !config?.network || !config.card) {
@@ -153,10 +176,11 @@ async function publishedBy(send: Fetch, base: string): Promise<Published> {
     const wait = retryAfterMs(headers.get("retry-after"));
     throw apiError({ status, code: `http_${status}`, detail: "the service's terms cannot be read", retryAfterMs: wait });
   }
-  return publishedOf(config, async () => {
+  const plans = async () => {
     const catalogue = objectOf(await (await send(`${base}/api/esim/plans`)).text());
     return Array.isArray(catalogue?.plans) ? (catalogue.plans as Plan[]) : [];
-  });
+  };
+  return { ...publishedOf(config, plans), orderUnits };
 }
 
 /** The part of GET /api/config that payments need. */
@@ -169,7 +193,9 @@ export interface PublicConfig {
 export type Plan = { planId: string; amount: string };
 
 /** What a configuration, and the catalogue of plans as it is now, publish about payments. */
-export function publishedOf({ network, card }: PublicConfig, plans: () => Promise<Plan[]>): Published {
+export function publishedOf(
+  { network, card }: PublicConfig, plans: () => Promise<Plan[]>,
+): Omit<Published, "orderUnits"> {
   if (!network || !card) throw new RoamcardError("the service publishes no terms");
   const { payTo, asset, assetName, assetVersion } = network;
   const cheapestPlan = async (): Promise<string> => {
@@ -183,7 +209,7 @@ export function publishedOf({ network, card }: PublicConfig, plans: () => Promis
     return BigInt(plan.amount);
   };
   const [cardUnits, defaultTopupUnits] = [unitsOfCents(card.walletPaymentUsdCents), unitsOfCents(card.defaultOrderUsdCents)];
-  return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, cheapestPlan, planUnits, orderUnits: async () => undefined };
+  return { payTo, asset, assetName, assetVersion, cardUnits, defaultTopupUnits, cheapestPlan, planUnits };
 }
 
 /** The JSON object that a text is; undefined when it is none. */

@@ -60,6 +60,14 @@ for (const broken of ["update", "read"]) {
 
 /** A wallet whose first payment the service called dead, and whose time is over by so many seconds. */
 async function afterADeadPayment(seconds) {
+  const { make, signer, store, signatures } = refusing(() => true);
+  await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), { status: 402, idempotencyKey: "k" });
+  await aged(store, 120 + seconds);
+  return { make, signer, signatures };
+}
+
+/** A wallet whose payments the service refuses: those that `dead` says are called dead. */
+function refusing(dead) {
   const [service, store] = [new FakeService(), new MemoryStore()];
   const account = privateKeyToAccount(generatePrivateKey());
   let signatures = 0;
@@ -69,15 +77,13 @@ async function afterADeadPayment(seconds) {
     const paid = request.headers.has("payment-signature");
     request.headers.delete("payment-signature");
     const answer = await service.fetch(request);
-    if (!paid) return answer;
+    if (!paid || !dead()) return answer;
     const headers = new Headers(answer.headers);
     headers.set("payment-response", btoa(JSON.stringify({ success: false, transaction: "", network: "eip155:8453" })));
     return new Response(answer.body, { status: answer.status, headers });
   };
   const make = (more) => new Roamcard({ baseUrl: service.url, fetch, signer, policy, store, maxReplays: 0, ...more });
-  await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), { status: 402, idempotencyKey: "k" });
-  await aged(store, 120 + seconds);
-  return { make, signer, fetch, signatures: () => signatures };
+  return { make, signer, store, signatures: () => signatures };
 }
 
 const refusals = {
@@ -115,4 +121,16 @@ test("a clock that is ahead signs nothing beside a live payment", async () => {
     await assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), { status: 402, idempotencyKey: "k" });
     assert.equal(signatures(), signed, `${seconds} s after its end`);
   }
+});
+
+test("a payment that is called dead only when it is repeated has a nonce of its own after it", async () => {
+  const answers = [false, true, true];
+  const { make, store } = refusing(() => answers.shift());
+  const buy = () => assert.rejects(make().cards.purchase({ idempotencyKey: "k" }), { status: 402 });
+  for (let sent = 0; sent < 3; sent++) await buy();
+  await aged(store, 300);
+  answers.push(false, false);
+  await buy();
+  const [{ attempt, authorizations }] = Object.values((await store.read()).purchases);
+  assert.deepEqual([attempt, new Set(authorizations.map((a) => a.nonce)).size, authorizations.length], [1, 2, 2]);
 });

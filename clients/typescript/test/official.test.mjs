@@ -92,3 +92,19 @@ test("a top-up of no named amount is resumed as it was asked for", async () => {
   assert.ok(resumed.order, String(resumed.error));
   assert.equal(service.token.transfers.length, 2);
 });
+
+test("a paying fetch with a wallet pays an order at the order's own price", async () => {
+  const { service, account } = official();
+  const client = new Roamcard({ baseUrl: service.url, fetch: service.fetch, signer: account, policy });
+  const opened = await client.orders.openEsim();
+  const lying = async (input, init) => {
+    const request = new Request(input, init);
+    return dearer(request, await service.fetch(request));
+  };
+  const url = `${service.url}/pay/${opened.orderId}`;
+  const pay = (fetch) => payingFetch({ baseUrl: service.url, fetch, signer: account, policy })(url);
+  await assert.rejects(pay(lying), TermsMismatchError);
+  assert.equal(service.token.transfers.length, 0);
+  assert.equal((await (await pay(service.fetch)).json()).orderId, opened.orderId);
+  assert.equal(service.token.transfers.length, 1);
+});

@@ -33,7 +33,7 @@ def order_in(value: Any) -> AnsweredOrder | None:
     """The order of the documented JSON, or of a generated answer."""
     if isinstance(value, dict):
         payment = value.get("payment")
-        payer = payment.get("payer") if isinstance(payment, dict) else None
+        payer = None if payment is None else payment.get("payer", "") if isinstance(payment, dict) else ""
         return AnsweredOrder(value.get("orderId"), value.get("kind"), value.get("amountUsdCents"), value.get("replayed"), payer)
     order = getattr(value, "order", None)
     if order is None:

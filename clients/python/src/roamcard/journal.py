@@ -367,10 +367,18 @@ class Journal:
     def refuse(self, id: str, header: str, dead: bool) -> None:
         """The service said that no money moved.
 
-        `dead` says that it had taken the payment up and calls it dead: the next one needs a nonce of its own, once the chain
-        can no longer take this one. What is paid stays paid, whatever a repeat of it is told.
+        `dead` says that it had taken the payment up and calls it dead, now or to a repeat: the next one needs a nonce
+        of its own, once the chain can no longer take this one. However often it is told, it counts once for a nonce.
+        What is paid stays paid, whatever a repeat of it is told.
         """
-        self._change(id, lambda e: replace(e, state="refused", attempt=e.attempt + dead) if (e.state, e.header) == ("signed", header) else e)
+
+        def changed(entry: Entry) -> Entry:
+            if entry.state not in ("signed", "refused") or entry.header != header:
+                return entry
+            nonces = len({a.nonce for a in entry.authorizations})
+            return replace(entry, state="refused", attempt=max(entry.attempt, nonces) if dead else entry.attempt)
+
+        self._change(id, changed)
 
     def void(self, id: str, reasons: Mapping[int, Void]) -> None:
         """Keeps what the chain says of authorizations, by their places."""
