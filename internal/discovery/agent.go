@@ -284,8 +284,7 @@ func (s *Site) clients() []client {
 			"pip install './roamcard/clients/python[evm]'",
 			`Roamcard("` + s.BaseURL + `", signer, Policy("autonomous", max_per_payment_usd="25.00", max_per_day_usd="25.00"), store=store)`},
 		{"go", "go get github.com/roamcard/roamcard/clients/go/roamcard@v" + version,
-			"go mod edit -require=github.com/roamcard/roamcard@v" + version +
-				" -replace=github.com/roamcard/roamcard=./roamcard && go mod tidy",
+			"go work init . ./roamcard/clients/go",
 			`roamcard.New(roamcard.Config{BaseURL: "` + s.BaseURL + `", Signer: signer, Store: store, ` +
 				`Policy: roamcard.Policy{Mode: roamcard.Autonomous, MaxPerPayment: 2500, MaxPerDay: 2500}})`},
 	}
