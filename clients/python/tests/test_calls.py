@@ -237,6 +237,7 @@ def test_a_proxy_of_the_callers_is_gone_through(dev: Dev, side: Side) -> None:
 HOSTILE = [
     case for case in json.loads((ROOT / "clients/testing/hostile.json").read_text())
     if any(word in case["name"] for word in ("redirect", "bomb", "endless", "see other"))
+    and {step["do"] for step in case["steps"]} <= {"card", "esim"}
 ]  # fmt: skip
 
 
@@ -248,11 +249,14 @@ def test_a_transport_of_httpx_keeps_every_guard(case: dict[str, Any], dev: Dev, 
     client = side.client(signer, base_url=hostile.base_url, max_replays=1, timeout=20, http_transport=transport)
     hostile.lie(case["lies"])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    told = ""  # the key that an error named for a purchase without one
     for step in case["steps"]:
         buyer = client.cards if step["do"] == "card" else client.esim
+        key = told if step["key"] == "told" else step["key"]
         with pytest.raises(RoamcardError) as failure:
-            buyer.purchase(idempotency_key=step["key"])
-        assert not signer.signed or failure.value.idempotency_key == step["key"]
+            buyer.purchase(idempotency_key=key)
+        told = key or failure.value.idempotency_key or ""
+        assert not signer.signed or (told and failure.value.idempotency_key == told)
     assert len(dev.transfers(account)) <= case["transfers"] and len(signer.signed) <= case["signatures"]
     assert hostile.told()["elsewhere"] == 0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 48 * 1024
