@@ -86,6 +86,8 @@ func (c *Client) plan(ctx context.Context, id string) (planID string, price Cent
 		}
 		at := Cents(p.GetPriceUsdCents())
 		switch {
+		case at <= 0:
+			continue // there is nothing to hold its 402 to
 		case id != "" && p.GetPlanId() == id:
 			return id, at, nil
 		case id == "" && (planID == "" || at < price || at == price && p.GetPlanId() < planID):
