@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import resource
 import socket
 import threading
 import time
@@ -15,7 +14,8 @@ from typing import Any
 
 import httpx
 import pytest
-from conftest import AUTONOMOUS, ROOT, CountingSigner, Dev, Proxy, Side
+from cases import CASES, play
+from conftest import AUTONOMOUS, CountingSigner, Dev, Hostile, Proxy, Side
 from wire import Wire, gateway
 
 from roamcard import (
@@ -25,7 +25,6 @@ from roamcard import (
     Policy,
     PolicyDeniedError,
     Roamcard,
-    RoamcardError,
     TermsMismatchError,
     UnavailableError,
 )
@@ -234,32 +233,13 @@ def test_a_proxy_of_the_callers_is_gone_through(dev: Dev, side: Side) -> None:
     assert asked == [f"{dev.base_url}/api/agent"]
 
 
-HOSTILE = [
-    case for case in json.loads((ROOT / "clients/testing/hostile.json").read_text())
-    if any(word in case["name"] for word in ("redirect", "bomb", "endless", "see other"))
-    and {step["do"] for step in case["steps"]} <= {"card", "esim"}
-]  # fmt: skip
+HOSTILE = [c for c in CASES if any(word in c["name"] for word in ("redirect", "bomb", "endless", "see other"))]
 
 
 @pytest.mark.parametrize("case", HOSTILE, ids=[c["name"] for c in HOSTILE])
-def test_a_transport_of_httpx_keeps_every_guard(case: dict[str, Any], dev: Dev, side: Side, hostile: Any) -> None:
-    account = dev.wallet()
-    signer = CountingSigner(account)
+def test_a_transport_of_httpx_keeps_every_guard(case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile) -> None:
     transport: Any = httpx.HTTPTransport() if side.kind == "sync" else httpx.AsyncHTTPTransport()
-    client = side.client(signer, base_url=hostile.base_url, max_replays=1, timeout=20, http_transport=transport)
-    hostile.lie(case["lies"])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    told = ""  # the key that an error named for a purchase without one
-    for step in case["steps"]:
-        buyer = client.cards if step["do"] == "card" else client.esim
-        key = told if step["key"] == "told" else step["key"]
-        with pytest.raises(RoamcardError) as failure:
-            buyer.purchase(idempotency_key=key)
-        told = key or failure.value.idempotency_key or ""
-        assert not signer.signed or (told and failure.value.idempotency_key == told)
-    assert len(dev.transfers(account)) <= case["transfers"] and len(signer.signed) <= case["signatures"]
-    assert hostile.told()["elsewhere"] == 0
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 48 * 1024
+    play(case, dev, side, hostile, http_transport=transport)
 
 
 def test_a_clock_that_is_off_is_told_before_anything_is_signed(dev: Dev, side: Side) -> None:
