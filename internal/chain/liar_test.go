@@ -15,6 +15,7 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -62,10 +63,30 @@ func (b *bench) lying(lie func(question) string) string {
 	return server.URL
 }
 
+// answersTo is a node before the bench's that answers one method with a member, "result" or "error", of its own.
+func (b *bench) answersTo(method, member string) string {
+	b.Helper()
+	return b.lying(func(q question) string {
+		if q.Method == method {
+			return member
+		}
+		return ""
+	})
+}
+
 // over is the chain as these nodes show it, the first one preferred.
 func (b *bench) over(urls ...string) *chain.Chain {
 	b.Helper()
-	config := chain.Config{Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now}
+	return b.from(0, urls...)
+}
+
+// from is the same, where one node is enough below an amount.
+func (b *bench) from(amount money.USDC, urls ...string) *chain.Chain {
+	b.Helper()
+	config := chain.Config{
+		Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now,
+		WitnessFrom: amount,
+	}
 	for _, u := range urls {
 		config.Endpoints = append(config.Endpoints, chain.Endpoint{URL: u})
 	}

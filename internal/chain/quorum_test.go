@@ -7,12 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/ethereum/go-ethereum/common/hexutil"
 
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
@@ -27,12 +25,7 @@ func TestOneNodeLeftTellsNothingOfWhatArrived(t *testing.T) {
 	payer, head := paid.Authorization.From, uint64(b.header("latest").Number)
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
-	closed := b.lying(func(q question) string {
-		if q.Method == "eth_getLogs" {
-			return `"error":{"code":-32000,"message":"leveldb: closed"}`
-		}
-		return ""
-	})
+	closed := b.answersTo("eth_getLogs", `"error":{"code":-32000,"message":"leveldb: closed"}`)
 	otherwise := b.lying(func(q question) string {
 		if q.Method == "eth_getLogs" {
 			return `"result":[` + b.unrelated() + `]`
@@ -82,24 +75,6 @@ func TestOneNodeLeftTellsNothingOfWhatArrived(t *testing.T) {
 	}
 }
 
-// from is the chain as these nodes show it, where one is enough below an amount.
-func (b *bench) from(amount money.USDC, urls ...string) *chain.Chain {
-	b.Helper()
-	config := chain.Config{
-		Domain: domain, Finality: chain.Finality{Paid: "latest", Dead: "safe"}, CallTimeout: 10 * time.Second, Now: b.now,
-		WitnessFrom: amount,
-	}
-	for _, u := range urls {
-		config.Endpoints = append(config.Endpoints, chain.Endpoint{URL: u})
-	}
-	c, err := chain.New(b.Context(), config)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(c.Close)
-	return c
-}
-
 // unrelated is an event of the token that nobody has asked for.
 func (b *bench) unrelated() string {
 	block := b.header("latest")
@@ -115,12 +90,7 @@ func TestABlockThatOneNodeRefusesIsRead(t *testing.T) {
 	b.submit(paid)
 	r := b.settles(paid)
 	b.mine(3)
-	refuses := b.lying(func(q question) string {
-		if q.Method == "eth_getLogs" {
-			return `"error":{"code":-32005,"message":"query returned more than 10000 results"}`
-		}
-		return ""
-	})
+	refuses := b.answersTo("eth_getLogs", `"error":{"code":-32005,"message":"query returned more than 10000 results"}`)
 	for name, nodes := range map[string][]string{"first": {refuses, b.url}, "second": {b.url, refuses}} {
 		c := b.over(nodes...)
 		found, err := c.Transfers(t.Context(), b.payee, r.Block, r.Block)

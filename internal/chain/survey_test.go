@@ -46,12 +46,7 @@ func TestANodeOfAnotherChainIsSetAside(t *testing.T) {
 	b.mine(3)
 	b.wantReady(b.over(b.forked(), b.url), fault.ChainUnsettled, "different blocks")
 	b.wantReady(b.over(b.forked(), b.url, b.url), "", "")
-	b.wantReady(b.over(b.url, b.lying(func(q question) string {
-		if q.Method == "eth_getBlockByNumber" {
-			return `"error":{"code":-32603,"message":"internal error"}`
-		}
-		return ""
-	})), fault.DependencyDown, "1 of 2 nodes")
+	b.wantReady(b.over(b.url, b.answersTo("eth_getBlockByNumber", `"error":{"code":-32603,"message":"internal error"}`)), fault.DependencyDown, "1 of 2 nodes")
 	b.wantReady(b.over(b.url), "", "")
 }
 
@@ -198,12 +193,7 @@ func TestANamedTransactionIsLookedInto(t *testing.T) {
 	b.submit(other)
 	right, wrong := b.settles(p).Transaction, b.settles(other).Transaction
 	b.mine(2)
-	blind := b.lying(func(q question) string {
-		if q.Method == "eth_getLogs" {
-			return `"result":[]`
-		}
-		return ""
-	})
+	blind := b.answersTo("eth_getLogs", `"result":[]`)
 	never := b.claim(buyer(2))
 	forged := b.lying(b.forging(never, "safe"))
 	for name, tt := range map[string]struct {
