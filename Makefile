@@ -44,14 +44,14 @@ dev: setup build ## Run everything on loopback, keeping its data in ./data
 	$(BIN) dev --data data
 
 # What generation, lint and tests need beyond setup.
-PACKAGES := setup clients/typescript/node_modules/.ready
+NEEDS := setup clients/typescript/node_modules/.ready
 
 .PHONY: gen
-gen: $(PACKAGES) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent
+gen: $(NEEDS) ## Make everything that is generated: Go, OpenAPI, TypeScript, ent
 	tools/gen.sh
 
 .PHONY: test
-test: $(PACKAGES) tools/conformance/node_modules/.ready ## Run every test: Go with the race detector, contracts, end to end
+test: $(NEEDS) tools/conformance/node_modules/.ready ## Run every test: Go with the race detector, contracts, end to end
 	tools/test.sh
 
 .PHONY: conformance
@@ -75,11 +75,11 @@ ci: ## What runs on every change, from a clean clone
 	.ci/run
 
 .PHONY: lint
-lint: $(PACKAGES) ## Check formatting, vet, staticcheck, protos, and that planted bugs and generated code are current
+lint: $(NEEDS) ## Check formatting, vet, staticcheck, protos, and that planted bugs and generated code are current
 	tools/lint.sh
 
 .PHONY: torture
-torture: $(PACKAGES) ## Kill the program at every point of a purchase, again while it recovers, under every settler, and attack it and its clients
+torture: $(NEEDS) ## Kill the program at every point of a purchase, again while it recovers, under every settler, and attack it and its clients
 	tools/torture.sh
 
 .PHONY: fuzz
@@ -87,7 +87,7 @@ fuzz: ## Fuzz every decoder that strangers reach, 60 s each
 	tools/fuzz.sh
 
 .PHONY: schemathesis
-schemathesis: $(PACKAGES) build ## Fuzz the API of a development server by its OpenAPI document, about five minutes
+schemathesis: $(NEEDS) build ## Fuzz the API of a development server by its OpenAPI document, about five minutes
 	tools/schemathesis.sh
 
 .PHONY: bench
