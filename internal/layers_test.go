@@ -21,25 +21,25 @@ const module = "github.com/roamcard/roamcard/"
 // rows is the import table: a package of internal imports only packages of lower rows. Names that end
 // in /* stand for every package below the folder.
 var rows = [][]string{
-	0:  {"money", "secret", "fault", "faultpoint", "telemetry"},
+	0:  {"money", "secret", "fault", "testing/faultpoint", "telemetry"},
 	1:  {"x402", "limit", "ledger"},
 	2:  {"curve", "handshake"},
 	3:  {"order", "auth", "job"},
 	4:  {"payment", "availability", "activity", "agent/keys", "agent/install"},
-	5:  {"card", "esim"},
+	5:  {"product/*"},
 	6:  {"checkout", "reconcile"},
 	7:  {"store", "chain", "facilitator", "provider/*"},
-	8:  {"api"},
-	9:  {"rest", "mcp", "discovery", "web"},
-	10: {"server"},
-	11: {"devnet", "demo", "agent", "invariants"},
-	12: {"app", "bench", "hostile", "goclient"},
-	13: {"devserver"},
+	8:  {"transport/rpc"},
+	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
+	10: {"transport/edge"},
+	11: {"devtools/devnet", "devtools/demo", "agent", "testing/invariants"},
+	12: {"app", "testing/bench", "testing/hostile", "testing/goclient"},
+	13: {"testing/devserver", "testing/crash"},
 }
 
 const (
 	rowAdapters = 7
-	rowFace     = 8
+	rowRPC      = 8
 	rowEdge     = 10
 )
 
@@ -47,17 +47,19 @@ const (
 // the folder above it; it holds for the folder's own packages too.
 var only = map[string][]string{
 	module + "ent":                    {"store"},
-	"github.com/ethereum/go-ethereum": {"curve", "auth", "chain", "devnet", "agent/keys"},
-	"connectrpc.com":                  {"api", "rest", "mcp", "server"},
-	"github.com/modelcontextprotocol": {"mcp", "agent"},
-	module + "gen/go":                 {"api", "rest", "mcp", "discovery", "web", "agent"},
-	module + "clients/go":             {"demo", "agent", "agent/keys", "devserver"},
+	"github.com/ethereum/go-ethereum": {"curve", "auth", "chain", "devtools/devnet", "agent/keys"},
+	"connectrpc.com":                  {"transport/rpc", "transport/rest", "transport/mcp", "transport/edge"},
+	"github.com/modelcontextprotocol": {"transport/mcp", "agent"},
+	module + "gen/go": {
+		"transport/rpc", "transport/rest", "transport/mcp", "transport/discovery", "transport/web", "agent",
+	},
+	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver"},
 }
 
 // allowed are imports beside the table, each with its reason.
 var allowed = map[string][]string{
 	// A buyer speaks the API's own messages, as any client does.
-	"demo": {module + "gen/go/roamcard/v1"},
+	"devtools/demo": {module + "gen/go/roamcard/v1"},
 	// So does a command that buys, and its tools' protocol.
 	"cmd/roamcard": {
 		module + "gen/go/roamcard/v1", module + "clients/go/roamcard", "github.com/modelcontextprotocol/go-sdk/mcp",
@@ -65,17 +67,17 @@ var allowed = map[string][]string{
 		module + "internal/agent", module + "internal/agent/keys", module + "internal/agent/install",
 	},
 	// Each test gets a database, which the development network runs.
-	"store/storetest": {module + "internal/devnet"},
+	"store/storetest": {module + "internal/devtools/devnet"},
 }
 
 // narrow packages import no more of internal than this, whatever their row.
 var narrow = map[string][]string{
 	// The story is told from outside, by what any client could know.
-	"demo": {"secret"},
+	"devtools/demo": {"secret"},
 	// The wallet's owner is a client like any other.
 	"agent": {},
 	// What checks the program's books believes none of its code.
-	"invariants": {},
+	"testing/invariants": {},
 }
 
 func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
@@ -107,13 +109,13 @@ func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
 			"internal/checkout/checkout.go":           pkg("checkout", "~auth"),
 			"internal/store/store.go":                 pkg("store", "~checkout", module+"ent", module+"ent/order"),
 			"internal/store/store_test.go":            pkg("store", "~app", "~provider/sandbox"),
-			"internal/store/storetest/storetest.go":   pkg("storetest", "~store", "~devnet"),
+			"internal/store/storetest/storetest.go":   pkg("storetest", "~store", "~devtools/devnet"),
 			"internal/provider/sandbox/sandbox.go":    pkg("sandbox", "~money"),
-			"internal/api/api.go":                     pkg("api", "~checkout", "connectrpc.com/connect", module+"gen/go/roamcard/v1"),
-			"internal/server/server.go":               pkg("server", "~api", "connectrpc.com/cors"),
-			"internal/devnet/devnet.go":               pkg("devnet", "github.com/ethereum/go-ethereum/rpc"),
-			"internal/demo/demo.go":                   pkg("demo", "~secret", module+"clients/go/roamcard"),
-			"internal/app/app.go":                     pkg("app", "~demo", "~devnet", "~store", "~server"),
+			"internal/transport/rpc/api.go":           pkg("api", "~checkout", "connectrpc.com/connect", module+"gen/go/roamcard/v1"),
+			"internal/transport/edge/server.go":       pkg("server", "~transport/rpc", "connectrpc.com/cors"),
+			"internal/devtools/devnet/devnet.go":      pkg("devnet", "github.com/ethereum/go-ethereum/rpc"),
+			"internal/devtools/demo/demo.go":          pkg("demo", "~secret", module+"clients/go/roamcard"),
+			"internal/app/app.go":                     pkg("app", "~devtools/demo", "~devtools/devnet", "~store", "~transport/edge"),
 			"internal/app/testdata/broken.go":         {Data: []byte("not Go")},
 			"cmd/roamcard/main.go":                    {Data: []byte("// Command roamcard is for a test.\npackage main\nimport _ \"" + module + "internal/app\"\n")},
 			"internal/provider/sandbox/other_test.go": {Data: []byte("package sandbox_test\n")},
@@ -132,21 +134,21 @@ func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
 		"another build":             {"internal/money/up_linux.go", pkg("money", "~app"), "internal/money (row 0) imports internal/app (row 12)"},
 		"support goes upward":       {"internal/auth/authtest/up.go", pkg("authtest", "~checkout"), "internal/auth/authtest (row 3) imports internal/checkout (row 6)"},
 		"support in the program":    {"internal/checkout/fake.go", pkg("checkout", "~auth/authtest"), "internal/checkout imports internal/auth/authtest, which is for tests"},
-		"availability of a product": {"internal/availability/card.go", pkg("availability", "~card"), "internal/availability (row 4) imports internal/card (row 5)"},
+		"availability of a product": {"internal/availability/card.go", pkg("availability", "~product/card"), "internal/availability (row 4) imports internal/product/card (row 5)"},
 		"provider sells":            {"internal/provider/sandbox/sell.go", pkg("sandbox", "~checkout"), "internal/provider/sandbox imports internal/checkout"},
 		"chain sells":               {"internal/chain/sell.go", pkg("chain", "~checkout"), "internal/chain imports internal/checkout"},
 		"provider and provider":     {"internal/provider/acme/acme.go", pkg("acme", "~provider/sandbox"), "internal/provider/acme (row 7) imports internal/provider/sandbox (row 7)"},
-		"adapter in the face":       {"internal/api/store.go", pkg("api", "~store"), "internal/api (row 8) imports internal/store (row 7)"},
-		"adapter at the edge":       {"internal/server/chain.go", pkg("server", "~chain"), "internal/server (row 10) imports internal/chain (row 7)"},
+		"adapter in the services":   {"internal/transport/rpc/store.go", pkg("api", "~store"), "internal/transport/rpc (row 8) imports internal/store (row 7)"},
+		"adapter at the edge":       {"internal/transport/edge/chain.go", pkg("server", "~chain"), "internal/transport/edge (row 10) imports internal/chain (row 7)"},
 		"ent outside the store":     {"internal/app/ent.go", pkg("app", module+"ent/order"), "internal/app imports " + module + "ent/order"},
 		"chain library in payment":  {"internal/payment/p.go", pkg("payment", "github.com/ethereum/go-ethereum/common"), "internal/payment imports github.com/ethereum/go-ethereum/common"},
-		"chain library in demo":     {"internal/demo/rpc.go", pkg("demo", "github.com/ethereum/go-ethereum/rpc"), "internal/demo imports github.com/ethereum/go-ethereum/rpc"},
-		"demo looks inside":         {"internal/demo/card.go", pkg("demo", "~card"), "internal/demo imports internal/card"},
+		"chain library in demo":     {"internal/devtools/demo/rpc.go", pkg("demo", "github.com/ethereum/go-ethereum/rpc"), "internal/devtools/demo imports github.com/ethereum/go-ethereum/rpc"},
+		"demo looks inside":         {"internal/devtools/demo/card.go", pkg("demo", "~product/card"), "internal/devtools/demo imports internal/product/card"},
 		"client in the program":     {"internal/checkout/buy.go", pkg("checkout", module+"clients/go/roamcard"), "internal/checkout imports " + module + "clients/go/roamcard"},
-		"connect in the domain":     {"internal/card/c.go", pkg("card", "connectrpc.com/connect"), "internal/card imports connectrpc.com/connect"},
-		"wire types in the domain":  {"internal/card/g.go", pkg("card", module+"gen/go/roamcard/v1"), "internal/card imports " + module + "gen/go/roamcard/v1"},
-		"wire types at the edge":    {"internal/server/g.go", pkg("server", module+"gen/go/roamcard/v1"), "internal/server imports " + module + "gen/go/roamcard/v1"},
-		"command past the app":      {"cmd/roamcard/demo.go", pkg("main", "~demo"), "cmd/roamcard imports internal/demo"},
+		"connect in the domain":     {"internal/product/card/c.go", pkg("card", "connectrpc.com/connect"), "internal/product/card imports connectrpc.com/connect"},
+		"wire types in the domain":  {"internal/product/card/g.go", pkg("card", module+"gen/go/roamcard/v1"), "internal/product/card imports " + module + "gen/go/roamcard/v1"},
+		"wire types at the edge":    {"internal/transport/edge/g.go", pkg("server", module+"gen/go/roamcard/v1"), "internal/transport/edge imports " + module + "gen/go/roamcard/v1"},
+		"command past the app":      {"cmd/roamcard/demo.go", pkg("main", "~devtools/demo"), "cmd/roamcard imports internal/devtools/demo"},
 		"package without a row":     {"internal/util/util.go", pkg("util"), "internal/util is in no row"},
 		"import without a row":      {"internal/app/gone.go", pkg("app", "~gone"), "internal/app imports internal/gone, which is in no row"},
 		"support without a package": {"internal/kit/kittest/kittest.go", pkg("kittest"), "internal/kit/kittest is in no row"},
@@ -179,7 +181,7 @@ func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
 
 // source is a package as far as the table is concerned; the files of tests are left out.
 type source struct {
-	// dir is its folder in the module, "internal/card".
+	// dir is its folder in the module, "internal/product/card".
 	dir       string
 	name      string
 	imports   []string
@@ -307,7 +309,7 @@ func (p source) check() []string {
 			// A kit for tests may use the package it is for, and that package's other kits.
 		case theirRow >= row:
 			add(" (row %d) imports internal/%s (row %d)", row, local, theirRow)
-		case row >= rowFace && row <= rowEdge && theirRow == rowAdapters:
+		case row >= rowRPC && row <= rowEdge && theirRow == rowAdapters:
 			add(" (row %d) imports internal/%s (row %d): requests come in by the domain", row, local, theirRow)
 		case row == rowAdapters && own != "store" && local == "checkout":
 			add(" imports internal/checkout: an adapter does not sell")

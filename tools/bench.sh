@@ -20,14 +20,14 @@ results=$(realpath -m "$results")
   echo "anvil: $(node -p "require('./tools/node_modules/@foundry-rs/anvil/package.json').version" 2>/dev/null || echo unknown)"
 } >"$results"
 
-go test -c -o "$out/cgo.test" ./internal/bench
-CGO_ENABLED=0 go test -c -o "$out/pure.test" ./internal/bench
+go test -c -o "$out/cgo.test" ./internal/testing/bench
+CGO_ENABLED=0 go test -c -o "$out/pure.test" ./internal/testing/bench
 
 # measure PROGRAM PATTERN BENCHTIME FLAGS… adds what the benchmarks print.
 measure() {
   local program=$1 pattern=$2 benchtime=$3
   shift 3
-  if ! (cd internal/bench && "$out/$program.test" -test.run '^$' -test.bench "$pattern" -test.benchtime "$benchtime" -test.timeout 10m "$@") \
+  if ! (cd internal/testing/bench && "$out/$program.test" -test.run '^$' -test.bench "$pattern" -test.benchtime "$benchtime" -test.timeout 10m "$@") \
     >"$out/one.txt" 2>&1; then
     cat "$out/one.txt"
     exit 1

@@ -25,7 +25,7 @@ python() {
   (cd clients/python && .venv/bin/pytest -q -n 2 tests/test_scenarios.py)
 }
 
-go() { command go test -count=1 -run '^TestScenarios$' ./internal/goclient; }
+go() { command go test -count=1 -run '^TestScenarios$' ./internal/testing/goclient; }
 
 bin/roamcard dev --addr 127.0.0.1:0 --limits off --ready-file "$work/ready.json" >"$work/server.log" 2>&1 &
 server=$!

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 const [file, seed] = process.argv.slice(2);
 const runs = readFileSync(file, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line));
 const docs = new Map(
-  [...readFileSync(new URL('../internal/faultpoint/points.go', import.meta.url), 'utf8').matchAll(/\{"([^"]+)", (?:true|false), "([^"]+)"\}/g)]
+  [...readFileSync(new URL('../internal/testing/faultpoint/points.go', import.meta.url), 'utf8').matchAll(/\{"([^"]+)", (?:true|false), "([^"]+)"\}/g)]
     .map(([, name, doc]) => [name, doc]),
 );
 const order = [...docs.keys()];
@@ -48,7 +48,7 @@ fails, panics or sleeps, at the named point. It is started again against a datab
 - "Every point": all points were armed at once, each for its first pass. What the program pauses between attempts adds up.
 
 A run passes when there is one transfer, one card and one withdrawn fee (of a top-up one load), the order is final within 30 s
-of the last start, a repeat gets the same order and transaction, and all invariants of \`internal/invariants\` hold.
+of the last start, a repeat gets the same order and transaction, and all invariants of \`internal/testing/invariants\` hold.
 
 **${runs.length} runs: ${runs.length - total('failed')} passed, ${total('failed')} failed, ${total('violations')} violations. Slowest recovery after a kill: ${slowest} s.**
 `);

@@ -28,10 +28,10 @@ const waits = (a) => (a.ratio ? `${(a.quietMs / 1000).toFixed(1)} s → ${(a.att
 
 console.log(`# Threat model
 
-Made by \`tools/threat-model.mjs\` of a run of the suite \`internal/hostile\` (${whole ? '`make torture`, every attack at its full size' : 'at the sizes of `make test`'}): the real program at
+Made by \`tools/threat-model.mjs\` of a run of the suite \`internal/testing/hostile\` (${whole ? '`make torture`, every attack at its full size' : 'at the sizes of `make test`'}): the real program at
 the limits of production, its database, a chain and the sandbox's providers, each a process of its own, attacked over the network.
 Money is counted in the chain's logs and goods in the sandbox's books, not in the program's answers; after all attacks the
-invariants of \`internal/invariants\` hold over all books, and no session, token, card number or unspent signature is in the log.
+invariants of \`internal/testing/invariants\` hold over all books, and no session, token, card number or unspent signature is in the log.
 
 - **Who** needs what: a *stranger* an internet address; a *payer* a wallet with money; an *owner* a card or an order; a *watcher* an eye
   on the chain; a *node*, a *facilitator* and a *provider* are those that we ask, after somebody took them over.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent"
-	"github.com/roamcard/roamcard/internal/devserver"
+	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
 // hostileCase is one of clients/testing/hostile.json: what the service lies, what the agent then does, and the most that

@@ -21,7 +21,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/agent"
-	"github.com/roamcard/roamcard/internal/devserver"
+	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
 // standIn lets the test's own program stand for the programs around an agent: the command itself, with its network led

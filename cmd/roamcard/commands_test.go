@@ -15,7 +15,7 @@ import (
 
 	"github.com/roamcard/roamcard/clients/go/roamcard"
 	"github.com/roamcard/roamcard/internal/app"
-	"github.com/roamcard/roamcard/internal/devserver"
+	"github.com/roamcard/roamcard/internal/testing/devserver"
 )
 
 // TestMain lets the test's own program stand for a wallet of its owner's: what ROAMCARD_SIGNER names.

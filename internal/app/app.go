@@ -23,9 +23,9 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/server"
 	"github.com/roamcard/roamcard/internal/store"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/edge"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -54,7 +54,7 @@ type App struct {
 	facilitator *facilitator.Facilitator
 	issuer      *sandbox.Issuer
 	runner      *job.Runner
-	server      *server.Server
+	server      *edge.Server
 	// catchUp is nil where nothing is sold.
 	catchUp *reconcile.CatchUp
 	// products are what is sold, and payments what each sale of them depends on.

@@ -7,7 +7,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/roamcard/roamcard/internal/demo"
+	"github.com/roamcard/roamcard/internal/devtools/demo"
 	"github.com/roamcard/roamcard/internal/secret"
 )
 

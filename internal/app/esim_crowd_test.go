@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
-	"github.com/roamcard/roamcard/internal/esim"
+	"github.com/roamcard/roamcard/internal/product/esim"
 )
 
 // TestACrowdWaitsForItsESIMs lets thousands of paid requests wait at once in a process of their own: each is

@@ -11,15 +11,15 @@ import (
 	"go.opentelemetry.io/otel"
 
 	"github.com/roamcard/roamcard/gen"
-	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/discovery"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/mcp"
 	"github.com/roamcard/roamcard/internal/order"
-	"github.com/roamcard/roamcard/internal/rest"
-	"github.com/roamcard/roamcard/internal/server"
+	"github.com/roamcard/roamcard/internal/transport/discovery"
+	"github.com/roamcard/roamcard/internal/transport/edge"
+	"github.com/roamcard/roamcard/internal/transport/mcp"
+	"github.com/roamcard/roamcard/internal/transport/rest"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
 
 // soldAt is where each product is bought.
@@ -43,7 +43,7 @@ func pausedPaths(products map[order.Kind]availability.Product) func(context.Cont
 
 // face puts the services behind the edge: by their procedures, by their REST routes, and the documents
 // beside them.
-func (a *App) face(listener net.Listener, c api.Config) error {
+func (a *App) face(listener net.Listener, c rpc.Config) error {
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: c.Version, Contact: a.config.Contact,
 		Terms: c.Terms, Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: c.Now(),
@@ -53,14 +53,14 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 		return fmt.Errorf("make the documents: %w", err)
 	}
 	c.Extensions = site.Bazaar
-	handlers, err := api.Handlers(c)
+	handlers, err := rpc.Handlers(c)
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
 	}
 	router := rest.New(rest.Config{Log: a.log})
-	services := make([]server.Service, len(handlers))
+	services := make([]edge.Service, len(handlers))
 	for i, h := range handlers {
-		services[i] = server.Service{Path: h.Path, Handler: h.Handler}
+		services[i] = edge.Service{Path: h.Path, Handler: h.Handler}
 		if err := router.Mount(h.Path, h.Handler); err != nil {
 			return err
 		}
@@ -74,12 +74,12 @@ func (a *App) face(listener net.Listener, c api.Config) error {
 		return fmt.Errorf("make the MCP endpoint: %w", err)
 	}
 	maps.Copy(beside, toolbox)
-	a.server, err = server.New(server.Config{
+	a.server, err = edge.New(edge.Config{
 		Listener: listener, Addr: a.config.Addr, BaseURL: a.config.BaseURL, Services: services, REST: router,
 		Raw:    beside,
 		Limits: c.Limits, MaxRequests: a.config.MaxRequests, MaxConns: a.config.MaxConns, MaxConnsPerAddress: a.config.MaxConnsPerAddress,
 		TrustedProxies: a.config.TrustedProxies, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
-		NoCORS: []string{"/api/admin/", api.OperatorPath},
+		NoCORS: []string{"/api/admin/", rpc.OperatorPath},
 		Log:    a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
 	})
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/app"
-	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/invariants"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
 )
 
 // outage is something that a sale needs, taken away and given back.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/card"
+	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 // outcome is how an order and its fee may end.

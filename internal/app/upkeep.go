@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/chain"
-	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/store"
 )
 

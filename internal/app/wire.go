@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/roamcard/roamcard/internal/activity"
-	"github.com/roamcard/roamcard/internal/api"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/availability"
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
-	"github.com/roamcard/roamcard/internal/esim"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -136,7 +136,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		}),
 		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Adopted: a.store.Orders(),
-		Session: api.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
+		Session: rpc.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
 		Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, SuspendAfter: c.Fairness.SuspendAfter, Limits: p.limits, Metrics: a.metrics,
 	}), nil
@@ -168,9 +168,9 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 }
 
 // services is the domain as the API shows it.
-func (a *App) services(p *parts, who *auth.Auth) api.Config {
+func (a *App) services(p *parts, who *auth.Auth) rpc.Config {
 	c := a.config
-	return api.Config{
+	return rpc.Config{
 		Checkout: p.sells, Cards: p.cards, Issued: a.store.Cards(), Esims: p.esims, Auth: who,
 		Fees:     card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
 		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products, Evidence: a.chain},

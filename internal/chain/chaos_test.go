@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/devnet"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 	"github.com/roamcard/roamcard/internal/x402"

@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/card"
-	"github.com/roamcard/roamcard/internal/card/cardtest"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
 func moneyOf(atomic int64) money.USDC { return money.USDC(atomic) }

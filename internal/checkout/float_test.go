@@ -3,10 +3,10 @@ package checkout_test
 import (
 	"testing"
 
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 // restock sets the issuer's float and waits until the shop, which remembers it for a moment, has read it.

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // Refunds is what brings money back. Without a treasury or a collector nothing is refunded by itself.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 // ErrNotSent says that Submit did not make the call. The marker may stand all the same, so the next

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/faultpoint"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
 type periodic struct {

@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/roamcard/roamcard/internal/curve"
-	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/ledger"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

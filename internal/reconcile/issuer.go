@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 // Issuer is the issuer's own book.

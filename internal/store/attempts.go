@@ -11,8 +11,8 @@ import (
 	"github.com/roamcard/roamcard/ent"
 	entattempt "github.com/roamcard/roamcard/ent/attempt"
 	"github.com/roamcard/roamcard/ent/schema"
-	"github.com/roamcard/roamcard/internal/faultpoint"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 

@@ -17,11 +17,11 @@ import (
 	entpayment "github.com/roamcard/roamcard/ent/payment"
 	entrefund "github.com/roamcard/roamcard/ent/refund"
 	enttimeline "github.com/roamcard/roamcard/ent/timeline"
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 // Desk keeps orders for operators. It implements checkout.Records, checkout.Switches and availability.SwitchStore.

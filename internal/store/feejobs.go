@@ -11,9 +11,9 @@ import (
 
 	"github.com/roamcard/roamcard/ent"
 	"github.com/roamcard/roamcard/ent/audit"
-	"github.com/roamcard/roamcard/internal/card"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/product/card"
 )
 
 // FeeJobs keeps the platform fee's jobs for operators. It implements card.FeeJobs.

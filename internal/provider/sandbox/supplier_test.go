@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/roamcard/roamcard/internal/esim"
-	"github.com/roamcard/roamcard/internal/esim/esimtest"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
 	"github.com/roamcard/roamcard/internal/provider/sandbox"
 )
 

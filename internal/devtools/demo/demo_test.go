@@ -1,0 +1,138 @@
+package demo_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/devtools/demo"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// serve runs a development server for the test.
+func serve(t *testing.T) app.Ready {
+	t.Helper()
+	r, stop, err := app.StartDev(context.Background(), app.DevConfig{Addr: "127.0.0.1:0", Log: app.DevLogger(io.Discard, ""), Out: io.Discard})
+	if err != nil {
+		t.Fatalf("start the development server: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Errorf("the development server: %v", err)
+		}
+	})
+	return r
+}
+
+func buyerAt(r app.Ready, wallets ...app.ReadyWallet) (demo.Config, *bytes.Buffer) {
+	out := &bytes.Buffer{}
+	c := demo.Config{BaseURL: r.BaseURL, RPCURL: r.RPCURL, USDC: r.USDC, PayTo: r.PayTo, Out: out}
+	for _, w := range wallets {
+		c.Wallets = append(c.Wallets, secret.New(w.PrivateKey))
+	}
+	return c, out
+}
+
+// watched notes what must not be told: payments, and tokens of sessions.
+type watched struct{ secrets []string }
+
+func (w *watched) RoundTrip(req *http.Request) (*http.Response, error) {
+	for _, name := range []string{"PAYMENT-SIGNATURE", "Authorization", "X-Esim-Delivery-Token"} {
+		if value := strings.TrimPrefix(req.Header.Get(name), "Bearer "); value != "" {
+			w.secrets = append(w.secrets, value)
+		}
+	}
+	return http.DefaultTransport.RoundTrip(req)
+}
+
+// TestTheStoryIsTold buys again and again on one server: each time the next wallet.
+func TestTheStoryIsTold(t *testing.T) {
+	r := serve(t)
+
+	c, out := buyerAt(r, r.Wallets...)
+	network := &watched{}
+	c.TTY, c.HTTP = true, network
+	got, err := demo.Run(t.Context(), c)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if !got.OK || got.Wallet != r.Wallets[0].Address || got.Transfers != 1 || got.PaidRequests != 3 || !got.Replayed || got.FeeUSDCents != 1000 ||
+		got.OnCardUSDCents != 1500 || got.ESIMUSDCents <= 0 || got.SpentUSDCents != 2500+got.ESIMUSDCents || got.Millis > 120_000 || got.Error != "" {
+		t.Errorf("summary %+v", got)
+	}
+	for _, want := range []string{"402", "25.00 USDC", r.PayTo, "thrown away on purpose", "replayed: true", "is ACTIVE", got.Card, "15.00 USD", "moved once", "█", "activation code"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the story does not say %q:\n%s", want, out)
+		}
+	}
+	for _, secret := range append(network.secrets, r.Wallets[0].PrivateKey[2:]) {
+		if strings.Contains(out.String(), secret) {
+			t.Error("the story tells a secret")
+		}
+	}
+
+	c, out = buyerAt(r, r.Wallets...)
+	c.JSON = true
+	got, err = demo.Run(t.Context(), c)
+	var told demo.Summary
+	if bad := json.Unmarshal(out.Bytes(), &told); bad != nil || err != nil || !told.OK || told.Wallet != r.Wallets[1].Address || told.OrderID != got.OrderID || len(told.Steps) == 0 {
+		t.Errorf("%v, %v: %s", err, bad, out)
+	}
+	if strings.Contains(out.String(), "LPA:") || !strings.Contains(told.Card, "••") {
+		t.Errorf("the summary tells a secret: %s", out)
+	}
+
+	c, out = buyerAt(r, r.Wallets[2])
+	c.ShowCard = true
+	if _, err := demo.Run(t.Context(), c); err != nil || !regexp.MustCompile(`\d{4} \d{4} \d{4} \d{4}  valid to \d\d/20\d\d  code \d{3}`).MatchString(out.String()) {
+		t.Errorf("%v: the card was asked for:\n%s", err, out)
+	}
+
+	c, out = buyerAt(r, r.Wallets[:2]...)
+	c.JSON = true
+	_, err = demo.Run(t.Context(), c)
+	if !errors.Is(err, demo.ErrNoWallet) || !strings.Contains(err.Error(), "owns a card") || !strings.Contains(err.Error(), "use another wallet") || !strings.Contains(out.String(), `"ok": false`) {
+		t.Errorf("%v: %s", err, out)
+	}
+	wrong := app.ReadyWallet{PrivateKey: r.Wallets[3].PrivateKey + "z"}
+	c, _ = buyerAt(r, wrong)
+	if _, err := demo.Run(t.Context(), c); err == nil || strings.Contains(err.Error(), wrong.PrivateKey[2:]) {
+		t.Errorf("a wrong key: %v", err)
+	}
+	for name, spoil := range map[string]func(*demo.Config){
+		"payee": func(c *demo.Config) { c.PayTo = "0x0000000000000000000000000000000000000001" },
+		"asset": func(c *demo.Config) { c.USDC = "0x0000000000000000000000000000000000000001" },
+	} {
+		c, _ := buyerAt(r, r.Wallets[3])
+		spoil(&c)
+		if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "nothing was signed") {
+			t.Errorf("another %s: %v", name, err)
+		}
+	}
+}
+
+func TestOnlyASandboxIsBoughtFrom(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"environment":"production"}`)
+	}))
+	c, _ := buyerAt(app.Ready{BaseURL: s.URL})
+	if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "real money") || asked != 1 {
+		t.Errorf("asked %d times: %v", asked, err)
+	}
+	s.Close()
+	if _, err := demo.Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), "roamcard dev") {
+		t.Errorf("where nothing runs: %v", err)
+	}
+}

@@ -1,0 +1,170 @@
+package cardtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// Store keeps cards in memory. It is a card.Store that believes every fence.
+type Store struct {
+	queue job.Queue
+
+	mu    sync.Mutex
+	cards []card.Card
+	held  int64
+	owed  money.Cents
+}
+
+var _ card.Store = (*Store)(nil)
+
+// NewStore makes an empty store that puts fee jobs into a queue.
+func NewStore(queue job.Queue) *Store { return &Store{queue: queue} }
+
+// Put keeps a card as it is.
+func (s *Store) Put(c card.Card) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cards = append(s.cards, c)
+}
+
+// Hold is what live orders hold from now on, of whatever resource.
+func (s *Store) Hold(units int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held = units
+}
+
+// Live implements card.Store.
+func (s *Store) Live(_ context.Context, owner x402.Address) (card.Card, error) {
+	return s.one(func(c card.Card) bool { return c.Owner == owner && c.Status.Live() })
+}
+
+// Cards implements card.Store.
+func (s *Store) Cards(_ context.Context, owner x402.Address) ([]card.Card, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var found []card.Card
+	for _, c := range slices.Backward(s.cards) {
+		if c.Owner == owner {
+			found = append(found, c)
+		}
+	}
+	return found, nil
+}
+
+// Card implements card.Store.
+func (s *Store) Card(_ context.Context, id uuid.UUID, owner x402.Address) (card.Card, error) {
+	return s.one(func(c card.Card) bool { return c.ID == id && c.Owner == owner })
+}
+
+// Issued implements card.Store.
+func (s *Store) Issued(_ context.Context, orders ...order.ID) (map[order.ID]card.Card, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[order.ID]card.Card{}
+	for _, c := range s.cards {
+		if slices.Contains(orders, c.Order) {
+			found[c.Order] = c
+		}
+	}
+	return found, nil
+}
+
+// Reserve implements card.Store.
+func (s *Store) Reserve(_ context.Context, _ job.Fence, n card.Card) (card.Card, error) {
+	if known, err := s.one(func(c card.Card) bool { return c.Order == n.Order && c.Ref == n.Ref }); err == nil {
+		return known, nil
+	}
+	s.Put(n)
+	return n, nil
+}
+
+// Activate implements card.Store.
+func (s *Store) Activate(ctx context.Context, _ job.Fence, a card.Card, _ []ledger.Posting, fee job.New) error {
+	if !s.leavesPending(a.ID, func(c *card.Card) { c.Status, c.Account, c.Last4 = card.Active, a.Account, a.Last4 }) {
+		return nil
+	}
+	_, err := s.queue.Enqueue(ctx, fee)
+	return err
+}
+
+// FeeTaken implements card.Store.
+func (s *Store) FeeTaken(ctx context.Context, f job.Fence, _ []ledger.Posting) error {
+	return s.queue.Finish(ctx, f, job.Done())
+}
+
+// FeeOwed implements card.Store.
+func (s *Store) FeeOwed(ctx context.Context, f job.Fence, _ []ledger.Posting) error {
+	s.mu.Lock()
+	s.owed += card.Fee
+	s.mu.Unlock()
+	return s.queue.Finish(ctx, f, job.Fail(card.RefusedFunds))
+}
+
+// Owes implements card.Store, for one owner.
+func (s *Store) Owes(context.Context, x402.Address) (money.Cents, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.owed, nil
+}
+
+// Observe implements card.Store.
+func (s *Store) Observe(_ context.Context, seen ...card.Seen) (changed []card.Card, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range seen {
+		i := slices.IndexFunc(s.cards, func(c card.Card) bool {
+			return c.Ref == one.Ref && slices.Contains(card.Moves(), [2]card.Status{c.Status, one.Status})
+		})
+		if i >= 0 {
+			s.cards[i].Status = one.Status
+			changed = append(changed, s.cards[i])
+		}
+	}
+	return changed, nil
+}
+
+// Fail implements card.Store.
+func (s *Store) Fail(_ context.Context, _ job.Fence, id uuid.UUID) error {
+	s.leavesPending(id, func(c *card.Card) { c.Status = card.Failed })
+	return nil
+}
+
+// Held implements card.Store.
+func (s *Store) Held(context.Context, string, time.Time) (int64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held, nil
+}
+
+func (s *Store) one(wanted func(card.Card) bool) (card.Card, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.IndexFunc(s.cards, wanted); i >= 0 {
+		return s.cards[i], nil
+	}
+	return card.Card{}, card.ErrNotFound
+}
+
+// leavesPending changes a card if it is pending, and says whether it was.
+func (s *Store) leavesPending(id uuid.UUID, change func(*card.Card)) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.cards, func(c card.Card) bool { return c.ID == id && c.Status == card.Pending })
+	if i < 0 {
+		return false
+	}
+	change(&s.cards[i])
+	return true
+}

@@ -1,0 +1,138 @@
+package card_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+)
+
+// The answers that leave open what happened: after the effect, or without any.
+var (
+	lostAfter  = []cardtest.Mode{cardtest.ErrorAfter, cardtest.TimeoutAfter}
+	lostBefore = []cardtest.Mode{cardtest.ErrorBefore, cardtest.TimeoutBefore, cardtest.RateLimited}
+)
+
+func TestAPaidOrderBecomesACardWithFifteenDollars(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		id := s.paid()
+		s.pass(time.Second)
+		got := s.card(id)
+		if s.done[id].State != order.Delivered || got.Status != card.Active || got.Owner != owner || got.Account == "" || len(got.Last4) != 4 {
+			t.Errorf("delivery %+v of %+v", s.done[id], got)
+		}
+		if fee := s.fee(id); fee.Status != job.Succeeded {
+			t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
+		}
+		s.wantBalance(id, card.Remaining)
+	})
+}
+
+func TestAnOpeningWhoseAnswerIsLostIsReadBack(t *testing.T) {
+	for _, mode := range lostAfter {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			story(t, careful, func(s *shelf) {
+				s.issuer.Fault(cardtest.Open, mode)
+				id := s.paid()
+				s.pass(10 * time.Second)
+				if s.done[id].State != order.Delivered || s.issuer.Calls(cardtest.Open) != 1 {
+					t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+				}
+				if n := s.issuer.Executed(s.card(id).Ref); n != 1 {
+					t.Errorf("the stored reference opened %d cards", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
+	for _, mode := range lostBefore {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			story(t, careful, func(s *shelf) {
+				s.issuer.Fault(cardtest.Open, mode)
+				id := s.paid()
+				s.pass(budget + horizon - time.Second)
+				if n := s.issuer.Calls(cardtest.Open); n != 1 {
+					t.Errorf("%d openings within the horizon", n)
+				}
+				s.pass(time.Minute)
+				if s.done[id].State != order.Delivered || s.issuer.Calls(cardtest.Open) != 2 || s.issuer.Executed(s.card(id).Ref) != 1 {
+					t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+				}
+			})
+		})
+	}
+}
+
+func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
+	story(t, card.Traits{Horizon: horizon}, func(s *shelf) {
+		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+		id := s.paid()
+		s.pass(time.Hour)
+		if s.done[id].State != order.Doubtful || s.issuer.Calls(cardtest.Open) != 1 || s.done[id].Evidence["reference"] != s.card(id).Ref.String() {
+			t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+		}
+	})
+}
+
+func TestALookUpThatFailsSaysNothing(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Open, cardtest.TimeoutAfter)
+		for range 5 {
+			s.issuer.Fault(cardtest.Account, cardtest.ErrorBefore)
+		}
+		id := s.paid()
+		s.pass(10 * time.Minute)
+		if s.done[id].State != order.Delivered || s.issuer.Calls(cardtest.Open) != 1 {
+			t.Errorf("delivery %+v after %d openings", s.done[id], s.issuer.Calls(cardtest.Open))
+		}
+	})
+}
+
+func TestADefiniteNoFreesTheOwner(t *testing.T) {
+	for _, mode := range []cardtest.Mode{cardtest.Refused, cardtest.Rejected} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			story(t, careful, func(s *shelf) {
+				s.issuer.Fault(cardtest.Open, mode)
+				first := s.paid()
+				s.pass(10 * time.Second)
+				if s.done[first].State != order.Refused || s.card(first).Status != card.Failed || s.done[first].Evidence["refusal"] == "" {
+					t.Errorf("delivery %+v of %+v", s.done[first], s.card(first))
+				}
+				second := s.paid()
+				s.pass(10 * time.Second)
+				if s.done[second].State != order.Delivered {
+					t.Errorf("the next one: %+v", s.done[second])
+				}
+			})
+		})
+	}
+}
+
+func TestACardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Open, cardtest.StaysPending)
+		pending := s.paid()
+		s.pass(patience / 2)
+		if _, ended := s.done[pending]; ended || s.card(pending).Status != card.Pending {
+			t.Errorf("given up early: %+v", s.done[pending])
+		}
+		s.pass(patience)
+		if s.done[pending].State != order.Doubtful {
+			t.Errorf("left pending: %+v", s.done[pending])
+		}
+		s.issuer.Fault(cardtest.Open, cardtest.StaysPending)
+		closed := s.paid()
+		s.pass(time.Second)
+		s.issuer.SetState(s.card(closed).Ref, card.AccountClosed)
+		s.pass(time.Minute)
+		if s.done[closed].State != order.Doubtful {
+			t.Errorf("closed unseen: %+v", s.done[closed])
+		}
+	})
+}

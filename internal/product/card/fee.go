@@ -1,0 +1,161 @@
+package card
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+)
+
+// FeeJob is the kind of the job that withdraws the platform fee from an ACTIVE card.
+const FeeJob job.Kind = "card_issue_fee"
+
+// FeeArgs is what a fee job remembers. Version is the retry version, not the row's lock version: each
+// version has its own reference at the issuer.
+type FeeArgs struct {
+	Card    uuid.UUID   `json:"card"`
+	Order   string      `json:"order"`
+	Account string      `json:"account"`
+	Amount  money.Cents `json:"amountUsdCents"`
+	Version int         `json:"version"`
+	// Opening is the reference of the card's opening; empty for a job older than that.
+	Opening  string `json:"opening,omitempty"`
+	Scenario string `json:"scenario,omitempty"`
+	// Kept says that the card opened without the fee: to take it is bookkeeping.
+	Kept bool `json:"kept,omitempty"`
+	// Owed says that a withdrawal met too little on the card, WrittenOff that an operator has given the fee up.
+	Owed       bool `json:"owed,omitempty"`
+	WrittenOff bool `json:"writtenOff,omitempty"`
+}
+
+// Outstanding says that the fee is owed, and nobody has given it up.
+func (a FeeArgs) Outstanding(status job.Status) bool {
+	return a.Owed && !a.WrittenOff && status != job.Succeeded
+}
+
+// Postings are what the ledger has of a fee job in a status.
+func (a FeeArgs) Postings(status job.Status) []ledger.Posting {
+	card := a.Card.String()
+	var all []ledger.Posting
+	if a.Owed {
+		all = append(all, ledger.FeeOwed(a.Order, card, a.Amount))
+	}
+	if a.WrittenOff {
+		all = append(all, ledger.FeeWrittenOff(a.Order, card, a.Amount))
+	}
+	debt := ledger.Receivable(card)
+	if a.WrittenOff {
+		debt = ledger.IssueFeeCost
+	}
+	switch {
+	case status != job.Succeeded:
+	case a.Kept:
+		all = append(all, ledger.FeeKept(a.Order, a.Amount))
+	case a.Owed:
+		all = append(all, ledger.FeeCollected(a.Order, card, a.Amount, debt))
+	default:
+		all = append(all, ledger.FeeWithdrawn(a.Order, card, a.Amount))
+	}
+	return all
+}
+
+// Kind implements job.Args.
+func (FeeArgs) Kind() job.Kind { return FeeJob }
+
+// Ref is the reference of this version's withdrawal. It follows from the card's opening, so that a card whose row was lost does not
+// pay the fee again.
+func (a FeeArgs) Ref() Ref {
+	of := a.Opening
+	if of == "" {
+		of = a.Card.String()
+	}
+	return Ref(uuid.NewSHA1(references, fmt.Appendf(nil, "fee/%s/%d", of, a.Version)))
+}
+
+func feeJob(c Card, o order.Order) job.New {
+	return job.New{
+		Args: FeeArgs{
+			Card: c.ID, Order: string(c.Order), Account: c.Account, Amount: Fee, Version: 1,
+			Opening: c.Ref.String(), Scenario: o.Scenario, Kept: c.Load < o.Price,
+		},
+		UniqueKey: c.ID.String(), Class: job.Deliver,
+	}
+}
+
+// WithdrawFee handles a fee job: it asks the issuer once for the withdrawal of this version, and reads
+// it back until the issuer says what became of it.
+func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[FeeArgs](l.Row())
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("read the fee job: %w", err)
+	}
+	faultpoint.Reach("fee.leased")
+	if a.Kept {
+		if err := c.Store.FeeTaken(ctx, l.Fence(), a.Postings(job.Succeeded)); err != nil {
+			return job.Outcome{}, fmt.Errorf("record the kept fee: %w", err)
+		}
+		return job.Recorded(), nil
+	}
+	took, err := mutate(ctx, c, l, mutation[Moved]{
+		step: fmt.Sprintf("withdraw/%d", a.Version),
+		send: func(ctx context.Context) (Moved, error) {
+			if err := faultpoint.Fail("fee.before_withdraw"); err != nil {
+				return Moved{}, err
+			}
+			m, err := c.Issuer.Move(ctx, Movement{
+				Ref: a.Ref(), Account: a.Account, Direction: Withdrawal, Amount: a.Amount, Scenario: a.Scenario,
+			})
+			return m, errors.Join(err, faultpoint.Fail("fee.after_withdraw"))
+		},
+		read: func(ctx context.Context) (Moved, error) { return c.Issuer.Moved(ctx, a.Ref()) },
+	})
+	if err != nil {
+		return job.Outcome{}, fmt.Errorf("withdraw the fee: %w", err)
+	}
+	switch took.knowledge {
+	case job.Refused:
+		return c.feeRefused(ctx, l, a, took.refusal)
+	case job.Untraceable:
+		return job.Review("the issuer shows no trace of the withdrawal"), nil
+	case job.Known:
+		switch m := took.record; m.State {
+		case MoveSucceeded:
+			faultpoint.Reach("fee.taken")
+			if err := c.Store.FeeTaken(ctx, l.Fence(), a.Postings(job.Succeeded)); err != nil {
+				return job.Outcome{}, fmt.Errorf("record the fee: %w", err)
+			}
+			return job.Recorded(), nil
+		case MoveFailed:
+			return c.feeRefused(ctx, l, a, m.Refusal)
+		case MovePending:
+		}
+	case job.Unknown:
+	}
+	if c.Now().Sub(l.Row().CreatedAt) > c.Patience {
+		return job.Review("the issuer left the withdrawal undecided for too long"), nil
+	}
+	return job.Snooze(job.Pace(c.Poll, c.Now().Sub(l.Row().CreatedAt))), nil
+}
+
+// feeRefused ends a job by the issuer's word. A holder who was quicker owes the fee.
+func (c *Cards) feeRefused(ctx context.Context, l *job.Lease, a FeeArgs, no *Refusal) (job.Outcome, error) {
+	if no == nil {
+		no = &Refusal{Code: RefusedUnstated}
+	}
+	if no.Code != RefusedFunds {
+		return job.Fail(no.Code), nil
+	}
+	a.Owed = true
+	if err := c.Store.FeeOwed(ctx, l.Fence(), a.Postings(job.Failed)); err != nil {
+		return job.Outcome{}, fmt.Errorf("record the fee that is owed: %w", err)
+	}
+	faultpoint.Reach("owe.committed")
+	return job.Recorded(), nil
+}

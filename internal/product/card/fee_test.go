@@ -1,0 +1,134 @@
+package card_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+)
+
+func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
+	modes := append(append([]cardtest.Mode{cardtest.UnknownState}, lostAfter...), lostBefore...)
+	for _, mode := range modes {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			story(t, careful, func(s *shelf) {
+				s.issuer.Fault(cardtest.Move, mode)
+				id := s.paid()
+				s.pass(10 * time.Minute)
+				args, err := job.Decode[card.FeeArgs](s.fee(id))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if n := s.issuer.Executed(args.Ref()); s.fee(id).Status != job.Succeeded || n != 1 {
+					t.Errorf("fee job %s, taken %d times", s.fee(id).Status, n)
+				}
+				s.wantBalance(id, card.Remaining)
+			})
+		})
+	}
+}
+
+func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
+	story(t, card.Traits{Horizon: horizon}, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore)
+		id := s.paid()
+		s.pass(patience)
+		if fee := s.fee(id); fee.Status != job.OperatorReview || s.issuer.Calls(cardtest.Move) != 1 {
+			t.Errorf("fee job %s after %d withdrawals", fee.Status, s.issuer.Calls(cardtest.Move))
+		}
+		s.wantBalance(id, card.Price)
+	})
+}
+
+func TestAFeeFailsByTheIssuersWordOnly(t *testing.T) {
+	for _, mode := range []cardtest.Mode{cardtest.Refused, cardtest.Rejected} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			story(t, careful, func(s *shelf) {
+				s.issuer.Fault(cardtest.Move, mode)
+				id := s.paid()
+				s.pass(time.Minute)
+				if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != card.RefusedUnstated {
+					t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
+				}
+				s.wantBalance(id, card.Price)
+			})
+		})
+	}
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, cardtest.StaysPending)
+		id := s.paid()
+		s.pass(patience + 10*time.Minute)
+		if fee := s.fee(id); fee.Status != job.OperatorReview {
+			t.Errorf("left pending: fee job %s", fee.Status)
+		}
+	})
+}
+
+func TestEachVersionOfAFeeHasItsOwnReference(t *testing.T) {
+	one := card.FeeArgs{Card: uuid.New(), Version: 1}
+	again, next, other := one, one, one
+	next.Version, other.Card = 2, uuid.New()
+	if one.Ref() != again.Ref() || one.Ref() == next.Ref() || one.Ref() == other.Ref() {
+		t.Errorf("references %s, %s, %s, %s", one.Ref(), again.Ref(), next.Ref(), other.Ref())
+	}
+}
+
+// limited is a shelf over an issuer with spending limits.
+func limited(s *shelf) { s.limits.Store(true) }
+
+func TestTheFeeIsNeverOnACardWithALimit(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		limited(s)
+		id := s.paid()
+		s.pass(time.Minute)
+		if fee := s.fee(id); fee.Status != job.Succeeded || s.issuer.Calls(cardtest.Move) != 0 {
+			t.Errorf("fee job %s after %d withdrawals", fee.Status, s.issuer.Calls(cardtest.Move))
+		}
+		s.wantBalance(id, card.Remaining)
+		s.issuer.Spend(s.card(id).Ref, card.Remaining)
+		s.wantBalance(id, 0)
+		if owed, err := s.store.Owes(s.Context(), owner); err != nil || owed != 0 {
+			t.Errorf("owed %s, %v", owed, err)
+		}
+	})
+}
+
+// TestACardOpensAsItBegan: the capability may change while the issuer is asked.
+func TestACardOpensAsItBegan(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
+		id := s.paid()
+		s.pass(time.Second)
+		limited(s)
+		s.pass(10 * time.Minute)
+		if c := s.card(id); c.Status != card.Active || c.Load != card.Price {
+			t.Errorf("card %+v", c)
+		}
+		s.wantBalance(id, card.Remaining)
+	})
+}
+
+func TestAFeeThatWasSpentIsOwed(t *testing.T) {
+	story(t, careful, func(s *shelf) {
+		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore) // the holder is quicker than the withdrawal
+		id := s.paid()
+		s.pass(time.Second)
+		s.issuer.Spend(s.card(id).Ref, card.Price)
+		s.pass(10 * time.Minute)
+		if fee := s.fee(id); fee.Status != job.Failed || fee.LastError != card.RefusedFunds {
+			t.Errorf("fee job %s: %s", fee.Status, fee.LastError)
+		}
+		if owed, err := s.store.Owes(s.Context(), owner); err != nil || owed != card.Fee {
+			t.Errorf("owed %s, %v", owed, err)
+		}
+		_, err := (card.Topups{Cards: s.Cards}).Admit(s.Context(), owner, topup)
+		wantFault(t, err, fault.FeeOutstanding)
+		wantFault(t, card.Topups{Cards: s.Cards}.Invite(s.Context(), owner), fault.FeeOutstanding)
+	})
+}

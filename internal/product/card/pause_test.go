@@ -1,0 +1,68 @@
+package card_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+)
+
+// switches keeps kill switches.
+type switches struct {
+	paused []order.Kind
+	err    error
+}
+
+// Switches implements availability.SwitchStore.
+func (s switches) Switches(context.Context) ([]availability.Switch, error) {
+	var all []availability.Switch
+	for _, k := range s.paused {
+		all = append(all, availability.Switch{Product: k, Paused: true})
+	}
+	return all, s.err
+}
+
+func TestCardsAndTopupsHaveSwitchesOfTheirOwn(t *testing.T) {
+	for name, tc := range map[string]struct {
+		paused        []order.Kind
+		issue, topups bool // by the configuration
+		card, credit  fault.Code
+	}{
+		"nothing":                       {},
+		"cards":                         {paused: []order.Kind{order.CardIssue}, card: fault.IssuePaused},
+		"top-ups":                       {paused: []order.Kind{order.CardTopup}, credit: fault.TopupPaused},
+		"another product":               {paused: []order.Kind{order.ESIM}},
+		"cards, in the configuration":   {issue: true, card: fault.IssuePaused},
+		"top-ups, in the configuration": {topups: true, credit: fault.TopupPaused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShelf(t, careful)
+			s.Switches, s.Paused = availability.NewSwitches(switches{paused: tc.paused}, time.Now), tc.issue
+			_, err := offered(t.Context(), s.Cards, nil)
+			wantFault(t, err, tc.card)
+			_, err = offered(t.Context(), card.Topups{Cards: s.Cards, TopupPaused: tc.topups}, nil)
+			wantFault(t, err, tc.credit)
+		})
+	}
+}
+
+func TestEnsureFailsWhileTheSwitchCannotBeRead(t *testing.T) {
+	s := newShelf(t, careful)
+	broken := errors.New("no database")
+	s.Switches = availability.NewSwitches(switches{err: broken}, time.Now)
+	if _, err := s.Ensure(t.Context(), owner); !errors.Is(err, broken) {
+		t.Errorf("ensured: %v", err)
+	}
+	// Who has a card is shown it all the same.
+	s.store.Put(card.Card{ID: uuid.New(), Owner: owner, Status: card.Active})
+	if _, err := s.Ensure(t.Context(), owner); err != nil {
+		t.Error(err)
+	}
+}

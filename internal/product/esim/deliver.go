@@ -1,0 +1,180 @@
+package esim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/ledger"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+)
+
+// Deliver implements checkout.Product: one look at how far the eSIM of a paid order has come, and one
+// step further where that is possible. It may be called any number of times.
+func (e *Esims) Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error) {
+	item, err := ItemOf(o)
+	if err != nil {
+		return order.Progress{}, err
+	}
+	plan, err := e.Store.Plan(ctx, item.Plan)
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("find the plan: %w", err)
+	}
+	now := e.Now()
+	p, err := e.Store.Reserve(ctx, l.Fence(), Profile{
+		ID: uuid.Must(uuid.NewV7()), Order: o.ID, Plan: plan.ID, Status: Ordered, Ref: orderRef(o, o.Delivery), CreatedAt: now, UpdatedAt: now,
+	})
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("reserve the profile: %w", err)
+	}
+	faultpoint.Reach("esim.reserved")
+	switch p.Status {
+	case Ready:
+		return delivered(p), nil
+	case Failed:
+		return order.Progress{State: order.Refused, Reason: "the supplier refused the eSIM", Evidence: evidence(p)}, nil
+	case Ordered:
+	}
+	got, err := job.Mutate(ctx, l, e.ordering(o, p, plan))
+	if err != nil {
+		return order.Progress{}, fmt.Errorf("order the eSIM: %w", err)
+	}
+	switch got.Knowledge {
+	case job.Known:
+		return e.ordered(ctx, l, o, p, got.Record)
+	case job.Refused:
+		no, _ := errors.AsType[*Refusal](got.Cause)
+		return e.refuse(ctx, l, p, no)
+	case job.Untraceable:
+		return order.Progress{State: order.Doubtful, Reason: "the supplier shows no trace of the order", Evidence: evidence(p)}, nil
+	case job.Unknown:
+	}
+	return e.wait(o, p), nil
+}
+
+// OrderStep names the call in the job's marker.
+const OrderStep = "esim"
+
+// ordering is the one call that costs our money.
+func (e *Esims) ordering(o order.Order, p Profile, plan Plan) job.Mutation[Purchase] {
+	return job.Mutation[Purchase]{
+		Step: numbered(OrderStep, o.Delivery),
+		Send: func(ctx context.Context) (Purchase, error) {
+			if err := faultpoint.Fail("supplier.before_order"); err != nil {
+				return Purchase{}, err
+			}
+			got, err := e.Supplier.Order(ctx, Request{Ref: p.Ref, Code: plan.Code, MaxCost: o.Price.USDC(), Buyer: order.BuyerOf(o.Owner), Scenario: o.Scenario})
+			return got, errors.Join(err, faultpoint.Fail("supplier.after_order"))
+		},
+		Read:    func(ctx context.Context) (Purchase, error) { return e.Supplier.Ordered(ctx, p.Ref) },
+		Refusal: job.IsError[*Refusal], Absent: func(err error) bool { return errors.Is(err, ErrNoRef) },
+		Budget: e.Budget, Horizon: e.Traits.Horizon, Deduplicates: e.Traits.Deduplicates, Now: e.Now,
+	}
+}
+
+// ordered acts on the supplier's record of the order.
+func (e *Esims) ordered(ctx context.Context, l *job.Lease, o order.Order, p Profile, got Purchase) (order.Progress, error) {
+	switch got.State {
+	case PurchaseReady:
+		return e.install(ctx, l, p, got)
+	case PurchaseRejected:
+		return e.refuse(ctx, l, p, got.Refusal)
+	case PurchasePending:
+	}
+	return e.wait(o, p), nil
+}
+
+// install keeps the material, sealed, and with it the goods are delivered.
+func (e *Esims) install(ctx context.Context, l *job.Lease, p Profile, got Purchase) (order.Progress, error) {
+	sealed, err := e.Keys.Seal(p.Order, *got.Material)
+	if err != nil {
+		return order.Progress{}, err
+	}
+	p.Status, p.Account, p.Cost, p.Material = Ready, got.ID, max(got.Cost, 0), sealed
+	if err := e.Store.Install(ctx, l.Fence(), p, p.Postings()); err != nil {
+		return order.Progress{}, fmt.Errorf("keep the eSIM: %w", err)
+	}
+	faultpoint.Reach("esim.installed")
+	return delivered(p), nil
+}
+
+// Postings implements checkout.Product. The cost is posted when the eSIM is made, whatever becomes of its order.
+func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
+	return []ledger.Posting{ledger.Sold(string(o.ID), o.Price)}, nil
+}
+
+// wait goes on looking until the supplier's time is up.
+func (e *Esims) wait(o order.Order, p Profile) order.Progress {
+	// Since the delivery began: an operator's retry gives the supplier its time again.
+	if e.Now().Sub(o.UpdatedAt) > e.Patience {
+		return order.Progress{State: order.Doubtful, Reason: "the supplier left the order pending for too long", Evidence: evidence(p)}
+	}
+	return order.Progress{State: order.Waiting, After: job.Pace(e.Poll, e.Now().Sub(o.UpdatedAt))}
+}
+
+func (e *Esims) refuse(ctx context.Context, l *job.Lease, p Profile, no *Refusal) (order.Progress, error) {
+	if err := e.Store.Fail(ctx, l.Fence(), p.ID); err != nil {
+		return order.Progress{}, fmt.Errorf("fail the profile: %w", err)
+	}
+	if no == nil {
+		no = &Refusal{Code: RefusedUnstated}
+	}
+	ev := evidence(p)
+	ev["refusal"], ev["supplier_message"] = no.Code, no.Message
+	return order.Progress{State: order.Refused, Reason: no.Code, Evidence: ev}, nil
+}
+
+func delivered(p Profile) order.Progress {
+	return order.Progress{State: order.Delivered, Reason: "eSIM ready", Evidence: evidence(p)}
+}
+
+func evidence(p Profile) map[string]string {
+	return map[string]string{"profile": p.ID.String(), "reference": p.Ref.String()}
+}
+
+// Await waits until an order's delivery is decided, at most to a time, and returns the order as it then
+// stands. It holds no connection. When too many wait already it returns at once: the delivery goes on
+// without anyone waiting.
+func (e *Esims) Await(ctx context.Context, o order.Order, until time.Time) order.Order {
+	select {
+	case e.waiting <- struct{}{}:
+		defer func() { <-e.waiting }()
+	default:
+		return o
+	}
+	wake, stop := e.Store.Watch(o.ID)
+	defer stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for looked := false; ; looked = true {
+		select {
+		case <-wake:
+		case <-timer.C:
+			// When the time is up for thousands at once, nobody asks the database again: a change would have
+			// woken them.
+			if looked && !e.Now().Before(until) {
+				return o
+			}
+		case <-ctx.Done():
+			return o
+		}
+		// The purchase is proven, whatever becomes of this look; the next one may say more.
+		if now, err := e.Store.Order(ctx, o.ID); err == nil {
+			o = now
+		}
+		left := until.Sub(e.Now())
+		if left <= 0 || (o.Status != order.Settled && o.Status != order.Provisioning) {
+			return o
+		}
+		timer.Reset(min(left, lookEvery/2+rand.N(lookEvery)))
+	}
+}
+
+// lookEvery is how often a waiting request looks without having been woken, on average.
+const lookEvery = 5 * time.Second

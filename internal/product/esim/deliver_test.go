@@ -1,0 +1,160 @@
+package esim_test
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
+)
+
+// The answers that leave open what happened: after the effect, or without any.
+var (
+	lostAfter  = []esimtest.Mode{esimtest.ErrorAfter, esimtest.TimeoutAfter}
+	lostBefore = []esimtest.Mode{esimtest.ErrorBefore, esimtest.TimeoutBefore, esimtest.RateLimited}
+)
+
+func TestAPaidOrderBecomesAnESIM(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		o := s.paid()
+		s.pass(time.Second)
+		p := s.profile(o.ID)
+		if s.ended(o.ID).State != order.Delivered || p.Status != esim.Ready || p.Account == "" || p.Material.Key != "k1" {
+			t.Errorf("delivery %+v of %+v", s.ended(o.ID), p)
+		}
+		got, err := s.Credentials(s.Context(), s.now(o))
+		if err != nil || got.LPA.Reveal() != "LPA:1$smdp.example.com$MATCH-000001" {
+			t.Errorf("credentials of %q, %v", got.LPA.Reveal(), err)
+		}
+	})
+}
+
+func TestAnOrderWhoseAnswerIsLostIsReadBack(t *testing.T) {
+	for i, mode := range lostAfter {
+		t.Run(names(lostAfter)[i], func(t *testing.T) {
+			story(t, careful, func(s *shop) {
+				s.supplier.Fault(esimtest.Order, mode)
+				o := s.paid()
+				s.pass(10 * time.Second)
+				if s.ended(o.ID).State != order.Delivered || s.supplier.Calls(esimtest.Order) != 1 {
+					t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
+				}
+				if n := s.supplier.Executed(s.profile(o.ID).Ref); n != 1 {
+					t.Errorf("the stored reference bought %d eSIMs", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
+	for i, mode := range lostBefore {
+		t.Run(names(lostBefore)[i], func(t *testing.T) {
+			story(t, careful, func(s *shop) {
+				s.supplier.Fault(esimtest.Order, mode)
+				o := s.paid()
+				s.pass(budget + horizon - time.Second)
+				if n := s.supplier.Calls(esimtest.Order); n != 1 {
+					t.Errorf("%d orders within the horizon", n)
+				}
+				s.pass(time.Minute)
+				if s.ended(o.ID).State != order.Delivered || s.supplier.Calls(esimtest.Order) != 2 || s.supplier.Executed(s.profile(o.ID).Ref) != 1 {
+					t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
+				}
+			})
+		})
+	}
+}
+
+func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
+	story(t, esim.Traits{Horizon: horizon}, func(s *shop) {
+		s.supplier.Fault(esimtest.Order, esimtest.TimeoutBefore)
+		o := s.paid()
+		s.pass(time.Hour)
+		if s.ended(o.ID).State != order.Doubtful || s.supplier.Calls(esimtest.Order) != 1 || s.ended(o.ID).Evidence["reference"] != s.profile(o.ID).Ref.String() {
+			t.Errorf("delivery %+v after %d orders", s.ended(o.ID), s.supplier.Calls(esimtest.Order))
+		}
+	})
+}
+
+func TestADefiniteNoIsRefused(t *testing.T) {
+	for _, mode := range []esimtest.Mode{esimtest.Refused, esimtest.Rejected} {
+		t.Run(string(mode), func(t *testing.T) {
+			story(t, careful, func(s *shop) {
+				s.supplier.Fault(esimtest.Order, mode)
+				o := s.paid()
+				s.pass(10 * time.Second)
+				if s.ended(o.ID).State != order.Refused || s.profile(o.ID).Status != esim.Failed || s.ended(o.ID).Evidence["refusal"] == "" {
+					t.Errorf("delivery %+v of %+v", s.ended(o.ID), s.profile(o.ID))
+				}
+			})
+		})
+	}
+}
+
+func TestStockThatRunsOutBehindThePaymentIsRefused(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		s.supplier.SellOut("fr-1")
+		o := s.paid()
+		s.pass(10 * time.Second)
+		if s.ended(o.ID).State != order.Refused || s.ended(o.ID).Reason != esim.RefusedStock {
+			t.Errorf("delivery %+v", s.ended(o.ID))
+		}
+	})
+}
+
+func TestASilentSupplierEndsWithAPerson(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
+		o := s.paid()
+		s.pass(patience / 2)
+		if early := s.ended(o.ID); early.State != order.Waiting {
+			t.Errorf("given up early: %+v", early)
+		}
+		s.pass(patience)
+		if s.ended(o.ID).State != order.Doubtful {
+			t.Errorf("left pending: %+v", s.ended(o.ID))
+		}
+	})
+}
+
+func TestARequestWaitsForItsESIMAtMostAsLongAsItMay(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		quick, began := s.paid(), time.Now()
+		if got := s.Await(s.Context(), quick, began.Add(esim.InlineWait)); got.Status != order.Fulfilled || time.Since(began) > time.Second {
+			t.Errorf("%s after %s", got.Status, time.Since(began))
+		}
+		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
+		slow, began := s.paid(), time.Now()
+		if got := s.Await(s.Context(), slow, began.Add(esim.InlineWait)); got.Status != order.Provisioning || time.Since(began) != esim.InlineWait {
+			t.Errorf("%s after %s", got.Status, time.Since(began))
+		}
+	})
+}
+
+func TestAboveTheirBoundRequestsDoNotWait(t *testing.T) {
+	story(t, careful, func(s *shop) {
+		s.Waiters = 3
+		s.Esims = esim.New(s.Config)
+		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
+		o := s.paid()
+		until := time.Now().Add(esim.InlineWait)
+		var waiting sync.WaitGroup
+		for range 3 {
+			waiting.Go(func() { s.Await(s.Context(), o, until) })
+		}
+		synctest.Wait()
+		began := time.Now()
+		s.Await(s.Context(), o, until)
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the fourth waited %s", took)
+		}
+		waiting.Wait()
+		if took := time.Since(began); took != esim.InlineWait {
+			t.Errorf("the others waited %s", took)
+		}
+	})
+}

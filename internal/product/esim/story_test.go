@@ -1,0 +1,207 @@
+package esim_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/job/jobtest"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/product/esim/esimtest"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const (
+	budget   = 5 * time.Second
+	horizon  = time.Minute
+	patience = time.Hour
+	stale    = 15 * time.Minute
+)
+
+var owner = x402.Address{0: 0xaa, 19: 1}
+
+// careful is a supplier that shows a reference late, and deduplicates.
+var careful = esim.Traits{Deduplicates: true, Horizon: horizon}
+
+// shop is the eSIM product over a supplier, a store and a queue in memory, on a virtual clock.
+type shop struct {
+	*testing.T
+	*esim.Esims
+	supplier *esimtest.Supplier
+	store    *esimtest.Store
+	queue    *jobtest.Queue
+	mu       sync.Mutex
+	// done is how each delivery ended.
+	done map[order.ID]order.Progress
+}
+
+// ended is how a delivery ended; it is Waiting until then.
+func (s *shop) ended(id order.ID) order.Progress {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done[id]
+}
+
+// story runs a test with a worker in a bubble of time of its own, its catalogue synced.
+func story(t *testing.T, habits esim.Traits, tell func(s *shop)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newShop(t, habits)
+		r := job.NewRunner(job.Config{Queue: s.queue})
+		r.Register(carry, s.carry)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		tell(s)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func newShop(t *testing.T, habits esim.Traits) *shop {
+	t.Helper()
+	s := &shop{
+		T: t, supplier: esimtest.NewSupplier(true, habits), store: esimtest.NewStore(), queue: jobtest.NewQueue(nil),
+		done: map[order.ID]order.Progress{},
+	}
+	s.Esims = esim.New(esim.Config{
+		Store: s.store, Supplier: s.supplier, Traits: habits, Keys: keyring(t, "k1:"+strings.Repeat("01", 32)), TokenKey: make([]byte, 32),
+		Log: slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: stale,
+		Workers: working(nil), Poll: time.Second, Budget: budget, Patience: patience, Waiters: 100,
+	})
+	s.sync()
+	return s
+}
+
+func keyring(t *testing.T, text string) esim.Keyring {
+	t.Helper()
+	k, err := esim.ParseKeyring(secret.New(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func (s *shop) sync() {
+	s.Helper()
+	if o, err := s.Sync(s.Context(), nil); err != nil || o.Status != job.Succeeded {
+		s.Fatalf("sync: %+v, %v", o, err)
+	}
+}
+
+const carry job.Kind = "carry"
+
+type carryArgs struct{ Order order.Order }
+
+func (carryArgs) Kind() job.Kind { return carry }
+
+// carry does for one product what checkout does for all.
+func (s *shop) carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[carryArgs](l.Row())
+	if err != nil {
+		return job.Outcome{}, err
+	}
+	at, err := s.Deliver(ctx, l, a.Order)
+	if err != nil {
+		return job.Outcome{}, err
+	}
+	if at.State == order.Waiting {
+		return job.Snooze(at.After), nil
+	}
+	s.mu.Lock()
+	s.done[a.Order.ID] = at
+	s.mu.Unlock()
+	a.Order.Status = map[order.ProgressState]order.Status{
+		order.Delivered: order.Fulfilled, order.Refused: order.RefundPending, order.Doubtful: order.OperatorReview,
+	}[at.State]
+	s.store.Put(a.Order)
+	return job.Done(), nil
+}
+
+// working is a check for workers that ends as it is told.
+func working(err error) availability.Check {
+	return availability.Check{Name: "workers", Run: func(context.Context) error { return err }}
+}
+
+// shown is how a check of the ready route ends.
+func (s *shop) shown(name string) error {
+	s.Helper()
+	for _, r := range s.Availability().Ready(s.Context()) {
+		if r.Name == name {
+			return r.Err
+		}
+	}
+	s.Fatalf("the ready route shows no %s", name)
+	return nil
+}
+
+// offered is what the product offers for a request, if it can be sold now.
+func (s *shop) offered(request string, quoted *order.Offer) (order.Offer, error) {
+	if err := s.Availability().Open(s.Context()); err != nil {
+		return order.Offer{}, err
+	}
+	return s.Offer(s.Context(), []byte(request), quoted)
+}
+
+// paid lets an order for the cheapest plan be delivered.
+func (s *shop) paid() order.Order {
+	s.Helper()
+	offer, err := s.offered(`{}`, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	now := time.Now()
+	o := order.Order{
+		ID: order.NewID(now), Kind: order.ESIM, Status: order.Provisioning, Owner: owner, Price: offer.Price, Item: offer.Item,
+		CreatedAt: now, UpdatedAt: now,
+	}
+	s.store.Put(o)
+	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: carryArgs{o}, UniqueKey: string(o.ID)}); err != nil {
+		s.Fatal(err)
+	}
+	return o
+}
+
+// pass lets time go by until everybody waits.
+func (s *shop) pass(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// profile is the one of an order.
+func (s *shop) profile(id order.ID) esim.Profile {
+	s.Helper()
+	found, err := s.store.Profiles(s.Context(), id)
+	if err != nil || found[id].Order != id {
+		s.Fatalf("the profile of %s: %+v, %v", id, found, err)
+	}
+	return found[id]
+}
+
+func (s *shop) now(o order.Order) order.Order {
+	s.Helper()
+	got, err := s.store.Order(s.Context(), o.ID)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return got
+}
+
+func names(modes []esimtest.Mode) []string {
+	all := make([]string, len(modes))
+	for i, m := range modes {
+		all[i] = fmt.Sprint(m)
+	}
+	return all
+}

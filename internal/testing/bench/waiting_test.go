@@ -1,0 +1,245 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/internal/app"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/curve"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/provider/sandbox"
+	"github.com/roamcard/roamcard/internal/store"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// BenchmarkWaiting is a crowd of buyers whose eSIMs do not come in time: what each costs the serving process in
+// memory while he waits, and how late he is answered. The process is one of its own, so that nothing of the
+// crowd itself is counted; the orders are in the database beforehand, paid and on their way.
+func BenchmarkWaiting(b *testing.B) {
+	p := newProgram(b)
+	program := filepath.Join(b.TempDir(), "roamcard")
+	if out, err := exec.CommandContext(b.Context(), "go", "build", "-o", program, "../../../cmd/roamcard").CombinedOutput(); err != nil {
+		b.Fatalf("build the program: %v\n%s", err, out)
+	}
+	for _, crowd := range []int{200, 2000} {
+		b.Run(strconv.Itoa(crowd), func(b *testing.B) {
+			for b.Loop() {
+				wait(b, p, program, crowd)
+			}
+		})
+	}
+}
+
+// arrives is how long after the one before him a buyer comes: what is measured is the wait, not how fast two
+// cores check signatures.
+const arrives = 2 * time.Millisecond
+
+func wait(b *testing.B, p *program, program string, crowd int) {
+	paid := onTheirWay(b, p.db, crowd)
+	addr, pid := launch(b, p.config, program)
+	visitor := &http.Client{Transport: &http.Transport{MaxIdleConns: crowd}}
+	defer visitor.CloseIdleConnections()
+	late := make([]time.Duration, crowd)
+	var all sync.WaitGroup
+	visit := func(i int) time.Duration {
+		began := time.Now()
+		if err := paid[i].send(visitor, addr); err != nil {
+			b.Errorf("buyer %d: %v", i, err)
+		}
+		return time.Since(began) - esim.InlineWait
+	}
+	ask(b, addr, "/api/card/purchase") // warm
+	before := residentKB(b, pid)
+	for i := range crowd {
+		at := time.NewTimer(time.Duration(i) * arrives)
+		all.Go(func() { <-at.C; late[i] = visit(i) })
+	}
+	done := make(chan struct{})
+	go func() { all.Wait(); close(done) }()
+	peak := before
+	for look := time.NewTicker(200 * time.Millisecond); ; {
+		select {
+		case <-look.C:
+			peak = max(peak, residentKB(b, pid))
+			continue
+		case <-done:
+			look.Stop()
+		}
+		break
+	}
+	slices.Sort(late)
+	if late[0] < 0 {
+		b.Errorf("one was answered %s early", -late[0])
+	}
+	b.ReportMetric(float64(peak-before)*1024/float64(crowd), "bytes/waiter")
+	for name, at := range map[string]int{"late-p50-ms": crowd / 2, "late-p99-ms": crowd * 99 / 100, "late-max-ms": crowd - 1} {
+		b.ReportMetric(float64(late[at].Microseconds())/1000, name)
+	}
+}
+
+// proven is a paid purchase, to be sent again.
+type proven struct{ key, payment string }
+
+// send repeats the purchase, which has to be answered with the order.
+func (p proven) send(c *http.Client, addr string) error {
+	body := fmt.Sprintf(`{"idempotencyKey":%q}`, p.key)
+	req, err := http.NewRequest(http.MethodPost, "http://"+addr+"/api/esim/purchase", strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(x402.HeaderSignature, p.payment)
+	res, err := c.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%d %s", res.StatusCode, answer)
+	}
+	return err
+}
+
+// onTheirWay makes paid orders for eSIMs that nobody delivers.
+func onTheirWay(b *testing.B, db string, n int) []proven {
+	b.Helper()
+	s, err := store.Open(b.Context(), store.Config{URL: db, MaxConns: 8})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	request, err1 := json.Marshal(esim.PurchaseRequest{})
+	item, err2 := json.Marshal(esim.Item{Plan: "pln_1", DataMB: 1024, ValidityDays: 7})
+	if err := errors.Join(err1, err2); err != nil {
+		b.Fatal(err)
+	}
+	const price = 500
+	wallet := newKey(b)
+	all := make([]proven, n)
+	inParallel(n, 8, func(_, i int) {
+		now := time.Now()
+		a := x402.Authorization{
+			From: addressOf(wallet), To: payee, Value: price * 10_000, ValidBefore: uint64(now.Add(time.Hour).Unix()), Nonce: newNonce(),
+		}
+		signature, err := curve.Sign(domain(), a, wallet)
+		header, encodeErr := x402.EncodePayment(x402.Payment{Accepted: terms().Requirements(a.Value, nil), Authorization: a, Signature: signature})
+		o := order.Order{
+			ID: order.NewID(now), Operation: uuid.New(), Kind: order.ESIM, Owner: a.From, Key: "a-traveller-in-the-crowd-" + uuid.NewString(),
+			Fingerprint: order.FingerprintOf(order.ESIM, request), Price: price, Item: item, CreatedAt: now, UpdatedAt: now,
+		}
+		all[i] = proven{o.Key, header}
+		pay := payment.Payment{
+			ID: uuid.New(), Order: o.ID, Status: payment.Claimed, Network: x402.NetworkID, Asset: usdc(), Authorization: a, Signature: signature, CreatedAt: now,
+		}
+		if err := errors.Join(err, encodeErr, underway(b, s, o, pay)); err != nil {
+			b.Error(err)
+		}
+	})
+	return all
+}
+
+// underway stores an order up to its delivery. Its jobs are somebody else's, or far ahead.
+func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) error {
+	carry := checkout.CarryJob(o.ID, pay.ID.String())
+	carry.LeaseOwner, carry.LeaseTTL = "elsewhere", time.Hour
+	placed, err := s.Orders().Place(b.Context(), checkout.Placement{Order: o, Payment: pay, Job: carry})
+	if err != nil {
+		return err
+	}
+	pay.Receipt = &payment.Receipt{Transaction: newNonce(), SettledAt: pay.CreatedAt}
+	follow := job.New{Args: checkout.ConfirmArgs{Order: o.ID}, UniqueKey: pay.ID.String(), RunAt: pay.CreatedAt.Add(time.Hour)}
+	_, err = s.Orders().Settle(b.Context(), placed.Job.Fence(), pay, order.Move{Order: o.ID, From: order.Settling, To: order.Settled, Actor: "worker"}, follow)
+	if err != nil {
+		return err
+	}
+	_, err = s.Orders().Move(b.Context(), placed.Job.Fence(), order.Move{Order: o.ID, From: order.Settled, To: order.Provisioning, Actor: "worker"})
+	return err
+}
+
+// launch starts the program in a process of its own, which serves and does not work, until b ends.
+func launch(b *testing.B, c app.Config, program string) (addr string, pid int) {
+	b.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	addr = listener.Addr().String()
+	if err := listener.Close(); err != nil { // the program takes it over
+		b.Fatal(err)
+	}
+	cmd := exec.Command(program, "serve", "--no-worker")
+	cmd.Env = os.Environ()
+	for name, value := range map[string]string{
+		"LIMITS": "off", // the crowd has one address
+		"ADDR":   addr, "BASE_URL": c.BaseURL, "ENVIRONMENT": c.Environment, "DATABASE__URL": c.DatabaseURL.Reveal(), "CHAIN__RPC_URL": c.RPCURLs[0],
+		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL, "ISSUER__KEY": c.IssuerKey.Reveal(),
+		"SUPPLIER__URL": c.Esim.URL, "SUPPLIER__KEY": sandbox.DevKey, "ESIM__KEYS": c.Esim.Keys.Reveal(), "ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),
+		"QUOTE__KEY": c.QuoteKey.Reveal(),
+	} {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
+	}
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		if err := cmd.Wait(); err != nil {
+			b.Errorf("the program ended: %v\n%s", err, said.String())
+		}
+	})
+	for end := time.Now().Add(20 * time.Second); ; {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+			return addr, cmd.Process.Pid
+		}
+		if time.Now().After(end) {
+			b.Fatalf("the program does not listen: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// residentKB is the memory that a process holds.
+func residentKB(b *testing.B, pid int) int64 {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Skipf("no /proc: %v", err)
+	}
+	for line := range strings.SplitSeq(string(status), "\n") {
+		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kb, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(text, "kB")), 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kb
+		}
+	}
+	b.Fatal("no resident memory in /proc")
+	return 0
+}

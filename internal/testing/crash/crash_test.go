@@ -1,0 +1,393 @@
+// Package crash kills the real program at every point of a purchase and checks that the buyer ends with one card for one
+// payment.
+//
+// Database, chain and issuer are processes of their own and outlive it; their books judge the outcome.
+package crash_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
+)
+
+// recovery is how long an order may take once the program runs again.
+const recovery = 30 * time.Second
+
+// TestKilled is the promise of the program: whenever it dies, a purchase is paid once and delivered.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("starts the program many times")
+	}
+	worlds := pool(t)
+	for name, cases := range map[string][]crash{
+		"once at every point":          once(),
+		"again while it recovers":      whileItRecovers(),
+		"while a facilitator settles":  whileAFacilitatorSettles(),
+		"while a card is topped up":    whileACardIsToppedUp(),
+		"while an order is paid later": whileAnOrderIsPaidLater(),
+		"while money goes back":        whileMoneyGoesBack(),
+		"while an eSIM is sold":        whileAnESIMIsSold(),
+		"and the buyer signs anew":     andTheBuyerSignsAnew(),
+	} {
+		t.Run(name, func(t *testing.T) { run(t, worlds, cases) })
+	}
+}
+
+// atOnce is how many cases run at once.
+const atOnce = 8
+
+// pool makes as many worlds. They end with t.
+func pool(t *testing.T) chan *world {
+	t.Helper()
+	worlds := make(chan *world, atOnce)
+	for range atOnce {
+		worlds <- newWorld(t)
+	}
+	return worlds
+}
+
+// run runs every case in one of the worlds, with a wallet of its own.
+func run(t *testing.T, worlds chan *world, cases []crash) {
+	t.Parallel()
+	for _, c := range cases {
+		t.Run(c.name(), func(t *testing.T) {
+			t.Parallel()
+			w := <-worlds
+			defer func() { worlds <- w }()
+			w.survive(t, c)
+		})
+	}
+}
+
+// survive runs one case.
+func (w *world) survive(t *testing.T, c crash) {
+	c.settler, c.flow = cmp.Or(c.settler, relayer), cmp.Or(c.flow, issue)
+	note := record{Flow: c.flow, Settler: c.settler, Mode: "kill", First: c.first, Second: c.second, Signs: c.signs, Failed: true}
+	defer func() { note.write(t) }()
+	b := w.buyer(t)
+	switch c.flow {
+	case topup, topupRefund:
+		w.ownsACard(t, b)
+	case esim:
+		b.travelling = true
+	}
+	b.later = c.flow == later
+	if c.flow == refund || c.flow == topupRefund {
+		b.turnToRefusal()
+	}
+	if strings.HasSuffix(c.first, ".final") {
+		w.followsUp(t)
+	}
+	p := w.start(t, c.settler, fault(c.first, "kill"))
+	if err := b.challenge(t.Context()); err != nil && c.first != "buy.challenged" && !strings.HasPrefix(c.first, "open.") {
+		t.Fatalf("ask for the terms: %v", err)
+	}
+	header := b.press(t, p, "", false)
+	p.awaitKill(t, recovery)
+	if c.second != "" {
+		p = w.start(t, c.settler, fault(c.second, "kill"))
+		header = b.press(t, p, header, c.drawn)
+		if c.drawn && !p.Ended() {
+			note.Second = "at rest"
+			p.Kill(t)
+		} else {
+			p.awaitKill(t, recovery)
+		}
+	}
+	p = w.start(t, c.settler, "")
+	began := time.Now()
+	if b.offer.Amount == "" {
+		if err := b.challenge(t.Context()); err != nil {
+			t.Fatalf("ask for the terms: %v", err)
+		}
+	}
+	if header == "" || c.signs {
+		header = b.sign(t)
+	}
+	w.ends(t, b, header, began)
+	note.Recovery = time.Since(began).Seconds()
+	p.stop(t)
+	note.Violations = len(w.judge(t))
+	note.Failed = t.Failed()
+}
+
+// followsUp waits until every payment and refund of earlier cases is final: what is left of them would meet a
+// fault at that point before the buyer of this case does.
+func (w *world) followsUp(t *testing.T) {
+	t.Helper()
+	p := w.start(t, relayer, "")
+	for end := time.Now().Add(recovery); ; time.Sleep(100 * time.Millisecond) {
+		var open int
+		w.query(t, "SELECT count(*) FROM jobs WHERE kind = ANY($1) AND status IN ('queued', 'processing')",
+			[]any{[]string{string(checkout.Confirming), string(checkout.RefundConfirming)}}, &open)
+		switch {
+		case open == 0:
+			p.stop(t)
+			return
+		case time.Now().After(end):
+			t.Fatalf("%d payments of earlier cases are not final within %s", open, recovery)
+		}
+	}
+}
+
+// ownsACard lets the buyer buy a card in peace; what it buys after that is a top-up.
+func (w *world) ownsACard(t *testing.T, b *buyer) {
+	t.Helper()
+	p := w.start(t, relayer, "")
+	if err := b.challenge(t.Context()); err != nil {
+		t.Fatalf("ask for the terms: %v", err)
+	}
+	w.ends(t, b, b.sign(t), time.Now())
+	p.stop(t)
+	b.turnToTopup()
+}
+
+// press asks for the purchase until the program dies, and returns the payment it asked with. Without one
+// it signs, as soon as there are terms to sign. It can be content with an order that is at rest.
+func (b *buyer) press(t *testing.T, p *process, header string, content bool) string {
+	t.Helper()
+	if header == "" && b.offer.Amount != "" {
+		header = b.sign(t)
+	}
+	deadline := time.Now().Add(recovery)
+	for !p.Ended() && time.Now().Before(deadline) {
+		if header == "" {
+			if b.challenge(t.Context()) == nil {
+				header = b.sign(t)
+			}
+			continue
+		}
+		// Whatever comes back, the answer is noted and the same is asked again.
+		status, _, _, err := b.ask(t.Context(), header)
+		if content && err == nil && status == http.StatusOK {
+			if rest, _ := invariants.Settled(t.Context(), b.world.books); rest {
+				break
+			}
+		}
+		select {
+		case <-p.Done:
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return header
+}
+
+// ends checks that the purchase comes to its good end in time, and that asking again changes nothing.
+func (w *world) ends(t *testing.T, b *buyer, header string, began time.Time) {
+	t.Helper()
+	end := "fulfilled"
+	if b.refused {
+		end = "refunded"
+	}
+	first := b.insist(t, header, recovery)
+	ctx, cancel := context.WithDeadline(t.Context(), began.Add(recovery))
+	defer cancel()
+	if err := invariants.Await(ctx, w.books); err != nil {
+		t.Fatalf("the order is not final within %s: %v", recovery, err)
+	}
+	for _, payment := range []string{header, b.sign(t)} {
+		again := b.insist(t, payment, 5*time.Second)
+		switch {
+		case !again.Order.Replayed || again.Order.OrderID != first.Order.OrderID || again.Order.Payment != first.Order.Payment:
+			t.Errorf("asked again: %+v, at first %+v", again.Order, first.Order)
+		case again.Order.Status != end:
+			t.Errorf("the order ended as %s", again.Order.Status)
+		}
+	}
+	w.counts(t, b)
+}
+
+// counts counts what the purchase came to, in the books of the chain and the issuer.
+func (w *world) counts(t *testing.T, b *buyer) {
+	t.Helper()
+	got, err := invariants.Tell(t.Context(), w.books, b.address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := invariants.Tally{Orders: 1, Transfers: 1, Cards: 1, Withdrawals: 1}
+	if b.travelling {
+		want.Cards, want.Withdrawals, want.Esims = 0, 0, 1
+	}
+	if b.toppingUp {
+		want.Orders, want.Transfers, want.Loads = 2, 2, 1
+	}
+	if b.refused {
+		want.Refunds = 1
+		if b.toppingUp {
+			want.Loads = 0
+		} else {
+			want.Withdrawals = 0 // the card in the issuer's books is the one it declined
+		}
+	}
+	if got != want {
+		t.Errorf("the purchase came to %+v, want %+v", got, want)
+	}
+	if n := b.orders(t); n != want.Orders {
+		t.Errorf("the buyer has %d orders, want %d", n, want.Orders)
+	}
+}
+
+// judge reports every broken invariant.
+func (w *world) judge(t *testing.T) []invariants.Violation {
+	t.Helper()
+	found := w.check(t)
+	for _, v := range found {
+		t.Error(v)
+	}
+	return found
+}
+
+// TestFaultsThatTheProgramSurvives arms every point at once: each breaks one step, none is deadly.
+func TestFaultsThatTheProgramSurvives(t *testing.T) {
+	t.Parallel()
+	for _, flow := range []string{issue, esim} {
+		for _, mode := range []string{"error", "panic", "sleep=300ms"} {
+			t.Run(flow+" "+mode, func(t *testing.T) {
+				t.Parallel()
+				note := record{Flow: flow, Settler: relayer, Mode: mode, First: "every point", Failed: true}
+				defer func() { note.write(t) }()
+				faults := survivable(mode)
+				w := newWorld(t)
+				b := w.buyer(t)
+				b.travelling = flow == esim
+				p := w.start(t, relayer, strings.Join(faults, ","))
+				apptest.Until(t, recovery, "the terms are told", func() error { return b.challenge(t.Context()) })
+				began := time.Now()
+				header := b.sign(t)
+				patience := 2 * recovery
+				if mode == "panic" && torture() {
+					patience *= 4 // at every point: the pauses of one job add up
+				}
+				b.insist(t, header, patience)
+				if err := invariants.Await(t.Context(), w.books); err != nil {
+					t.Fatal(err)
+				}
+				note.Recovery = time.Since(began).Seconds()
+				w.ends(t, b, header, time.Now())
+				p.stop(t)
+				note.Violations = len(w.judge(t))
+				note.Failed = t.Failed()
+			})
+		}
+	}
+}
+
+// survivable arms every point that can take a mode. Every panic costs its job a longer pause than the one
+// before, so that all of them together take minutes; by default it is those around what cannot be undone.
+func survivable(mode string) []string {
+	var faults []string
+	for _, p := range faultpoint.Points() {
+		switch {
+		case mode == "error" && !p.Fails:
+		case mode == "panic" && !torture() && !slices.Contains([]string{"place.committed", "attempt.sent", "settle.seen", "issuer.after_open", "fee.after_withdraw", "supplier.after_order"}, p.Name):
+		default:
+			faults = append(faults, p.Name+":"+mode)
+		}
+	}
+	return faults
+}
+
+// TestCancelledWhileTheProgramIsDown: a payer may cancel an authorization that is stored and not sent.
+// The order is payable again, and only the second authorization pays.
+func TestCancelledWhileTheProgramIsDown(t *testing.T) {
+	t.Parallel()
+	note := record{Flow: issue + ", cancelled by the payer", Settler: relayer, Mode: "kill", First: "attempt.stored",
+		Second: "bury.before_commit, bury.committed", Failed: true}
+	defer func() { note.write(t) }()
+	w := newWorld(t)
+	b := w.buyer(t)
+	p := w.start(t, relayer, fault("attempt.stored", "kill"))
+	if err := b.challenge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	dead := b.press(t, p, "", false)
+	p.awaitKill(t, recovery)
+	b.cancel(t, dead)
+	for _, point := range []string{"bury.before_commit", "bury.committed"} {
+		p = w.start(t, relayer, fault(point, "kill"))
+		p.awaitKill(t, recovery)
+	}
+	p = w.start(t, relayer, "")
+	began := time.Now()
+	apptest.Until(t, recovery, "the dead payment is refused", func() error {
+		status, header, _, err := b.ask(t.Context(), dead)
+		if err == nil && (status != http.StatusPaymentRequired || header.Get("Payment-Required") == "") {
+			err = fmt.Errorf("status %d", status)
+		}
+		return err
+	})
+	w.ends(t, b, b.sign(t), began)
+	note.Recovery = time.Since(began).Seconds()
+	p.stop(t)
+	note.Violations = len(w.judge(t))
+	note.Failed = t.Failed()
+}
+
+// TestASecondRecoveryChangesNothing is I20: after the program has died and recovered, it finds nothing left to
+// do, however often it starts again. The points are those after which the world and the database differ most.
+func TestASecondRecoveryChangesNothing(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"attempt.sent", "issuer.after_open", "fee.after_withdraw"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			b := w.buyer(t)
+			p := w.start(t, relayer, fault(point, "kill"))
+			if err := b.challenge(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			header := b.press(t, p, "", false)
+			p.awaitKill(t, recovery)
+			p = w.start(t, relayer, "")
+			w.ends(t, b, header, time.Now())
+			p.stop(t)
+			found, err := invariants.Unchanged(t.Context(), w.books, func(context.Context) error {
+				w.recoversAgain(t, b, header)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, v := range found {
+				t.Error(v)
+			}
+			w.judge(t)
+		})
+	}
+}
+
+// recoversAgain starts the program, lets it see the purchase through, and ends it.
+func (w *world) recoversAgain(t *testing.T, b *buyer, header string) {
+	t.Helper()
+	p := w.start(t, relayer, "")
+	b.insist(t, header, recovery)
+	if err := invariants.Await(t.Context(), w.books); err != nil {
+		t.Fatal(err)
+	}
+	p.stop(t)
+}
+
+func torture() bool { return os.Getenv("ROAMCARD_TORTURE") != "" }
+
+// TestTorture is the whole matrix: every point, alone and followed by every later one or itself, with
+// the same header and a new one. It takes long, so it asks for ROAMCARD_TORTURE=1.
+func TestTorture(t *testing.T) {
+	if !torture() {
+		t.Skip("set ROAMCARD_TORTURE=1")
+	}
+	cases := drawn(t)
+	t.Logf("%d cases", len(cases))
+	t.Run("drawn", func(t *testing.T) { run(t, pool(t), cases) })
+}

@@ -1,0 +1,164 @@
+package crash_test
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/roamcard/roamcard/internal/app/apptest"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+)
+
+// TestFailedOverToAStandbyThatLagged: the database server dies, and one that lacks its last commits takes over at the same address,
+// on another timeline, while the program runs and sells. Buyers who were told of their orders, and buyers who were not, ask again.
+func TestFailedOverToAStandbyThatLagged(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir, err := os.MkdirTemp("", "failover-") // short enough for a socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil { // the server may run as another user
+		t.Fatal(err)
+	}
+	primary, err := devnet.StartPostgres(t.Context(), devnet.PostgresConfig{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.books.DatabaseURL = primary.URL()
+	p := w.start(t, relayer, "")
+	var before, lost, interrupted []*bill
+	for i := range 3 {
+		before = append(before, w.bill(t, w.buyer(t), []string{issue, esim}[i%2]))
+	}
+	for i := range 12 {
+		lost = append(lost, w.bill(t, w.buyer(t), []string{issue, esim}[i%2]))
+		interrupted = append(interrupted, w.bill(t, w.buyer(t), []string{issue, esim}[i%2]))
+	}
+	w.buys(t, before, http.StatusOK)
+	w.rests(t)
+	lostFrom := w.sent(t)
+	standby := copyServer(t, primary.URL(), dir)
+
+	w.buys(t, lost, http.StatusOK)
+	w.rests(t)
+	for _, n := range append(append([]*bill{}, before...), lost...) {
+		n.tally = w.tell(t, n.buyer)
+	}
+	selling := make(chan struct{})
+	go func() {
+		defer close(selling)
+		w.buys(t, interrupted, 0)
+	}()
+	apptest.Until(t, recovery, "sales are on their way", func() error {
+		if w.sent(t) < lostFrom+int64(len(lost))+3 {
+			return context.DeadlineExceeded
+		}
+		return nil
+	})
+	if err := primary.Close(); err != nil {
+		t.Fatal(err)
+	}
+	replace(t, dir, standby)
+	promoted, err := devnet.StartPostgres(t.Context(), devnet.PostgresConfig{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = promoted.Close() }) // the test is over
+	if promoted.URL() != primary.URL() {
+		t.Fatalf("the standby is at %s, the primary was at %s", promoted.URL(), primary.URL())
+	}
+	<-selling
+	w.answers.all = nil
+	w.books.Lost = [2]int64{lostFrom, w.sent(t)}
+
+	asked := append(append([]*bill{}, lost[:6]...), before...)
+	w.repeats(t, asked)
+	w.rests(t)
+	// Money without goods waits until all goods without money are explained.
+	if plan, code := w.recovers(t, "--apply", "--operator", "ada", "--reason", "failover"); plan.count("adopt", true) < 6 || code != 0 {
+		t.Fatalf("the recovery ended with %d: %+v", code, plan.Steps)
+	}
+	w.rests(t)
+	w.asksUntilPaid(t, interrupted)
+	w.repeats(t, lost)
+	w.rests(t)
+	p.stop(t)
+	for _, n := range append(before, lost...) {
+		w.stillHas(t, n)
+	}
+	for _, n := range interrupted {
+		if got := w.tell(t, n.buyer); got.Transfers != 1 || got.Orders != 1 || got.Cards+got.Esims != 1 || got.Withdrawals != got.Cards {
+			t.Errorf("%s by %s, interrupted: %+v", n.Path, n.buyer.address, got)
+		}
+	}
+	w.judge(t)
+}
+
+// copyServer copies the files of a running server as a backup does, and makes the copy one that ends its recovery by itself.
+func copyServer(t *testing.T, url, dir string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(t.Context()) }()
+	found, err := filepath.Glob(filepath.Join(dir, "pg*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the server's folder: %v, %v", found, err)
+	}
+	standby := dir + "-standby"
+	t.Cleanup(func() { _ = os.RemoveAll(standby) })
+	if _, err := conn.Exec(t.Context(), "SELECT pg_backup_start('standby', true)"); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, "cp", "-a", found[0], standby)
+	var label string
+	if err := conn.QueryRow(t.Context(), "SELECT labelfile FROM pg_backup_stop()").Scan(&label); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, "cp", "-a", filepath.Join(found[0], "pg_wal")+"/.", filepath.Join(standby, "pg_wal"))
+	for name, text := range map[string]string{"backup_label": label, "recovery.signal": ""} {
+		shell(t, "cp", "-a", filepath.Join(standby, "PG_VERSION"), filepath.Join(standby, name)) // for its owner
+		if err := os.WriteFile(filepath.Join(standby, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf, err := os.OpenFile(filepath.Join(standby, "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conf.WriteString("restore_command = 'false'\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conf.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return standby
+}
+
+// replace puts a copy in the place of the server that has ended.
+func replace(t *testing.T, dir, standby string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(dir, "pg*"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the server's folder: %v, %v", found, err)
+	}
+	_ = os.Remove(filepath.Join(standby, "postmaster.pid")) // the running one's
+	shell(t, "mv", found[0], standby+"-dead")
+	t.Cleanup(func() { _ = os.RemoveAll(standby + "-dead") })
+	shell(t, "mv", standby, found[0])
+}
+
+func shell(t *testing.T, name string, args ...string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", name, args, err, out)
+	}
+}

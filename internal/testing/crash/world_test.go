@@ -1,0 +1,180 @@
+package crash_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/roamcard/roamcard/internal/chain"
+	"github.com/roamcard/roamcard/internal/devtools/devnet"
+	"github.com/roamcard/roamcard/internal/facilitator/facilitatortest"
+	"github.com/roamcard/roamcard/internal/payment/paymenttest"
+	"github.com/roamcard/roamcard/internal/store/storetest"
+	"github.com/roamcard/roamcard/internal/testing/invariants"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// world is everything that outlives the program: its database, the chain and the issuer, each a process
+// of its own. The program runs in one world at a time.
+type world struct {
+	dir string
+	// facilitator is the address of one, which also outlives the program.
+	facilitator string
+	books       invariants.Books
+	domain      x402.Domain
+	addr        string
+	answers     struct {
+		sync.Mutex
+		all []invariants.Answer
+	}
+}
+
+// newWorld starts the processes of a world; they end with t.
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{dir: t.TempDir(), addr: freeAddr(t)}
+	chain, err := devnet.StartChain(t.Context(), devnet.ChainConfig{BlockEvery: time.Second})
+	if err != nil {
+		t.Fatalf("start the chain: %v", err)
+	}
+	t.Cleanup(func() { _ = chain.Close() }) // killed with the tests at the latest
+	var issuer struct{ SandboxURL string }
+	ready := filepath.Join(w.dir, "sandbox.json")
+	launch(t, "", ready, "sandbox", "--addr", "127.0.0.1:0", "--data", filepath.Join(w.dir, "sandbox"))
+	readJSON(t, ready, &issuer)
+	w.books = invariants.Books{
+		DatabaseURL: storetest.URL(t), RPCURL: chain.RPCURL, USDC: chain.USDC,
+		PayTo: devnet.WalletsOf(devnet.RolePayee)[0].Address, Treasury: devnet.WalletsOf(devnet.RoleTreasury)[0].Address, SandboxURL: issuer.SandboxURL,
+		Relayers: []string{devnet.WalletsOf(devnet.RoleRelayer)[0].Address},
+	}
+	token, err := x402.ParseAddress(chain.USDC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.domain = x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: token}
+	w.startFacilitator(t)
+	return w
+}
+
+// start runs the program in the world, always at the same address, as a restarted service is.
+func (w *world) start(t testing.TB, settler, fault string) *process {
+	t.Helper()
+	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
+		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL, "--sandbox-url", w.books.SandboxURL,
+		"--issuer-budget", "2s", "--issuer-horizon", "3s"} // the sandbox answers at once
+	if settler != relayer {
+		args = append(args, "--facilitator-url", w.facilitator, "--settlement", settler)
+	}
+	return launch(t, fault, filepath.Join(w.dir, "ready.json"), args...)
+}
+
+// startFacilitator runs a facilitator in this process, with a key of its own on the world's chain.
+func (w *world) startFacilitator(t testing.TB) {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.rpc(t, "anvil_setBalance", crypto.PubkeyToAddress(key.PublicKey), "0x3635c9adc5dea00000")
+	on, err := chain.New(t.Context(), chain.Config{
+		Endpoints: []chain.Endpoint{{URL: w.books.RPCURL}}, Domain: w.domain, CallTimeout: 10 * time.Second, Now: time.Now,
+	})
+	if err != nil {
+		t.Fatalf("dial the chain for the facilitator: %v", err)
+	}
+	t.Cleanup(on.Close)
+	sender, err := chain.NewRelayer(chain.RelayerConfig{
+		Chain: on, Attempts: paymenttest.NewAttempts(time.Now), Keys: []*ecdsa.PrivateKey{key},
+		MaxFeePerGas: big.NewInt(50e9), Now: time.Now, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatalf("make the facilitator's relayer: %v", err)
+	}
+	server := httptest.NewServer(facilitatortest.New(facilitatortest.Config{Chain: on, Settler: sender, Now: time.Now}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	w.facilitator = server.URL
+}
+
+// freeAddr is below the ports that connections get, so that none of them takes it between two starts.
+func freeAddr(t testing.TB) string {
+	t.Helper()
+	for range 100 {
+		addr := fmt.Sprintf("127.0.0.1:%d", 12_000+rand.IntN(18_000))
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close() // only asked for
+			return addr
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// wallet makes a wallet with 100 USDC.
+func (w *world) wallet(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := crypto.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const balances = 2 // the slot of the token's balances
+	owner := common.LeftPadBytes(crypto.PubkeyToAddress(key.PublicKey).Bytes(), 32)
+	slot := crypto.Keccak256Hash(owner, common.BigToHash(big.NewInt(balances)).Bytes())
+	w.rpc(t, "anvil_setStorageAt", w.books.USDC, slot, common.BigToHash(big.NewInt(100_000_000)))
+	return key
+}
+
+// rpc makes a call to the chain that must succeed.
+func (w *world) rpc(t testing.TB, method string, params ...any) json.RawMessage {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Post(w.books.RPCURL, "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatalf("%s: %v", method, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	var answer struct {
+		Result json.RawMessage
+		Error  json.RawMessage
+	}
+	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || answer.Error != nil {
+		t.Fatalf("%s: %v, %s", method, err, answer.Error)
+	}
+	return answer.Result
+}
+
+func (w *world) saw(a invariants.Answer) {
+	w.answers.Lock()
+	defer w.answers.Unlock()
+	w.answers.all = append(w.answers.all, a)
+}
+
+// check reads all books of the world and returns what does not hold.
+func (w *world) check(t testing.TB) []invariants.Violation {
+	t.Helper()
+	books := w.books
+	w.answers.Lock()
+	books.Answers = append([]invariants.Answer(nil), w.answers.all...)
+	w.answers.Unlock()
+	found, err := invariants.Check(t.Context(), books)
+	if err != nil {
+		t.Fatalf("check the invariants: %v", err)
+	}
+	return found
+}

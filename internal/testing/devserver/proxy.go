@@ -1,0 +1,63 @@
+package devserver
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// Proxy is a program of clients/testing that stands before the server: the fault proxy, or a service that lies.
+type Proxy struct {
+	URL     string `json:"baseUrl"`
+	Control string `json:"controlUrl"`
+	t       testing.TB
+}
+
+// Fault is one of clients/testing/fault-proxy.mjs.
+type Fault map[string]any
+
+// Request is one that came to the proxy. Payment is what it paid with, if anything.
+type Request struct{ Path, Payment string }
+
+// Before starts such a program, which ends with the test. It is for tests two folders below the root.
+func (s Server) Before(program string, args ...string) *Proxy {
+	s.t.Helper()
+	cmd := exec.Command("node", append([]string{"../../../clients/testing/" + program}, args...)...)
+	cmd.Stderr = os.Stderr
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = errors.Join(in.Close(), cmd.Wait()) })
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	p := &Proxy{t: s.t}
+	if err := errors.Join(err, json.Unmarshal(line, p)); err != nil {
+		s.t.Fatal(err)
+	}
+	return p
+}
+
+// Inject has the proxy make faults, in turn.
+func (p *Proxy) Inject(faults ...Fault) {
+	p.t.Helper()
+	Exchange(p.t, p.Control, append([]Fault{}, faults...), new([]any))
+}
+
+// Requests are those that came so far.
+func (p *Proxy) Requests() (all []Request) {
+	p.t.Helper()
+	p.Told(&all)
+	return all
+}
+
+// Told reads what the program tells of itself.
+func (p *Proxy) Told(to any) {
+	p.t.Helper()
+	res, err := http.Get(p.Control)
+	read(p.t, res, err, to)
+}

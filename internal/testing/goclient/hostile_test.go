@@ -1,0 +1,196 @@
+package goclient_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/roamcard/roamcard/clients/go/roamcard"
+	"github.com/roamcard/roamcard/internal/testing/devserver"
+)
+
+// hostileCase is one of clients/testing/hostile.json: what the service lies, what the client then does, and the most
+// that it may cost.
+type hostileCase struct {
+	Name, About           string
+	Lies                  []map[string]any
+	Steps                 []hostileStep
+	Transfers, Signatures int
+	Caps                  struct{ Day string }
+}
+
+type hostileStep struct{ Do, Key, Expect string }
+
+// startHostile starts a service that lies, before the real one.
+func startHostile(s *stage) *proxy {
+	return s.Before("hostile-service.mjs", s.BaseURL, s.RPCURL, s.USDC)
+}
+
+// told is what the service has seen and done.
+type told struct {
+	Requests  []struct{ Path, Payment string }
+	Taken     []struct{ Moved bool }
+	Elsewhere int
+}
+
+func hostileCases(t *testing.T) (cases []hostileCase) {
+	t.Helper()
+	data, err := os.ReadFile("../../../clients/testing/hostile.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &cases); err != nil || len(cases) < 40 {
+		t.Fatalf("%d cases, %v", len(cases), err)
+	}
+	return cases
+}
+
+func TestHostileServiceGainsNothing(t *testing.T) {
+	for _, c := range hostileCases(t) {
+		if !c.floods() {
+			t.Run(c.Name, func(t *testing.T) {
+				t.Parallel()
+				s := newStage(t)
+				playHostile(s, startHostile(s), c)
+			})
+		}
+	}
+}
+
+// An answer is read up to its bound, however small it came and however long it goes on.
+func TestHostileServiceFillsNoMemory(t *testing.T) {
+	for _, c := range hostileCases(t) {
+		if !c.floods() {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			s := newStage(t)
+			h := startHostile(s)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			playHostile(s, h, c)
+			runtime.ReadMemStats(&after)
+			const most = 48 << 20 // each of up to four answers has 64 MiB
+			if taken := after.TotalAlloc - before.TotalAlloc; taken > most {
+				t.Errorf("%d MiB were taken", taken>>20)
+			}
+		})
+	}
+}
+
+func (c hostileCase) floods() bool {
+	return strings.Contains(c.Name, "bomb") || strings.Contains(c.Name, "endless")
+}
+
+// succeeds says that the real service sells something in the end, which may take more than one repeat.
+func (c hostileCase) succeeds() bool {
+	return slices.ContainsFunc(c.Steps, func(s hostileStep) bool { return s.Expect == "ok" })
+}
+
+func playHostile(s *stage, h *proxy, c hostileCase) {
+	t, w := s.t, s.wallet()
+	t.Helper()
+	client := s.buyer(w, func(cfg *roamcard.Config) {
+		cfg.HTTP, cfg.Timeout = through(h.URL), 20*time.Second
+		if !c.succeeds() {
+			cfg.MaxReplays = new(1)
+		}
+		if c.Caps.Day != "" {
+			cfg.Policy.MaxPerDay = 100
+		}
+	})
+	devserver.Exchange(t, h.Control, map[string]any{"lies": c.Lies}, new(told))
+	keys := map[string]string{}
+	for i, step := range c.Steps {
+		key, given := keys[step.Key]
+		switch {
+		case !given && step.Do == "pay":
+			opened, err := client.Orders.OpenESIM(t.Context(), "", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			key = opened.GetOrderId()
+			keys[step.Key] = key
+		case !given:
+			key = step.Key
+		}
+		bought, err := doHostile(t.Context(), client, step.Do, key)
+		if key == "" {
+			key = cmp.Or(keyOf(err), bought)
+			keys["told"] = key
+		}
+		if got := kindOf(err); got != step.Expect && (step.Expect != "error" || err == nil) {
+			t.Errorf("step %d, %s: %s, %v; want %s", i+1, step.Do, got, err, step.Expect)
+		}
+		if err != nil && w.signed() > 0 && (key == "" || keyOf(err) != key) && step.Expect != "denied" {
+			t.Errorf("step %d: the error has the key %q: %v", i+1, keyOf(err), err)
+		}
+	}
+	seen := new(told)
+	h.Told(seen)
+	if n := len(s.transfers(w)); n > c.Transfers || w.signed() > c.Signatures {
+		t.Errorf("%d transfers and %d signatures, want at most %d and %d", n, w.signed(), c.Transfers, c.Signatures)
+	}
+	if seen.Elsewhere > 0 {
+		t.Errorf("%d requests went to another host", seen.Elsewhere)
+	}
+}
+
+// doHostile buys, and gives the key under which it was bought.
+func doHostile(ctx context.Context, client *roamcard.Client, what, key string) (string, error) {
+	var bought *roamcard.Purchase
+	var err error
+	switch what {
+	case "card":
+		bought, err = client.Cards.Purchase(ctx, key)
+	case "topup":
+		bought, err = client.Cards.TopUp(ctx, 2500, key)
+	case "pay":
+		_, err = client.Orders.Pay(ctx, key)
+		return key, err
+	case "esim-any", "esim":
+		var esim *roamcard.BoughtESIM
+		if esim, err = client.ESIM.Purchase(ctx, "", key); err == nil {
+			bought = &esim.Purchase
+		}
+	default:
+		err = errors.New("no such step: " + what)
+	}
+	if err != nil {
+		return "", err
+	}
+	return bought.IdempotencyKey, nil
+}
+
+// kindOf names an error as the cases do.
+func kindOf(err error) string {
+	var api *roamcard.APIError
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, roamcard.ErrAmbiguousPayment):
+		return "ambiguous"
+	case errors.Is(err, roamcard.ErrTermsMismatch):
+		return "terms"
+	case errors.Is(err, roamcard.ErrPolicyDenied):
+		return "denied"
+	case errors.As(err, &api):
+		return "refused"
+	}
+	return "other"
+}
+
+// keyOf is the key that an error names, if there is one.
+func keyOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return roamcard.ReportOf(err).IdempotencyKey
+}

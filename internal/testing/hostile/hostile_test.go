@@ -1,0 +1,67 @@
+package hostile_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/roamcard/roamcard/internal/testing/invariants"
+)
+
+// attacks are all that are made on one program.
+func attacks() []attack {
+	return slices.Concat(spentPayments(), offeredPayments(), unfair(), movedMoney(), throttled(), gates(), promises(), floods(), connections(), evasions(), wires(), sessions(), surfaces())
+}
+
+// TestHostile makes one attack after the other on the same program, and reads all its books at the end.
+func TestHostile(t *testing.T) {
+	w := newWorld(t).start()
+	mount(t, w, attacks())
+	t.Run("the-books-hold-after-all-of-it", func(t *testing.T) { w.audit(t) })
+}
+
+// TestTheThreatModelNamesEveryAttack keeps docs/threat-model.md as long as the suite. `make torture` makes it anew with
+// RENDER=1.
+func TestTheThreatModelNamesEveryAttack(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/threat-model.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range slices.Concat(attacks(), processes(), nodes(), facilitators(nil)) {
+		if !strings.Contains(string(page), "/"+a.name+"`") {
+			t.Errorf("docs/threat-model.md does not name %s", a.name)
+		}
+	}
+}
+
+// audit checks all invariants over what the attacks left, and that no secret was written down.
+func (w *world) audit(t *testing.T) {
+	b := w.books
+	b.Stray = w.strays.Load()
+	w.answers.Lock()
+	b.Answers = slices.Clone(w.answers.all)
+	w.answers.Unlock()
+	if err := invariants.Await(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	found, err := invariants.Check(t.Context(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, p := range w.programs {
+		texts["the program's log"] += p.Log.String()
+	}
+	found = append(found, invariants.Leaks(texts, w.secrets.all)...)
+	const shown = 20
+	for _, v := range found[:min(shown, len(found))] {
+		t.Error(v)
+	}
+	if len(found) > shown {
+		t.Errorf("and %d more", len(found)-shown)
+	}
+	if len(w.secrets.all) == 0 || len(texts["the program's log"]) < 1_000 {
+		t.Errorf("%d secrets were looked for in %d bytes", len(w.secrets.all), len(texts["the program's log"]))
+	}
+}

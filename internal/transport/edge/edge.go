@@ -1,0 +1,208 @@
+package edge
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	connectcors "connectrpc.com/cors"
+	"github.com/rs/cors"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+const (
+	headerRequestID        = "X-Request-Id"
+	headerPaymentSignature = "Payment-Signature"
+	maxPaymentSignature    = 16 << 10
+)
+
+// chain puts the layers around the routes, outermost first.
+func (s *Server) chain(routes http.Handler) http.Handler {
+	layers := []func(http.Handler) http.Handler{
+		s.identify, // gives every answer its id; refuses nothing
+		s.cors,     // outside all that can refuse, so that browsers may read refusals
+		s.observe,  // one span and one line per request
+		s.recover,  // a panic is a 500 and not a cut connection
+		s.harden,   // headers that keep browsers and caches from harm
+		s.throttle, // rates, by address
+		s.limit,    // sizes
+		s.commit,   // what is paid for is seen through
+	}
+	h := routes
+	for _, layer := range slices.Backward(layers) {
+		h = layer(h)
+	}
+	return h
+}
+
+// paidTime is what a paid request may take: the longest wait for a settlement, and some grace. It ends
+// before the answer's own time does.
+const paidTime = writeTimeout - 5*time.Second
+
+// commit keeps a paid request going when its caller hangs up. The payment is in our hands: a purchase
+// dropped half-way would leave a caller who may never ask again with a signed authorization out there.
+func (s *Server) commit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerPaymentSignature) == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), paidTime)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// identify gives the request an id, the caller's own when it is acceptable, and shows it; and remembers
+// where it comes from.
+func (s *Server) identify(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := telemetry.RequestIDFrom(r.Header.Get(headerRequestID))
+		w.Header().Set(headerRequestID, id)
+		ctx := limit.WithAddress(telemetry.WithRequestID(r.Context(), id), limit.AddressOf(r, s.cfg.TrustedProxies))
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// cors lets browsers of other origins call us and read what x402 and Connect clients need. No
+// cookies exist, so credentials are never allowed.
+func (s *Server) cors(next http.Handler) http.Handler {
+	origins := s.cfg.Origins
+	if len(origins) == 0 {
+		origins = []string{"*"}
+	}
+	policy := cors.New(cors.Options{
+		AllowedOrigins: origins,
+		AllowedMethods: connectcors.AllowedMethods(),
+		AllowedHeaders: append(connectcors.AllowedHeaders(),
+			"Authorization", "Idempotency-Key", "Payment-Signature", "X-Payment", "Sign-In-With-X", "X-Esim-Delivery-Token", headerRequestID,
+			// x402 clients send this response header with the paid request.
+			"Access-Control-Expose-Headers",
+			// MCP clients.
+			"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
+		),
+		ExposedHeaders: append(connectcors.ExposedHeaders(),
+			"Payment-Required", "Payment-Response", "Retry-After", "Location", "Www-Authenticate", headerRequestID,
+			"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
+			// A payer compares clocks before it signs.
+			"Date",
+		),
+		MaxAge: 7200,
+	})
+	open := policy.Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, prefix := range s.cfg.NoCORS {
+			if strings.HasPrefix(r.URL.Path, prefix) {
+				next.ServeHTTP(w, r)
+				return
+			}
+		}
+		open.ServeHTTP(w, r)
+	})
+}
+
+// recover answers a panic with a fault, or cuts the connection when the answer had begun.
+func (s *Server) recover(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			v := recover()
+			if v == nil {
+				return
+			}
+			if v == http.ErrAbortHandler {
+				panic(v)
+			}
+			s.cfg.Log.ErrorContext(r.Context(), "panic",
+				"route", routeOf(r.Pattern), "panic", panicText(v), "stack", string(debug.Stack()))
+			if answer, ok := w.(*recorder); ok && answer.status != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			maps.DeleteFunc(w.Header(), func(name string, _ []string) bool { return !outer(name) })
+			s.secure(w, r)
+			s.refuse(w, r, fault.New(fault.Internal, ""))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// outer says which headers were set before the handler began.
+func outer(name string) bool {
+	return name == headerRequestID || name == "Vary" || strings.HasPrefix(name, "Access-Control-")
+}
+
+// panicText is what may be logged of a panic: the runtime's and our own words, of other values only
+// the type, for they may hold what was being worked on.
+func panicText(v any) string {
+	switch v := v.(type) {
+	case runtime.Error:
+		return v.Error()
+	case string:
+		return v
+	default:
+		return "a value that is not shown"
+	}
+}
+
+// harden sets the headers of a safe answer; handlers that know better set their own.
+func (s *Server) harden(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.secure(w, r)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// safeHeaders are what secure sets on every answer of a service at the address.
+func safeHeaders(baseURL string) http.Header {
+	h := http.Header{}
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	if strings.HasPrefix(baseURL, "https://") {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	return h
+}
+
+func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
+	maps.Copy(w.Header(), s.safe)
+	if s.isProcedure(r.URL.Path) {
+		w.Header().Set("Cache-Control", "private, no-store")
+	}
+}
+
+// limit refuses payment headers that no wallet makes. A second one is refused because it is unclear
+// which of the two would be paid.
+func (s *Server) limit(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+			// net/http drops a Content-Length beside chunks without a word. A proxy in front may have gone
+			// by it, so what follows on this connection may be one caller's bytes in another's name.
+			w.Header().Set("Connection", "close")
+		}
+		payments := r.Header.Values(headerPaymentSignature)
+		var wrong *fault.Fault
+		switch {
+		case len(payments) > 1:
+			wrong = fault.New(fault.PaymentMalformed, "Send one PAYMENT-SIGNATURE header.")
+		case len(payments) == 1 && len(payments[0]) > maxPaymentSignature:
+			wrong = fault.Newf(fault.PaymentMalformed, "The PAYMENT-SIGNATURE header may have %d bytes.", maxPaymentSignature)
+		default:
+			next.ServeHTTP(w, r)
+			return
+		}
+		if excess, ok := fault.As(limit.Excess(r.Context())); ok {
+			wrong = excess
+		}
+		s.refuse(w, r, wrong)
+	})
+}

@@ -1,0 +1,191 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/validate"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rest"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+)
+
+// shop is a card service that does what the test says.
+type shop struct {
+	roamcardv1connect.UnimplementedCardServiceHandler
+	purchase func(ctx context.Context) error
+}
+
+func (s *shop) PurchaseCard(ctx context.Context, _ *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
+	if s.purchase != nil {
+		if err := s.purchase(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &roamcardv1.PurchaseCardResponse{Order: &roamcardv1.Order{OrderId: "ord_1"}}, nil
+}
+
+func (s *shop) GetCardBalance(_ context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+	return &roamcardv1.GetCardBalanceResponse{CardId: req.GetId()}, nil
+}
+
+// challenge is a payment fault with its headers.
+type challenge struct{ *fault.Fault }
+
+func (c challenge) Headers() http.Header { return http.Header{"Payment-Required": {"dGVybXM="}} }
+
+func (c challenge) Unwrap() error { return c.Fault }
+
+func unpaid(context.Context) error { return challenge{fault.New(fault.PaymentRequired, "")} }
+
+// edge is a running server on loopback.
+type edge struct {
+	*Server
+	url  string
+	addr string
+	logs *logs
+	// stop ends Serve; ended gets what it returned.
+	stop  context.CancelFunc
+	ended chan error
+}
+
+// start runs the edge over the shop. change may adjust the configuration.
+func start(t *testing.T, s *shop, change func(*Config)) *edge {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, handler := roamcardv1connect.NewCardServiceHandler(s, connect.WithInterceptors(rpc.Errors()), rpc.JSON(),
+		connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())), connect.WithReadMaxBytes(64<<10))
+	router := rest.New(rest.Config{})
+	if err := router.Mount(path, handler); err != nil {
+		t.Fatal(err)
+	}
+	out := &logs{}
+	cfg := Config{
+		Listener: listener, BaseURL: "https://card.example", Services: []Service{{Path: path, Handler: handler}}, REST: router,
+		Log: telemetry.NewLogger(out, slog.LevelInfo, true), NoCORS: []string{"/api/admin/"}, DrainTimeout: 5 * time.Second, Now: time.Now,
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	server, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	e := &edge{Server: server, url: "http://" + listener.Addr().String(), addr: listener.Addr().String(), logs: out, stop: stop, ended: make(chan error, 1)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		e.ended <- server.Serve(ctx)
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-done
+	})
+	return e
+}
+
+// ask sends one request through the whole edge without a network.
+func (e *edge) ask(t *testing.T, method, target string, body []byte, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, bytes.NewReader(body))
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Add(headers[i], headers[i+1])
+	}
+	w := httptest.NewRecorder()
+	e.Handler().ServeHTTP(w, r)
+	return w
+}
+
+// overHTTP2 is a client that speaks HTTP/2 without TLS, as gRPC needs it.
+func overHTTP2(t *testing.T) *http.Client {
+	t.Helper()
+	var protocols http.Protocols
+	protocols.SetUnencryptedHTTP2(true)
+	transport := &http.Transport{Protocols: &protocols}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
+// clients are the ways in which generated clients call.
+func (e *edge) clients(t *testing.T) map[string]roamcardv1connect.CardServiceClient {
+	t.Helper()
+	h1 := &http.Client{Transport: &http.Transport{}}
+	t.Cleanup(h1.CloseIdleConnections)
+	h2 := overHTTP2(t)
+	return map[string]roamcardv1connect.CardServiceClient{
+		"Connect":            roamcardv1connect.NewCardServiceClient(h1, e.url),
+		"Connect JSON":       roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithProtoJSON()),
+		"Connect gzip":       roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithSendGzip()),
+		"Connect GET":        roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithHTTPGet()),
+		"Connect on HTTP/2":  roamcardv1connect.NewCardServiceClient(h2, e.url),
+		"gRPC":               roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC()),
+		"gRPC JSON":          roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC(), connect.WithProtoJSON()),
+		"gRPC-Web":           roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithGRPCWeb()),
+		"gRPC-Web on HTTP/2": roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPCWeb()),
+	}
+}
+
+// problem is the problem detail of a failed call.
+func problem(t *testing.T, err error) (*connect.Error, *roamcardv1.Problem) {
+	t.Helper()
+	connectErr, ok := err.(*connect.Error)
+	if !ok {
+		t.Fatalf("%v is not a connect error", err)
+	}
+	for _, detail := range connectErr.Details() {
+		value, err := detail.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, ok := value.(*roamcardv1.Problem); ok {
+			return connectErr, p
+		}
+	}
+	t.Fatalf("%v has no problem", err)
+	return nil, nil
+}
+
+// codeIn is the code of a problem document.
+func codeIn(t *testing.T, body []byte) string {
+	t.Helper()
+	var p struct{ Code string }
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Fatalf("%q: %v", body, err)
+	}
+	return p.Code
+}
+
+// logs keeps what was logged.
+type logs struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logs) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}

@@ -1,0 +1,103 @@
+package edge
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/transport/rest"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+)
+
+// addService routes the procedures of a service one by one, so that each has a route of its own in
+// logs and traces, and refuses unknown ones in the caller's protocol.
+func (s *Server) addService(service Service) error {
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service.name()))
+	if err != nil {
+		return fmt.Errorf("service %s: %w", service.name(), err)
+	}
+	descriptor, ok := found.(protoreflect.ServiceDescriptor)
+	if !ok {
+		return fmt.Errorf("service %s: not a service", service.name())
+	}
+	called := withStatus(service.Handler)
+	for i := range descriptor.Methods().Len() {
+		method := descriptor.Methods().Get(i)
+		procedure := service.Path + string(method.Name())
+		policy, err := rpc.PolicyOf(method)
+		if err != nil {
+			return err
+		}
+		s.rates[procedure] = rpc.RateOf(policy)
+		if err := s.router.Handle(procedure, called); err != nil {
+			return err
+		}
+	}
+	return s.router.Handle(service.Path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.refuse(w, r, fault.New(fault.RouteNotFound, "There is no such procedure."))
+	}))
+}
+
+// withStatus lets a call choose the HTTP status of its failure, see api.Face.
+func withStatus(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		face := rpc.Face{Resource: r.URL.Path}
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, face: &face}, r.WithContext(rpc.WithFace(r.Context(), &face)))
+	})
+}
+
+// statusWriter applies the status a call has chosen to errors of the unary Connect protocol. gRPC and
+// gRPC-Web answer 200 whatever happened and are left alone.
+type statusWriter struct {
+	http.ResponseWriter
+	face *rpc.Face
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(code int) {
+	if chosen := int(w.face.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
+		code = chosen
+		if code == http.StatusUnauthorized {
+			// Not in the error's metadata, which would make it a trailer on gRPC.
+			w.Header().Set("Www-Authenticate", "Bearer")
+		}
+	}
+	w.ResponseWriter.WriteHeader(code)
+}
+
+// Flush implements http.Flusher, which connect asks for by its type.
+func (w *statusWriter) Flush() { flush(w.ResponseWriter) }
+
+// Unwrap serves http.ResponseController.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func flush(w http.ResponseWriter) {
+	// What cannot flush does not hold back either.
+	_ = http.NewResponseController(w).Flush()
+}
+
+// refuse answers in the protocol of the call: as an RPC error below a service's path, as a problem
+// document elsewhere.
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) {
+	if !s.isProcedure(r.URL.Path) || !s.refusal.IsSupported(r) {
+		rest.Problem(w, r, f)
+		return
+	}
+	var face rpc.Face
+	err := rpc.ToConnect(rpc.WithFace(r.Context(), &face), f)
+	// A caller that has gone away is no failure of ours.
+	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, face: &face}, r, err)
+}
+
+func (s *Server) isProcedure(path string) bool {
+	for _, service := range s.cfg.Services {
+		if strings.HasPrefix(path, service.Path) {
+			return true
+		}
+	}
+	return false
+}

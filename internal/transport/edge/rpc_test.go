@@ -1,0 +1,174 @@
+package edge
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpcreflect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+)
+
+var buy = &roamcardv1.PurchaseCardRequest{IdempotencyKey: "k"}
+
+func TestEveryClientSeesThe402AndItsTerms(t *testing.T) {
+	e := start(t, &shop{purchase: unpaid}, nil)
+	for name, client := range e.clients(t) {
+		_, err := client.PurchaseCard(t.Context(), buy)
+		connectErr, p := problem(t, err)
+		if connectErr.Code() != connect.CodeFailedPrecondition || connectErr.Message() != "Payment is required." {
+			t.Errorf("%s: %v", name, connectErr)
+		}
+		if p.GetCode() != "payment_required" || p.GetStatus() != 402 || p.GetRequestId() == "" {
+			t.Errorf("%s: problem %v", name, p)
+		}
+		if got := connectErr.Meta().Get("Payment-Required"); got != "dGVybXM=" {
+			t.Errorf("%s: Payment-Required %q in %v", name, got, connectErr.Meta())
+		}
+		for key := range connectErr.Meta() {
+			if strings.HasPrefix(key, "X-Internal") || strings.Contains(key, "Status") && !strings.HasPrefix(key, "Grpc-") {
+				t.Errorf("%s: %s shows", name, key)
+			}
+		}
+	}
+}
+
+func TestEveryClientIsServed(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	for name, client := range e.clients(t) {
+		res, err := client.PurchaseCard(t.Context(), buy)
+		if err != nil || res.GetOrder().GetOrderId() != "ord_1" {
+			t.Errorf("%s: %v, %v", name, res, err)
+		}
+	}
+}
+
+func TestEveryClientSeesBrokenRules(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	for name, client := range e.clients(t) {
+		_, err := client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{})
+		connectErr, p := problem(t, err)
+		if connectErr.Code() != connect.CodeInvalidArgument || len(p.GetFields()) != 1 || p.GetFields()[0].GetPath() != "idempotencyKey" {
+			t.Errorf("%s: %v %v", name, connectErr, p)
+		}
+	}
+}
+
+// nonsense sends bytes of its own in place of any message.
+type nonsense struct{}
+
+func (nonsense) Name() string                { return "json" }
+func (nonsense) Marshal(any) ([]byte, error) { return []byte(`{"idempotency_key":"k"}`), nil }
+func (nonsense) Unmarshal([]byte, any) error { return errors.New("not expected") }
+
+func TestMalformedJSONIsAProblemOnGRPCToo(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	client := roamcardv1connect.NewCardServiceClient(overHTTP2(t), e.url, connect.WithGRPC(), connect.WithCodec(nonsense{}))
+	_, err := client.PurchaseCard(t.Context(), buy)
+	_, p := problem(t, err)
+	if p.GetCode() != "schema_invalid" || len(p.GetFields()) != 1 || p.GetFields()[0].GetPath() != "idempotency_key" {
+		t.Errorf("problem %v", p)
+	}
+}
+
+func TestConnectErrorsHaveTheStatusOfTheirFault(t *testing.T) {
+	e := start(t, &shop{purchase: unpaid}, nil)
+	procedure := roamcardv1connect.CardServicePurchaseCardProcedure
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
+		w := e.ask(t, "POST", procedure, []byte(`{"idempotencyKey":"k"}`), "Content-Type", contentType)
+		if w.Code != 402 || w.Header().Get("Payment-Required") != "dGVybXM=" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %d %v", contentType, w.Code, w.Header())
+		}
+		if got := w.Header().Get("Cache-Control"); got != "private, no-store" {
+			t.Errorf("%s: Cache-Control %q", contentType, got)
+		}
+	}
+	w := e.ask(t, "POST", procedure, []byte{0, 0, 0, 0, 3, 0x0a, 1, 'k'}, "Content-Type", "application/grpc-web+proto")
+	if w.Code != 200 {
+		t.Errorf("gRPC-Web: %d", w.Code)
+	}
+}
+
+func TestNoInternalHeaderShowsOnGRPC(t *testing.T) {
+	e := start(t, &shop{purchase: unpaid}, nil)
+	r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+roamcardv1connect.CardServicePurchaseCardProcedure,
+		bytes.NewReader([]byte{0, 0, 0, 0, 3, 0x0a, 1, 'k'}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/grpc+proto")
+	r.Header.Set("Te", "trailers")
+	res, err := overHTTP2(t).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for key := range res.Trailer {
+		got = append(got, key)
+	}
+	slices.Sort(got)
+	if want := []string{"Grpc-Message", "Grpc-Status", "Grpc-Status-Details-Bin", "Payment-Required"}; res.StatusCode != 200 || !slices.Equal(got, want) {
+		t.Errorf("%d, trailers %v, headers %v", res.StatusCode, got, res.Header)
+	}
+	if strings.Contains(e.logs.String(), "invalid trailer") {
+		t.Errorf("net/http complains: %s", e.logs)
+	}
+}
+
+func TestUnknownProceduresAreUnimplemented(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	for name, option := range map[string]connect.ClientOption{
+		"Connect": connect.WithProtoJSON(), "gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb(),
+	} {
+		client := connect.NewClient[roamcardv1.ListCardsRequest, roamcardv1.ListCardsResponse](overHTTP2(t), e.url+"/roamcard.v1.CardService/Nope", option)
+		_, err := client.CallUnary(t.Context(), connect.NewRequest(&roamcardv1.ListCardsRequest{}))
+		connectErr, p := problem(t, err)
+		if connectErr.Code() != connect.CodeUnimplemented || p.GetCode() != "route_not_found" {
+			t.Errorf("%s: %v", name, connectErr)
+		}
+	}
+	for _, target := range []string{"/roamcard.v1.CardService", "/roamcard.v1.NoService/Nope"} {
+		if w := e.ask(t, "POST", target, nil); w.Code != 404 || codeIn(t, w.Body.Bytes()) != "route_not_found" {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
+
+func TestTheResourceIsTheAddressTheCallerUsed(t *testing.T) {
+	var resource string
+	e := start(t, &shop{purchase: func(ctx context.Context) error {
+		resource = rpc.Resource(ctx)
+		return nil
+	}}, nil)
+	procedure := roamcardv1connect.CardServicePurchaseCardProcedure
+	for _, target := range []string{procedure, "/api/card/purchase"} {
+		w := e.ask(t, "POST", target, []byte(`{"idempotencyKey":"k"}`), "Content-Type", "application/json",
+			"X-Forwarded-Host", "evil.example", "X-Forwarded-Proto", "gopher", "X-Forwarded-Prefix", "/evil")
+		if w.Code != 200 || resource != target {
+			t.Errorf("%s: %d, resource %s", target, w.Code, resource)
+		}
+	}
+}
+
+func TestReflectionListsTheServices(t *testing.T) {
+	e := start(t, &shop{}, nil)
+	stream := grpcreflect.NewClient(overHTTP2(t), e.url, connect.WithGRPC()).NewStream(t.Context())
+	defer func() { _, _ = stream.Close() }()
+	names, err := stream.ListServices()
+	if err != nil || len(names) != 1 || names[0] != "roamcard.v1.CardService" {
+		t.Errorf("ListServices = %v, %v", names, err)
+	}
+}

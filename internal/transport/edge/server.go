@@ -1,0 +1,222 @@
+// Package edge is the HTTP edge: one port for Connect, gRPC, gRPC-Web, REST and documents, with limits, CORS, health and shutdown.
+package edge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/grpchealth"
+	"connectrpc.com/grpcreflect"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rest"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+)
+
+const (
+	maxHeaderBytes = 32 << 10
+	// maxProbe is the longest question about health or the schema.
+	maxProbe             = 16 << 10
+	maxConcurrentStreams = 100
+	// maxReceiveBuffer is what an HTTP/2 connection may send ahead: a body of the largest that is read, and some.
+	maxReceiveBuffer  = 128 << 10
+	readHeaderTimeout = 5 * time.Second
+	readTimeout       = 15 * time.Second
+	// writeTimeout leaves room for the longest wait of a paid call, 20 s, and the calls around it.
+	writeTimeout        = 45 * time.Second
+	idleTimeout         = 60 * time.Second
+	defaultDrainTimeout = 30 * time.Second
+)
+
+// Service is a Connect service as the generated New...Handler returns it.
+type Service struct {
+	Path    string
+	Handler http.Handler
+}
+
+// name is the service's full name.
+func (s Service) name() string { return strings.Trim(s.Path, "/") }
+
+// Config is what a Server is made of.
+type Config struct {
+	// Listener is where to serve. When it is nil, Serve listens on Addr.
+	Listener net.Listener
+	Addr     string
+	// BaseURL is the service's own origin. Under https, browsers are told to stay with it.
+	BaseURL  string
+	Services []Service
+	// REST holds the services' REST routes; New adds everything else to it.
+	REST *rest.Router
+	// Raw are handlers under patterns of http.ServeMux, such as "POST /mcp".
+	Raw map[string]http.Handler
+	// Origins may read answers in a browser; empty stands for every origin.
+	Origins []string
+	// Rates are the classes of raw handlers, by pattern; a handler without one is not limited.
+	Rates map[string]limit.Class
+	// Limits counts requests; nil does not limit.
+	Limits *limit.Limiter
+	// MaxRequests is how many requests may be under way at once; zero does not limit.
+	MaxRequests int
+	// MaxConns is how many connections may be open at once, and MaxConnsPerAddress how many of them from one address
+	// that is no trusted proxy; zero does not limit.
+	MaxConns, MaxConnsPerAddress int
+	// TrustedProxies are believed when they say, in X-Forwarded-For, for whom they ask.
+	TrustedProxies []netip.Prefix
+	// NoCORS are path prefixes that no other origin may use in a browser: the operator routes.
+	NoCORS []string
+	Log    *slog.Logger
+	// Tracing may be nil; then nothing is traced.
+	Tracing trace.TracerProvider
+	// Metrics may be nil; then nothing is counted.
+	Metrics *telemetry.Metrics
+	// DrainTimeout is how long Serve waits for running requests at the end; 0 stands for 30 s.
+	DrainTimeout time.Duration
+	Now          func() time.Time
+}
+
+// Server is the HTTP edge.
+type Server struct {
+	cfg     Config
+	router  *rest.Router
+	rates   map[string]limit.Class
+	safe    http.Header
+	tracer  trace.Tracer
+	refusal *connect.ErrorWriter
+	health  *grpchealth.StaticChecker
+	handler http.Handler
+	http    *http.Server
+	// conns are the open connections, and underWay the requests.
+	conns    *conns
+	underWay atomic.Int64
+}
+
+// New puts the routes together. Routes that overlap are an error.
+func New(cfg Config) (*Server, error) {
+	if cfg.Tracing == nil {
+		cfg.Tracing = noop.NewTracerProvider()
+	}
+	if cfg.DrainTimeout == 0 {
+		cfg.DrainTimeout = defaultDrainTimeout
+	}
+	s := &Server{
+		cfg:     cfg,
+		router:  cfg.REST,
+		rates:   map[string]limit.Class{},
+		safe:    safeHeaders(cfg.BaseURL),
+		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/server"),
+		refusal: connect.NewErrorWriter(rpc.JSON()),
+	}
+	if err := s.route(); err != nil {
+		return nil, fmt.Errorf("route: %w", err)
+	}
+	s.handler = s.chain(s.router)
+	s.conns = newConns(cfg)
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
+	// gRPC needs HTTP/2; TLS ends in front of us.
+	protocols.SetUnencryptedHTTP2(true)
+	s.http = &http.Server{
+		Addr:      cfg.Addr,
+		Handler:   s.handler,
+		Protocols: &protocols,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          maxConcurrentStreams,
+			MaxReceiveBufferPerConnection: maxReceiveBuffer,
+			MaxReceiveBufferPerStream:     maxReceiveBuffer,
+		},
+		ConnState:         s.conns.moved,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ReadHeaderTimeout: readHeaderTimeout,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       idleTimeout,
+		ErrorLog:          slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn),
+	}
+	return s, nil
+}
+
+// route adds procedures, health, reflection and the raw routes to the REST routes.
+func (s *Server) route() error {
+	var names []string
+	for _, service := range s.cfg.Services {
+		names = append(names, service.name())
+		if err := s.addService(service); err != nil {
+			return err
+		}
+	}
+	s.health = grpchealth.NewStaticChecker(names...)
+	reflector := grpcreflect.NewStaticReflector(names...)
+	bounded := connect.WithReadMaxBytes(maxProbe)
+	for _, add := range []func() (string, http.Handler){
+		func() (string, http.Handler) { return grpchealth.NewHandler(s.health, bounded) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1(reflector, bounded) },
+		func() (string, http.Handler) { return grpcreflect.NewHandlerV1Alpha(reflector, bounded) },
+	} {
+		path, handler := add()
+		if err := s.router.Handle(path, handler); err != nil {
+			return err
+		}
+	}
+	maps.Copy(s.rates, s.cfg.Rates)
+	for pattern, handler := range s.cfg.Raw {
+		if err := s.router.Handle(pattern, handler); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Handler is the whole edge without a network.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// Serve serves until ctx ends, then lets running requests finish. It returns nil after a clean end.
+func (s *Server) Serve(ctx context.Context) error {
+	listener := s.cfg.Listener
+	if listener == nil {
+		var err error
+		if listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", s.cfg.Addr); err != nil {
+			return fmt.Errorf("listen: %w", err)
+		}
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- s.http.Serve(s.conns.listen(listener)) }()
+	select {
+	case err := <-ended:
+		if errors.Is(err, http.ErrServerClosed) {
+			return nil
+		}
+		return fmt.Errorf("serve: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.DrainTimeout)
+	defer cancel()
+	err := s.Shutdown(drain)
+	<-ended
+	return err
+}
+
+// Shutdown reports the services as not serving, accepts no more connections and waits for running
+// requests. When ctx ends first, their connections are cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.health.SetStatus("", grpchealth.StatusNotServing)
+	for _, service := range s.cfg.Services {
+		s.health.SetStatus(service.name(), grpchealth.StatusNotServing)
+	}
+	if err := s.http.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("drain: %w", err), s.http.Close())
+	}
+	return nil
+}

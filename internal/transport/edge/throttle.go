@@ -1,0 +1,73 @@
+package edge
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+)
+
+// throttle counts requests by the address they come from, and refuses those of who asks too often, or has too
+// many under way. A request that brings a payment is counted as an unpaid one and goes on, see limit.Presume:
+// whether its payment is one, and whether it repeats what is paid, which is never refused, turns out later.
+func (s *Server) throttle(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		address := limit.Address(r.Context())
+		leave, err := s.enter(address)
+		if f, refused := fault.As(err); refused {
+			s.refuse(w, r, f)
+			return
+		}
+		defer leave()
+		class := s.rate(r.Pattern)
+		if class == limit.Unpaid && r.Header.Get(headerPaymentSignature) != "" {
+			ctx := s.cfg.Limits.Presume(r.Context())
+			defer limit.Answered(ctx)
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		if f := s.take(w.Header(), class, address); f != nil {
+			s.refuse(w, r, f)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// enter takes one of the requests that an address may have under way, and one of those that there may be at all.
+func (s *Server) enter(address string) (leave func(), err error) {
+	one, err := s.cfg.Limits.Enter(limit.Concurrent, address)
+	if err != nil {
+		return nil, err
+	}
+	if n := s.underWay.Add(1); s.cfg.MaxRequests > 0 && n > int64(s.cfg.MaxRequests) {
+		s.underWay.Add(-1)
+		one()
+		s.cfg.Metrics.Limited(context.Background(), "requests")
+		return nil, fault.New(fault.RateLimited, "There are too many requests under way.").After(limit.Beat)
+	}
+	return func() { s.underWay.Add(-1); one() }, nil
+}
+
+// take counts a request, and says how its caller stands. What it returns is the refusal of one too many.
+func (s *Server) take(h http.Header, class limit.Class, address string) *fault.Fault {
+	state, limited, err := s.cfg.Limits.Take(class, address)
+	if limited {
+		maps.Copy(h, state.Headers())
+	}
+	f, _ := fault.As(err)
+	return f
+}
+
+// rate is the class of the requests under a pattern. What has none of its own, and what is not there, is polled.
+func (s *Server) rate(pattern string) limit.Class {
+	if class := s.router.Rate(pattern); class != "" {
+		return class
+	}
+	if class := s.rates[pattern]; class != "" {
+		return class
+	}
+	return limit.Poll
+}

@@ -1,0 +1,134 @@
+package rest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"connectrpc.com/connect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// recorded holds an inner answer until it can be rewritten.
+type recorded struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+func (a *recorded) Header() http.Header {
+	if a.header == nil {
+		a.header = http.Header{}
+	}
+	return a.header
+}
+
+func (a *recorded) WriteHeader(status int) {
+	if a.status == 0 {
+		a.status = status
+	}
+}
+
+func (a *recorded) Write(p []byte) (int, error) {
+	a.WriteHeader(http.StatusOK)
+	return a.body.Write(p)
+}
+
+// send rewrites a Connect answer to REST.
+func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded, left *roamcardv1.Problem) {
+	for name, values := range answer.Header() {
+		if !ofConnect(name) {
+			w.Header()[name] = values
+		}
+	}
+	if answer.status != http.StatusOK {
+		problem, err := refusalOf(r.Context(), left, answer.body.Bytes())
+		if err != nil {
+			rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.status, "error", err)
+		}
+		write(w, problem)
+		return
+	}
+	body, err := rt.compact(answer.body.Bytes())
+	if err != nil {
+		rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.status, "error", err)
+		Problem(w, r, fault.New(fault.Internal, ""))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(rt.success())
+	if w.Header().Get(x402.HeaderResponse) != "" {
+		faultpoint.ReachAfter("answer.half", func() {
+			_, _ = w.Write(body[:len(body)/2])
+			_ = http.NewResponseController(w).Flush()
+			body = body[len(body)/2:]
+		})
+	}
+	// A caller that has gone away is no failure of ours.
+	_, _ = w.Write(body)
+}
+
+// success is the status that the method's policy gives a good answer.
+func (rt *route) success() int {
+	if status := rt.policy.GetSuccessStatus(); status > 0 {
+		return int(status)
+	}
+	return http.StatusOK
+}
+
+// ofConnect says which headers of an answer belong to the inner call alone.
+func ofConnect(name string) bool {
+	switch name {
+	case "Accept-Encoding", "Content-Encoding", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding":
+		return true
+	}
+	return strings.HasPrefix(name, "Connect-") || strings.HasPrefix(name, "Trailer-")
+}
+
+// compact is the answer without protojson's random spacing; of a response_body, only that member.
+func (rt *route) compact(body []byte) ([]byte, error) {
+	if rt.answerField != nil {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(body, &members); err != nil {
+			return nil, fmt.Errorf("read the answer: %w", err)
+		}
+		member, ok := members[rt.answerField.JSONName()]
+		if !ok {
+			return nil, fmt.Errorf("the answer lacks %s", rt.answerField.FullName())
+		}
+		body = member
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, body); err != nil {
+		return nil, fmt.Errorf("compact the answer: %w", err)
+	}
+	return compact.Bytes(), nil
+}
+
+// refusalOf is what a failed call is answered with: the problem that it left, or, of an error that Connect
+// made before or beside our handlers, the fault of its code. With what is to be shown comes an error when
+// the answer is none that Connect sends.
+func refusalOf(ctx context.Context, left *roamcardv1.Problem, body []byte) (*roamcardv1.Problem, error) {
+	if left != nil {
+		return left, nil
+	}
+	var wire struct{ Code connect.Code }
+	if err := json.Unmarshal(body, &wire); err != nil || wire.Code == 0 {
+		return rpc.ProblemOf(ctx, fault.New(fault.Internal, "")), fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
+	}
+	return rpc.ProblemOf(ctx, rpc.FaultOfCode(wire.Code)), nil
+}
+
+var errNoCode = errors.New("it has no code")

@@ -1,0 +1,123 @@
+package rest
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/validate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpc"
+)
+
+// desk is the services with answers of the test's choice, and what it was asked.
+type desk struct {
+	roamcardv1connect.UnimplementedCardServiceHandler
+	roamcardv1connect.UnimplementedOrderServiceHandler
+	roamcardv1connect.UnimplementedAuthServiceHandler
+	err error
+
+	asked    proto.Message
+	resource string
+	preview  bool
+	header   http.Header
+}
+
+// note keeps the question and gives the answer's error.
+func (d *desk) note(ctx context.Context, asked proto.Message) error {
+	d.asked, d.resource, d.preview = asked, rpc.Resource(ctx), rpc.IsPreview(ctx)
+	call, _ := connect.CallInfoForHandlerContext(ctx)
+	d.header = call.RequestHeader()
+	call.ResponseHeader().Set("Payment-Response", "receipt")
+	return d.err
+}
+
+func (d *desk) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
+	order := &roamcardv1.Order{OrderId: "ord_1", PayableUrl: proto.String("https://example.com/pay?a=1&b=2"), AmountUsdCents: 2500}
+	return &roamcardv1.PurchaseCardResponse{Order: order}, d.note(ctx, req)
+}
+
+func (d *desk) ListCards(ctx context.Context, req *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
+	return &roamcardv1.ListCardsResponse{}, d.note(ctx, req)
+}
+
+// EnsureCard forgets its answer's only member, a mistake of ours.
+func (d *desk) EnsureCard(ctx context.Context, req *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
+	return &roamcardv1.EnsureCardResponse{}, d.note(ctx, req)
+}
+
+func (d *desk) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+	asOf := timestamppb.New(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
+	return &roamcardv1.GetCardBalanceResponse{CardId: req.GetId(), AvailableUsdCents: -5, AsOf: asOf}, d.note(ctx, req)
+}
+
+func (d *desk) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
+	return &roamcardv1.CreateRevealChallengeResponse{IntentId: "i"}, d.note(ctx, req)
+}
+
+func (d *desk) Logout(ctx context.Context, req *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
+	return &roamcardv1.LogoutResponse{Revoked: true}, d.note(ctx, req)
+}
+
+func (d *desk) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
+	return &roamcardv1.ListOrdersResponse{}, d.note(ctx, req)
+}
+
+func (d *desk) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
+	return &roamcardv1.GetOrderResponse{Order: &roamcardv1.Order{OrderId: req.GetOrderId()}}, d.note(ctx, req)
+}
+
+// front is a router over the desk with the interceptors in the order the service has them.
+func front(t *testing.T, d *desk) *Router {
+	t.Helper()
+	options := []connect.HandlerOption{
+		connect.WithInterceptors(rpc.Errors()), rpc.JSON(), connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())),
+		connect.WithReadMaxBytes(1 << 20),
+	}
+	router := New(Config{})
+	mount := func(path string, handler http.Handler) {
+		t.Helper()
+		if err := router.Mount(path, handler); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount(roamcardv1connect.NewCardServiceHandler(d, options...))
+	mount(roamcardv1connect.NewOrderServiceHandler(d, options...))
+	mount(roamcardv1connect.NewAuthServiceHandler(d, options...))
+	return router
+}
+
+// ask sends one request. headers are name, value pairs; a body announces itself as JSON unless they say otherwise.
+func ask(t *testing.T, h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
+	t.Helper()
+	r := httptest.NewRequestWithContext(telemetry.WithRequestID(t.Context(), "req-1"), method, target, strings.NewReader(body))
+	if body != "" {
+		r.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Del(headers[i])
+		if headers[i+1] != "" {
+			r.Header.Set(headers[i], headers[i+1])
+		}
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// challenge is a payment fault with its headers.
+type challenge struct{ *fault.Fault }
+
+func (c challenge) Headers() http.Header { return http.Header{"Payment-Required": {"terms"}} }
+
+func (c challenge) Unwrap() error { return c.Fault }

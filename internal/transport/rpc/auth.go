@@ -1,0 +1,130 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// AuthService signs wallets in.
+type AuthService struct{ Config }
+
+// CreateChallenge implements roamcardv1connect.AuthServiceHandler.
+func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.CreateChallengeRequest) (*roamcardv1.CreateChallengeResponse, error) {
+	who, err := address(req.GetAddress())
+	if err != nil {
+		return nil, err
+	}
+	ch, typed, err := s.Auth.Challenge(ctx, who, schemes(req.GetPreferredMessageSchemes()))
+	if err != nil {
+		return nil, err
+	}
+	s.Metrics.SignIn(ctx, "issued")
+	doc, err := typedData(typed)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.CreateChallengeResponse{
+		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc, ExpiresAt: timestamp(ch.ExpiresAt),
+	}, nil
+}
+
+// VerifyChallenge implements roamcardv1connect.AuthServiceHandler.
+func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.VerifyChallengeRequest) (*roamcardv1.VerifyChallengeResponse, error) {
+	who, err := address(req.GetAddress())
+	if err != nil {
+		return nil, err
+	}
+	r := auth.VerifyRequest{Wallet: who, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), Message: req.Message}
+	if req.IntentId != nil {
+		if r.IntentID, err = uuid.Parse(req.GetIntentId()); err != nil {
+			return nil, invalid("intentId", "string.uuid", "must be a uuid")
+		}
+	}
+	session, token, err := s.Auth.Verify(ctx, r)
+	if err != nil {
+		s.Metrics.SignIn(ctx, "refused")
+		return nil, err
+	}
+	s.Metrics.SignIn(ctx, "verified")
+	return &roamcardv1.VerifyChallengeResponse{
+		AccessToken: token.Reveal(), TokenType: "Bearer", Wallet: session.Wallet.String(),
+		Scopes: scopeNames(session.Scopes), ExpiresAt: timestamp(session.ExpiresAt),
+	}, nil
+}
+
+// GetSession implements roamcardv1connect.AuthServiceHandler.
+func (s AuthService) GetSession(ctx context.Context, _ *roamcardv1.GetSessionRequest) (*roamcardv1.GetSessionResponse, error) {
+	who := caller(ctx)
+	return &roamcardv1.GetSessionResponse{Wallet: who.Wallet.String(), Scopes: scopeNames(who.Scopes), ExpiresAt: timestamp(who.ExpiresAt)}, nil
+}
+
+// Logout implements roamcardv1connect.AuthServiceHandler.
+func (s AuthService) Logout(ctx context.Context, _ *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
+	if err := s.Auth.Revoke(ctx, caller(ctx)); err != nil {
+		return nil, err
+	}
+	return &roamcardv1.LogoutResponse{Revoked: true}, nil
+}
+
+// caller is who the policy let in.
+func caller(ctx context.Context) auth.Caller {
+	c, _ := auth.CallerFrom(ctx)
+	return c
+}
+
+func wallet(ctx context.Context) x402.Address { return caller(ctx).Wallet }
+
+func address(s string) (x402.Address, error) {
+	a, err := x402.ParseAddress(s)
+	if err != nil {
+		return x402.Address{}, invalid("address", "address", "must be 0x and 40 hex digits, all lower case, all upper case, or with the EIP-55 checksum")
+	}
+	return a, nil
+}
+
+func cardID(s string) (uuid.UUID, error) {
+	id, err := uuid.Parse(s)
+	if err != nil {
+		return uuid.Nil, invalid("id", "string.uuid", "must be a uuid")
+	}
+	return id, nil
+}
+
+func schemes(names []string) []auth.Scheme {
+	out := make([]auth.Scheme, len(names))
+	for i, n := range names {
+		out[i] = auth.Scheme(n)
+	}
+	return out
+}
+
+func scopeNames(scopes []auth.Scope) []string {
+	out := make([]string, len(scopes))
+	for i, s := range scopes {
+		out[i] = string(s)
+	}
+	return out
+}
+
+func typedData(doc auth.TypedData) (*structpb.Struct, error) {
+	if doc == nil {
+		return nil, nil
+	}
+	s, err := structpb.NewStruct(doc)
+	if err != nil {
+		return nil, fmt.Errorf("encode the typed data: %w", err)
+	}
+	return s, nil
+}
+
+func invalid(path, rule, message string) *fault.Fault {
+	return fault.Newf(fault.SchemaInvalid, "%s %s.", path, message).With(fault.Field{Path: path, Rule: rule, Message: message})
+}

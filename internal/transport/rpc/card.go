@@ -1,0 +1,192 @@
+package rpc
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/handshake"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+)
+
+// CardService sells virtual cards and serves their owners.
+type CardService struct{ Config }
+
+// PurchaseCard implements roamcardv1connect.CardServiceHandler.
+func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
+	sold, err := s.buy(ctx, order.CardIssue, req.GetIdempotencyKey(), struct{}{})
+	if err != nil {
+		return nil, err
+	}
+	orders, err := s.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.PurchaseCardResponse{Order: orders[0]}, nil
+}
+
+// TopUpCard implements roamcardv1connect.CardServiceHandler.
+func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardRequest) (*roamcardv1.TopUpCardResponse, error) {
+	gross := card.DefaultOrder
+	if req.AmountUsdCents != nil {
+		gross = money.Cents(req.GetAmountUsdCents())
+	}
+	sold, err := s.buy(ctx, order.CardTopup, req.GetIdempotencyKey(), card.TopupRequest{Gross: gross})
+	if err != nil {
+		return nil, err
+	}
+	orders, err := s.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.TopUpCardResponse{Order: orders[0]}, nil
+}
+
+// ListCards implements roamcardv1connect.CardServiceHandler.
+func (s CardService) ListCards(ctx context.Context, _ *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
+	cards, err := s.Cards.List(ctx, wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListCardsResponse{Cards: make([]*roamcardv1.Card, len(cards))}
+	for i, c := range cards {
+		res.Cards[i] = cardMessage(c)
+	}
+	return res, nil
+}
+
+// EnsureCard implements roamcardv1connect.CardServiceHandler.
+func (s CardService) EnsureCard(ctx context.Context, _ *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
+	c, err := s.Cards.Ensure(ctx, wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.EnsureCardResponse{Card: cardMessage(c)}, nil
+}
+
+// GetCardBalance implements roamcardv1connect.CardServiceHandler.
+func (s CardService) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.Cards.Balance(ctx, id, wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetCardBalanceResponse{
+		CardId: id.String(), Currency: "USD", AvailableUsdCents: int32(b.Available), AsOf: timestamp(b.AsOf),
+	}, nil
+}
+
+// CreateRevealChallenge implements roamcardv1connect.CardServiceHandler.
+func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	key, err := auth.ParseRecipientKey(req.GetRecipientKey())
+	if err != nil {
+		return nil, err
+	}
+	who := caller(ctx)
+	if _, err := s.Cards.Own(ctx, id, who.Wallet); err != nil {
+		return nil, err
+	}
+	ch, typed, err := s.Auth.RevealChallenge(ctx, who, id, schemes(req.GetPreferredMessageSchemes()), key)
+	if err != nil {
+		return nil, err
+	}
+	doc, err := typedData(typed)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.CreateRevealChallengeResponse{
+		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc, ExpiresAt: timestamp(ch.ExpiresAt),
+	}, nil
+}
+
+// RevealCard implements roamcardv1connect.CardServiceHandler. The credentials pass through once.
+func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardRequest) (res *roamcardv1.RevealCardResponse, err error) {
+	defer func() {
+		outcome := "shown"
+		if err != nil {
+			outcome = "refused"
+		}
+		s.Metrics.Revealed(ctx, outcome)
+	}()
+	id, err := cardID(req.GetId())
+	if err != nil {
+		return nil, err
+	}
+	intent, err := uuid.Parse(req.GetIntentId())
+	if err != nil {
+		return nil, invalid("intentId", "string.uuid", "must be a uuid")
+	}
+	named, err := auth.ParseRecipientKey(req.GetRecipientKey())
+	if err != nil {
+		return nil, err
+	}
+	who := caller(ctx)
+	key, err := s.Auth.Reveal(ctx, who, auth.RevealRequest{
+		CardID: id, IntentID: intent, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), RecipientKey: named,
+	})
+	if err != nil {
+		return nil, err
+	}
+	secret, err := s.Cards.Credentials(ctx, id, who.Wallet)
+	if err != nil {
+		return nil, err
+	}
+	res = &roamcardv1.RevealCardResponse{CardId: id.String()}
+	if key == nil {
+		res.Credentials = credentialsMessage(secret)
+		return res, nil
+	}
+	res.Sealed, err = seal(key, id, secret)
+	return res, err
+}
+
+func credentialsMessage(c card.Credentials) *roamcardv1.CardCredentials {
+	return &roamcardv1.CardCredentials{
+		Number: c.Number.Reveal(), SecurityCode: c.SecurityCode.Reveal(),
+		ExpiryMonth: uint32(c.ExpiryMonth), ExpiryYear: uint32(c.ExpiryYear),
+	}
+}
+
+func seal(key []byte, id uuid.UUID, c card.Credentials) (*roamcardv1.SealedCredentials, error) {
+	plain, err := json.Marshal(struct {
+		Number       string `json:"number"`
+		ExpiryMonth  int    `json:"expiryMonth"`
+		ExpiryYear   int    `json:"expiryYear"`
+		SecurityCode string `json:"securityCode"`
+	}{c.Number.Reveal(), c.ExpiryMonth, c.ExpiryYear, c.SecurityCode.Reveal()})
+	if err != nil {
+		return nil, fmt.Errorf("marshal the credentials: %w", err)
+	}
+	defer clear(plain)
+	enc, sealed, err := handshake.Seal(key, []byte(handshake.RevealInfo), []byte(id.String()), plain)
+	if err != nil {
+		return nil, fmt.Errorf("seal the credentials: %w", err)
+	}
+	return &roamcardv1.SealedCredentials{
+		Suite: handshake.SealSuite,
+		Enc:   base64.StdEncoding.EncodeToString(enc), Ciphertext: base64.StdEncoding.EncodeToString(sealed),
+	}, nil
+}
+
+func cardMessage(c card.Card) *roamcardv1.Card {
+	m := &roamcardv1.Card{Id: c.ID.String(), Status: string(c.Status), CreatedAt: timestamp(c.CreatedAt)}
+	if c.Last4 != "" {
+		m.Last4 = proto.String(c.Last4)
+	}
+	return m
+}

@@ -1,0 +1,209 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+	"connectrpc.com/validate"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// signIn answers AuthService calls with fixed errors and keeps what reached it.
+type signIn struct {
+	roamcardv1connect.UnimplementedAuthServiceHandler
+	err  error
+	seen []*roamcardv1.CreateChallengeRequest
+}
+
+func (s *signIn) CreateChallenge(_ context.Context, req *roamcardv1.CreateChallengeRequest) (*roamcardv1.CreateChallengeResponse, error) {
+	s.seen = append(s.seen, req)
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &roamcardv1.CreateChallengeResponse{IntentId: "i", Message: req.GetAddress()}, nil
+}
+
+// serve starts an AuthService with the interceptors in the order the service has them.
+func serve(t *testing.T, impl *signIn) *httptest.Server {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.Handle(roamcardv1connect.NewAuthServiceHandler(impl,
+		connect.WithInterceptors(Errors()), JSON(), connect.WithInterceptors(UnlessPreview(validate.NewInterceptor()))))
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return server
+}
+
+func problemOf(t *testing.T, err error) *roamcardv1.Problem {
+	t.Helper()
+	var connectErr *connect.Error
+	if !asConnect(err, &connectErr) {
+		t.Fatalf("%v is not a connect error", err)
+	}
+	for _, detail := range connectErr.Details() {
+		if value, err := detail.Value(); err == nil {
+			if problem, ok := value.(*roamcardv1.Problem); ok {
+				return problem
+			}
+		}
+	}
+	t.Fatalf("%v has no problem", err)
+	return nil
+}
+
+func asConnect(err error, target **connect.Error) bool {
+	e, ok := err.(*connect.Error)
+	*target = e
+	return ok
+}
+
+func rules(problem *roamcardv1.Problem) []string {
+	var out []string
+	for _, f := range problem.GetFields() {
+		out = append(out, f.GetPath()+" "+f.GetRule())
+	}
+	return out
+}
+
+func TestMalformedJSONReachesConnectCallersAsAProblem(t *testing.T) {
+	impl := &signIn{}
+	server := serve(t, impl)
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8"} {
+		for _, c := range []struct {
+			body string
+			want []string
+		}{
+			{`{"address":"a","nope":1}`, []string{"nope json.unknown"}},
+			{`{"address":"a","address":"b"}`, []string{"address json.duplicate"}},
+			{`{"preferred_message_schemes":[]}`, []string{"preferred_message_schemes json.unknown"}},
+			{``, []string{" json.syntax"}},
+		} {
+			res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, contentType, strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var answer struct {
+				Code    string
+				Details []struct {
+					Type  string
+					Debug struct {
+						Code   string
+						Fields []fault.Field
+					}
+				}
+			}
+			if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
+				t.Fatal(err)
+			}
+			_ = res.Body.Close()
+			if res.StatusCode != 400 || answer.Code != "invalid_argument" || len(answer.Details) != 1 {
+				t.Fatalf("%s %q: %d %+v", contentType, c.body, res.StatusCode, answer)
+			}
+			var got []string
+			for _, f := range answer.Details[0].Debug.Fields {
+				got = append(got, f.Path+" "+f.Rule)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("%s %q: %s", contentType, c.body, diff)
+			}
+		}
+	}
+	if len(impl.seen) != 0 {
+		t.Errorf("a malformed request reached the handler: %v", impl.seen)
+	}
+}
+
+// lenient is connect's JSON codec with bytes of the test's choice in place of the message.
+type lenient struct{ body string }
+
+func (l lenient) Name() string                    { return "json" }
+func (l lenient) Marshal(any) ([]byte, error)     { return []byte(l.body), nil }
+func (l lenient) Unmarshal(d []byte, m any) error { return codec{}.Unmarshal(d, m) }
+
+func TestMalformedJSONIsAProblemOnEveryProtocol(t *testing.T) {
+	server := serve(t, &signIn{})
+	for name, option := range map[string][]connect.ClientOption{
+		"connect":  nil,
+		"gRPC-Web": {connect.WithGRPCWeb()},
+	} {
+		options := append([]connect.ClientOption{connect.WithCodec(lenient{body: `{"address":"a","nope":1}`})}, option...)
+		client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL, options...)
+		_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{})
+		if diff := cmp.Diff([]string{"nope json.unknown"}, rules(problemOf(t, err))); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestWellFormedJSONIsServedWithDefaults(t *testing.T) {
+	server := serve(t, &signIn{})
+	res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, "application/json", strings.NewReader(`{"address":"0xab"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, body); err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"intentId":"i","messageScheme":"","message":"0xab"}`; compact.String() != want {
+		t.Errorf("got %s, want %s", compact.String(), want)
+	}
+}
+
+func TestACallerCannotForgeFindings(t *testing.T) {
+	impl := &signIn{}
+	server := serve(t, impl)
+	req := &roamcardv1.CreateChallengeRequest{Address: "0xab"}
+	unknown := protowire.AppendTag(nil, findingsField, protowire.BytesType)
+	req.ProtoReflect().SetUnknown(protowire.AppendBytes(unknown, make([]byte, 16)))
+	client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL)
+	if _, err := client.CreateChallenge(context.Background(), req); err != nil {
+		t.Errorf("an unknown field of a binary message is refused: %v", err)
+	}
+}
+
+func TestFindingsOfTheCodecReplaceTheMessage(t *testing.T) {
+	c := codec{name: "json", mark: []byte("0123456789abcdef")}
+	m := &roamcardv1.CreateChallengeRequest{Address: "before"}
+	if err := c.Unmarshal([]byte(`{"address":"a","nope":1}`), m); err != nil {
+		t.Fatal(err)
+	}
+	if m.GetAddress() != "" {
+		t.Errorf("a refused document left %q", m.GetAddress())
+	}
+	if fault.Of(findings{mark: c.mark}.check(m)) != fault.SchemaInvalid {
+		t.Error("the findings are lost")
+	}
+	if err := (findings{mark: []byte("another process!")}).check(m); err != nil {
+		t.Errorf("foreign findings are read: %v", err)
+	}
+}
+
+func TestMarshalJSONIsCompactAndStable(t *testing.T) {
+	m := &roamcardv1.Card{Id: "c", Status: "ACTIVE", Last4: proto.String("4242")}
+	got, err := MarshalJSON(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := `{"id":"c","status":"ACTIVE","last4":"4242"}`; string(got) != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}

@@ -1,0 +1,155 @@
+package rpc
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const operatorToken = "operator token of the test"
+
+// desk serves the card service over HTTP with everything that stands before its methods; its stores
+// and its issuer are in memory, and it keeps no orders.
+type desk struct {
+	*testing.T
+	url      string
+	auth     *auth.Auth
+	sessions *authtest.Sessions
+	issuer   *cardtest.Issuer
+	store    *cardtest.Store
+	client   roamcardv1connect.CardServiceClient
+	log      *lines
+	now      time.Time
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{
+		T: t, sessions: &authtest.Sessions{}, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true}),
+		store: cardtest.NewStore(nil), log: &lines{}, now: time.Now(),
+	}
+	now := func() time.Time { return d.now }
+	var err error
+	d.auth, err = auth.New(auth.Config{
+		Challenges: &authtest.Challenges{}, Sessions: d.sessions, Domain: "shop.example", URI: "https://shop.example",
+		ChainID: x402.ChainID, Now: now, Operators: []auth.Operator{{Name: "ada", Hash: sha256.Sum256([]byte(operatorToken))}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cards := card.New(card.Config{
+		Store: d.store, Issuer: d.issuer, Vault: d.issuer, Stock: d.issuer, Now: now, Budget: time.Second,
+		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
+	})
+	terms := payment.Terms{
+		Network: x402.NetworkID, Asset: x402.Address{0: 8, 19: 3}, PayTo: x402.Address{0: 0x70, 19: 1},
+		Domain: x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: x402.Address{0: 8, 19: 3}},
+	}
+	handlers, err := Handlers(Config{
+		Checkout: checkout.New(checkout.Config{
+			Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32), Log: slog.New(slog.DiscardHandler),
+		}),
+		Cards: cards, Issued: d.store, Auth: d.auth, Terms: terms, BaseURL: "https://shop.example", Now: now,
+		Availability: map[order.Kind]availability.Product{order.CardIssue: cards.Availability()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	for _, h := range handlers {
+		mux.Handle(h.Path, h.Handler)
+	}
+	log := slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var calls telemetry.Calls
+		mux.ServeHTTP(w, r.WithContext(telemetry.WithCalls(r.Context(), &calls)))
+		log.LogAttrs(r.Context(), calls.Last().Level(), "request", calls.Last().AppendAttrs(nil)...)
+	}))
+	t.Cleanup(server.Close)
+	d.url, d.client = server.URL, roamcardv1connect.NewCardServiceClient(server.Client(), server.URL)
+	return d
+}
+
+// lines keeps what is logged.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is all of it.
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// session signs a wallet in for some scopes and an hour, and returns its bearer token.
+func (d *desk) session(w authtest.Wallet, scopes ...auth.Scope) string {
+	d.Helper()
+	random := make([]byte, 32)
+	_, _ = rand.Read(random)
+	token := "rcs_" + base64.RawURLEncoding.EncodeToString(random)
+	err := d.sessions.Create(d.Context(), auth.Session{
+		ID: uuid.New(), Wallet: w.Address(), Scopes: scopes, TokenHash: sha256.Sum256([]byte(token)),
+		IssuedAt: d.now.UTC(), ExpiresAt: d.now.UTC().Add(time.Hour),
+	})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return token
+}
+
+// sold gives a wallet an active card.
+func (d *desk) sold(w authtest.Wallet) card.Card {
+	d.Helper()
+	ref := cardtest.NewRef()
+	a, err := d.issuer.Open(d.Context(), card.Opening{Ref: ref, Load: card.Price})
+	if err != nil {
+		d.Fatal(err)
+	}
+	c := card.Card{
+		ID: uuid.New(), Order: "ord_1", Owner: w.Address(), Status: card.Active, Ref: ref, Account: a.ID, Last4: a.Last4, CreatedAt: d.now,
+	}
+	d.store.Put(c)
+	return c
+}
+
+// as makes a context whose call carries a bearer token, and reads the answer's headers.
+func as(t *testing.T, token string) (context.Context, connect.CallInfo) {
+	t.Helper()
+	ctx, info := connect.NewClientContext(t.Context())
+	if token != "" {
+		info.RequestHeader().Set("Authorization", "Bearer "+token)
+	}
+	return ctx, info
+}

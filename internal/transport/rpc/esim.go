@@ -1,0 +1,245 @@
+package rpc
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// EsimService sells travel eSIMs and hands them to whoever paid.
+type EsimService struct{ Config }
+
+// GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest) (*roamcardv1.GetEsimDiscoveryResponse, error) {
+	paused, err := s.Availability[order.ESIM].Paused(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetEsimDiscoveryResponse{
+		Paused:          paused,
+		ContractVersion: 1,
+		Catalog: &roamcardv1.EsimCatalogTerms{
+			Plans: s.BaseURL + "/api/esim/plans", Filters: []string{"countryCode", "type"},
+			Types: []string{string(esim.Country), string(esim.Region)}, DefaultPlan: "cheapest",
+		},
+		Payment: &roamcardv1.EsimPaymentTerms{
+			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
+			Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(), Price: "dynamic",
+			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice),
+			Method: "POST", Resource: s.BaseURL + "/api/esim/purchase", AccountTypes: []string{"eoa"}, MaxSubmissionsPerAttempt: 1,
+		},
+		Ownership: &roamcardv1.EsimOwnership{Owner: "payer"},
+		Fulfillment: &roamcardv1.EsimFulfillmentTerms{
+			Asynchronous: true, InlineWaitMs: uint32(esim.InlineWait.Milliseconds()), Status: "GET /api/esim/orders/{orderId}",
+			Statuses: []string{"pending", "fulfilled", "review", "refund_pending", "refunded"},
+		},
+		Credentials: &roamcardv1.EsimCredentialTerms{
+			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: HeaderDeliveryToken, DeliveryTokenDays: uint32(esim.TokenLife.Hours() / 24),
+			Credentials: "GET /api/esim/orders/{orderId}/credentials", Rotate: "POST /api/esim/orders/{orderId}/rotate-token",
+		},
+	}, nil
+}
+
+// GetEsimReadiness implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsimReadinessRequest) (*roamcardv1.GetEsimReadinessResponse, error) {
+	checks, err := readiness(s.Availability[order.ESIM].Ready(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetEsimReadinessResponse{Status: "ready", Checks: checks}, nil
+}
+
+// ListEsimPlans implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsimPlansRequest) (*roamcardv1.ListEsimPlansResponse, error) {
+	// The message's rules let two letters by. What nobody sells is an empty list.
+	f := esim.Filter{Type: esim.Type(req.GetType()), Country: strings.ToUpper(req.GetCountryCode())}
+	plans, err := s.Esims.Plans(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListEsimPlansResponse{Plans: make([]*roamcardv1.EsimPlan, len(plans))}
+	for i, p := range plans {
+		res.Plans[i] = &roamcardv1.EsimPlan{
+			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries, DataMb: uint32(p.DataMB),
+			ValidityDays: uint32(p.ValidityDays), PriceUsdCents: uint32(p.Price), Amount: p.Price.USDC().String(),
+			Asset: s.Terms.Asset.String(), Network: s.Terms.Network,
+		}
+	}
+	return res, nil
+}
+
+// PurchaseEsim implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseEsimRequest) (*roamcardv1.PurchaseEsimResponse, error) {
+	until := s.Now().Add(esim.InlineWait)
+	sold, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(), esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	if err != nil {
+		return nil, err
+	}
+	private := sold.Private || s.ownerCalls(ctx, sold)
+	// Before the wait: when it is over for many at once, nothing but an eSIM that came is read.
+	token, err := s.Esims.Token(ctx, sold.Order)
+	if err != nil {
+		return nil, err
+	}
+	sold.Order = s.await(ctx, sold.Order, until)
+	orders, err := s.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	m := orders[0]
+	if private {
+		showToken(m.Delivery, token)
+	}
+	if private && sold.Order.Status == order.Fulfilled {
+		c, err := s.Esims.Credentials(ctx, sold.Order)
+		if err != nil {
+			return nil, err
+		}
+		m.Credentials = esimCredentials(c)
+	}
+	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
+}
+
+// await waits for the eSIM of an order that is not decided yet, and counts how that ended.
+func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) order.Order {
+	pending := func() bool { return o.Status == order.Settled || o.Status == order.Provisioning }
+	if !pending() {
+		return o
+	}
+	leave, err := s.Limits.Enter(limit.Waiting, string(o.ID))
+	if err != nil {
+		return o // enough copies wait for it
+	}
+	defer leave()
+	began, outcome := s.Now(), "ended"
+	o = s.Esims.Await(ctx, o, until)
+	switch {
+	case o.Status == order.Fulfilled:
+		outcome = "delivered"
+	case pending():
+		outcome = "pending"
+	}
+	s.Metrics.Waited(ctx, outcome, s.Now().Sub(began))
+	return o
+}
+
+// ownerCalls says that a session of the order's owner came with the call.
+func (s EsimService) ownerCalls(ctx context.Context, sold checkout.Sold) bool {
+	return SessionOf(s.Auth)(ctx, sold.Order.Owner)
+}
+
+// CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.CreateEsimOrderRequest) (*roamcardv1.CreateEsimOrderResponse, error) {
+	o, err := s.open(ctx, checkout.Opening{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	if err != nil {
+		return nil, err
+	}
+	if o.PayableUrl != nil {
+		r := s.Terms.Requirements(money.Cents(o.GetAmountUsdCents()).USDC(), nil)
+		o.PaymentRequirements = &roamcardv1.PaymentRequirements{
+			X402Version: x402.Version, Scheme: r.Scheme, Network: r.Network, Asset: r.Asset, Amount: r.Amount, PayTo: r.PayTo,
+			Resource: o.GetPayableUrl(), MaxTimeoutSeconds: uint32(r.MaxTimeoutSeconds),
+		}
+	}
+	return &roamcardv1.CreateEsimOrderResponse{Order: o}, nil
+}
+
+// GetEsimOrder implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) GetEsimOrder(ctx context.Context, req *roamcardv1.GetEsimOrderRequest) (*roamcardv1.GetEsimOrderResponse, error) {
+	sold, err := s.owned(ctx, req.GetOrderId())
+	if err != nil {
+		return nil, err
+	}
+	orders, err := s.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetEsimOrderResponse{Order: orders[0]}, nil
+}
+
+// GetEsimCredentials implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.GetEsimCredentialsRequest) (*roamcardv1.GetEsimCredentialsResponse, error) {
+	sold, err := s.owned(ctx, req.GetOrderId())
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.Esims.Credentials(ctx, sold.Order)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetEsimCredentialsResponse{Credentials: esimCredentials(c)}, nil
+}
+
+// RotateEsimToken implements roamcardv1connect.EsimServiceHandler.
+func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.RotateEsimTokenRequest) (*roamcardv1.RotateEsimTokenResponse, error) {
+	sold, err := s.owned(ctx, req.GetOrderId())
+	if err != nil {
+		return nil, err
+	}
+	if !sold.Order.Status.Paid() {
+		return nil, fault.New(fault.OrderNotFulfilled, "The order is not paid; it has no delivery token.").About(string(sold.Order.ID))
+	}
+	m, err := delivery(sold.Order)
+	if err != nil {
+		return nil, err
+	}
+	token, err := s.Esims.RotateToken(ctx, sold.Order)
+	if err != nil {
+		return nil, err
+	}
+	showToken(m, token)
+	return &roamcardv1.RotateEsimTokenResponse{Delivery: m}, nil
+}
+
+// owned finds an eSIM order of the caller, be it by session or by delivery token.
+func (s EsimService) owned(ctx context.Context, id string) (checkout.Sold, error) {
+	sold, err := s.Checkout.Order(ctx, order.ID(id), wallet(ctx))
+	if err == nil && sold.Order.Kind != order.ESIM {
+		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")
+	}
+	return sold, err
+}
+
+// delivery tells how the eSIM of an order stands.
+func delivery(o order.Order) (*roamcardv1.EsimDelivery, error) {
+	item, err := esim.ItemOf(o)
+	if err != nil {
+		return nil, fmt.Errorf("order %s: %w", o.ID, err)
+	}
+	m := &roamcardv1.EsimDelivery{Status: "pending", PlanId: string(item.Plan)}
+	switch o.Status {
+	case order.PaymentRequired, order.Expired:
+		m.Status = "unpaid"
+	case order.Fulfilled, order.RefundPending, order.Refunded:
+		m.Status = string(o.Status)
+	case order.OperatorReview:
+		m.Status = "review"
+	default:
+	}
+	return m, nil
+}
+
+func showToken(m *roamcardv1.EsimDelivery, t esim.Token) {
+	m.Token, m.TokenExpiresAt = proto.String(t.Text.Reveal()), timestamp(t.ExpiresAt)
+}
+
+func esimCredentials(c esim.Credentials) *roamcardv1.EsimCredentials {
+	return &roamcardv1.EsimCredentials{
+		Iccid: c.ICCID.Reveal(), SmdpAddress: c.SMDPAddress.Reveal(), MatchingId: c.MatchingID.Reveal(), Lpa: c.LPA.Reveal(),
+		QrSvg: c.QRSVG.Reveal(), QrPng: "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(c.QRPNG.Reveal())),
+		InstallUrls: &roamcardv1.EsimInstallUrls{Ios: c.IOS.Reveal(), Android: c.Android.Reveal()},
+	}
+}

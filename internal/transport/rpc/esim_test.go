@@ -1,0 +1,45 @@
+package rpc
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"buf.build/go/protovalidate"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/product/esim"
+)
+
+// TestACountryIsAnyTwoLetters: what is sold for it is the catalogue's business.
+func TestACountryIsAnyTwoLetters(t *testing.T) {
+	letters := strings.Split("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "")
+	wrong := []string{"", "A", "USA", " US", "US\n", "U1", "ÜS", "U", "--"}
+	asked := func(text string) error {
+		return protovalidate.Validate(&roamcardv1.ListEsimPlansRequest{CountryCode: &text})
+	}
+	for _, text := range wrong {
+		violation, ok := errors.AsType[*protovalidate.ValidationError](asked(text))
+		if !ok {
+			t.Errorf("%q is taken", text)
+			continue
+		}
+		if field := ViolationFields(violation.ToProto(), nil)[0]; field.Path != "countryCode" || len(field.Message) > maxSaid {
+			t.Errorf("%q: %+v", text, field)
+		}
+	}
+	known := 0
+	for _, first := range letters {
+		for _, second := range letters {
+			if err := asked(first + second); err != nil {
+				t.Errorf("%s: %v", first+second, err)
+			}
+			if _, ok := esim.ParseCountry(first + second); ok {
+				known++
+			}
+		}
+	}
+	if _, ok := esim.ParseCountry("xk"); !ok || known != 4*250 {
+		t.Errorf("a supplier's plan may be for %d codes, for XK: %t", known, ok)
+	}
+}

@@ -1,0 +1,48 @@
+package rpc
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// inProcess calls a handler without a network, in a context of the test's choice.
+type inProcess struct {
+	handler http.Handler
+	ctx     context.Context
+}
+
+func (p inProcess) Do(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	p.handler.ServeHTTP(w, r.WithContext(p.ctx))
+	return w.Result(), nil
+}
+
+// refuseAll is an interceptor that lets nothing through.
+type refuseAll struct{ connect.Interceptor }
+
+func (refuseAll) WrapUnary(connect.UnaryFunc) connect.UnaryFunc {
+	return func(context.Context, connect.AnyRequest) (connect.AnyResponse, error) {
+		return nil, fault.New(fault.SchemaInvalid, "")
+	}
+}
+
+func TestTheContextCarriesWhatTheFaceKnows(t *testing.T) {
+	ctx := context.Background()
+	if IsPreview(ctx) || Resource(ctx) != "" {
+		t.Error("an empty context knows something")
+	}
+	face := Face{Preview: true, Resource: "/pay/1?x=2", Shows: true}
+	ctx = WithFace(ctx, &face)
+	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || face.Problem() != nil {
+		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), face.Problem())
+	}
+	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 || face.Problem().GetStatus() != 402 {
+		t.Errorf("a face that shows the problem gets %d details and the problem %v", len(err.Details()), face.Problem())
+	}
+}

@@ -1,0 +1,332 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// Errors answers with faults: every error that leaves a handler becomes a *connect.Error with a
+// Problem detail. It notes the call and its end for the request's line. Put it outside everything else.
+func Errors() connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			res, err := next(ctx, req)
+			call := telemetry.Call{Procedure: req.Spec().Procedure, Protocol: req.Peer().Protocol}
+			if err == nil {
+				telemetry.Called(ctx, call)
+				return res, nil
+			}
+			if excess := limit.Excess(ctx); excess != nil {
+				// Whatever else is wrong with it, its payment proves nothing, and there were too many like it.
+				err = excess
+			}
+			var message protoreflect.MessageDescriptor
+			if m, ok := req.Any().(proto.Message); ok {
+				message = m.ProtoReflect().Descriptor()
+			}
+			return nil, failed(ctx, call, err, message)
+		}
+	}
+}
+
+// failed is what the caller may see of a call's error. What was behind it is noted when it is the
+// service's own, or that of something it depends on.
+func failed(ctx context.Context, call telemetry.Call, err error, message protoreflect.MessageDescriptor) error {
+	shown := toConnect(ctx, err, message)
+	problem := problemIn(shown)
+	call.Code, call.Problem = shown.Code().String(), problem.GetCode()
+	if problem.GetStatus() >= http.StatusInternalServerError {
+		call.Err = Cause(shown)
+	}
+	telemetry.Called(ctx, call)
+	return shown
+}
+
+// ToConnect is the one place that knows Connect codes: it turns an error into the *connect.Error
+// that the caller may see, with a Problem detail and the headers that the error carries (any error
+// of the chain with a method Headers() http.Header), and leaves the problem for the face, see Face.
+// What is not a fault is ours and shows as internal; Cause still finds it.
+func ToConnect(ctx context.Context, err error) *connect.Error { return toConnect(ctx, err, nil) }
+
+func toConnect(ctx context.Context, err error, message protoreflect.MessageDescriptor) *connect.Error {
+	if err == nil {
+		return nil
+	}
+	if already, ok := errors.AsType[*connect.Error](err); ok {
+		if problem := problemIn(already); problem != nil {
+			faceOf(ctx).problem = problem
+			return already
+		}
+	}
+	f, code := asFault(err, message)
+	problem := ProblemOf(ctx, f)
+	shown := connect.NewError(code, &shownError{problem: problem, cause: err})
+	face := faceOf(ctx)
+	if face.problem = problem; !face.Shows {
+		if detail, detailErr := connect.NewErrorDetail(problem); detailErr == nil {
+			shown.AddDetail(detail)
+		}
+	}
+	if f.RetryAfter > 0 {
+		shown.Meta().Set("Retry-After", RetryAfterSeconds(f.RetryAfter))
+	}
+	if carrier, ok := errors.AsType[interface {
+		error
+		Headers() http.Header
+	}](err); ok {
+		for name, values := range carrier.Headers() {
+			for _, value := range values {
+				shown.Meta().Add(name, value)
+			}
+		}
+	}
+	return shown
+}
+
+// Cause is what was behind an error made by ToConnect, for the log; other errors are their own cause.
+func Cause(err error) error {
+	if shown, ok := errors.AsType[*shownError](err); ok {
+		return shown.cause
+	}
+	return err
+}
+
+// problemIn is the problem of an error made by ToConnect, or nil.
+func problemIn(err error) *roamcardv1.Problem {
+	if shown, ok := errors.AsType[*shownError](err); ok {
+		return shown.problem
+	}
+	return nil
+}
+
+// shownError shows the caller's sentence and keeps the cause.
+type shownError struct {
+	problem *roamcardv1.Problem
+	cause   error
+}
+
+func (e *shownError) Error() string { return e.problem.GetDetail() }
+
+func (e *shownError) Unwrap() error { return e.cause }
+
+// asFault decides what the caller is told, and with which code.
+func asFault(err error, message protoreflect.MessageDescriptor) (*fault.Fault, connect.Code) {
+	if f, ok := fault.As(err); ok {
+		return f, codeOf(f)
+	}
+	if connectErr, ok := errors.AsType[*connect.Error](err); ok {
+		if violations := violationsDetail(connectErr); violations != nil && connectErr.Code() == connect.CodeInvalidArgument {
+			return Malformed(ViolationFields(violations, message)...), connect.CodeInvalidArgument
+		}
+		return FaultOfCode(connectErr.Code()), connectErr.Code()
+	}
+	switch {
+	case errors.Is(err, context.Canceled):
+		return FaultOfCode(connect.CodeCanceled), connect.CodeCanceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return FaultOfCode(connect.CodeDeadlineExceeded), connect.CodeDeadlineExceeded
+	}
+	return fault.New(fault.Internal, ""), connect.CodeInternal
+}
+
+// codeOf chooses the Connect code of a fault. FailedPrecondition says "do not retry until something
+// changes"; Unavailable and ResourceExhausted invite a retry.
+func codeOf(f *fault.Fault) connect.Code {
+	switch f.Status {
+	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
+		return connect.CodeInvalidArgument
+	case http.StatusUnauthorized:
+		return connect.CodeUnauthenticated
+	case http.StatusPaymentRequired:
+		return connect.CodeFailedPrecondition
+	case http.StatusNotFound:
+		if f.Code == fault.RouteNotFound {
+			return connect.CodeUnimplemented
+		}
+		return connect.CodeNotFound
+	case http.StatusMethodNotAllowed:
+		return connect.CodeUnimplemented
+	case http.StatusConflict:
+		if f.Retryable {
+			return connect.CodeAborted
+		}
+		return connect.CodeFailedPrecondition
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return connect.CodeResourceExhausted
+	case http.StatusServiceUnavailable:
+		return connect.CodeUnavailable
+	default:
+		return connect.CodeInternal
+	}
+}
+
+// FaultOfCode is the fault of an error that connect itself made, before or beside our handlers.
+func FaultOfCode(code connect.Code) *fault.Fault {
+	switch code {
+	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
+		return fault.New(fault.SchemaInvalid, "The request cannot be read.")
+	case connect.CodeUnauthenticated:
+		return fault.New(fault.SessionInvalid, "")
+	case connect.CodeNotFound, connect.CodeUnimplemented:
+		return fault.New(fault.RouteNotFound, "")
+	case connect.CodeResourceExhausted:
+		// Our own limits are faults; this one is the size limit of a message.
+		return fault.New(fault.BodyTooLarge, "")
+	case connect.CodeUnavailable, connect.CodeDeadlineExceeded, connect.CodeCanceled:
+		return fault.New(fault.DependencyDown, "The request ended before it was answered; its outcome is not known.")
+	default:
+		return fault.New(fault.Internal, "")
+	}
+}
+
+// ProblemOf is the wire form of a fault.
+func ProblemOf(ctx context.Context, f *fault.Fault) *roamcardv1.Problem {
+	problem := &roamcardv1.Problem{
+		Type:           f.Code.Path(),
+		Title:          f.Title,
+		Status:         uint32(f.Status),
+		Detail:         sentence(f),
+		Code:           string(f.Code),
+		Retryable:      f.Retryable,
+		SafeToPayAgain: f.SafeToPayAgain,
+		NextAction:     string(f.NextAction),
+		RequestId:      telemetry.RequestID(ctx),
+		Fields:         wireFields(f.Fields),
+	}
+	if f.OrderID != "" {
+		problem.OrderId = &f.OrderID
+	}
+	return problem
+}
+
+// RetryAfterSeconds is the value of a Retry-After header, rounded up: a caller must not come early.
+func RetryAfterSeconds(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
+}
+
+// sentence is what happened this time, or the title when the fault says no more.
+func sentence(f *fault.Fault) string {
+	if f.Detail == "" {
+		return f.Title
+	}
+	return f.Detail
+}
+
+// ViolationFields names the members that break a rule by their JSON path. Without the message's
+// descriptor the names are guessed from the proto names.
+func ViolationFields(violations *validate.Violations, message protoreflect.MessageDescriptor) []fault.Field {
+	fields := make([]fault.Field, 0, len(violations.GetViolations()))
+	for _, v := range violations.GetViolations() {
+		fields = append(fields, fault.Field{
+			Path:    jsonPath(v.GetField().GetElements(), message),
+			Rule:    v.GetRuleId(),
+			Message: said(v),
+		})
+	}
+	return fields
+}
+
+// said is what a rule says of a value. A long pattern is for programs, which have it from the document.
+func said(v *validate.Violation) string {
+	if text := v.GetMessage(); v.GetRuleId() != "string.pattern" || len(text) <= maxSaid {
+		return text
+	}
+	return "does not match the documented pattern"
+}
+
+const maxSaid = 160
+
+func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) string {
+	var b strings.Builder
+	for _, element := range elements {
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(jsonName(element.GetFieldName(), message))
+		switch key := element.GetSubscript().(type) {
+		case *validate.FieldPathElement_Index:
+			fmt.Fprintf(&b, "[%d]", key.Index)
+		case *validate.FieldPathElement_StringKey:
+			b.WriteString("." + clip(key.StringKey))
+		}
+		message = below(element.GetFieldName(), message)
+	}
+	return b.String()
+}
+
+func jsonName(name string, message protoreflect.MessageDescriptor) string {
+	if message != nil {
+		if field := message.Fields().ByName(protoreflect.Name(name)); field != nil {
+			return field.JSONName()
+		}
+	}
+	head, tail, more := strings.Cut(name, "_")
+	for more {
+		var word string
+		word, tail, more = strings.Cut(tail, "_")
+		if word != "" {
+			head += strings.ToUpper(word[:1]) + word[1:]
+		}
+	}
+	return head
+}
+
+// below is the message that a field holds, if any.
+func below(name string, message protoreflect.MessageDescriptor) protoreflect.MessageDescriptor {
+	if message == nil {
+		return nil
+	}
+	field := message.Fields().ByName(protoreflect.Name(name))
+	switch {
+	case field == nil:
+		return nil
+	case field.IsMap():
+		return field.MapValue().Message()
+	default:
+		return field.Message()
+	}
+}
+
+func violationsDetail(err *connect.Error) *validate.Violations {
+	for _, detail := range err.Details() {
+		value, valueErr := detail.Value()
+		if valueErr != nil {
+			continue
+		}
+		if found, ok := value.(*validate.Violations); ok {
+			return found
+		}
+	}
+	return nil
+}
+
+func wireFields(fields []fault.Field) []*roamcardv1.FieldProblem {
+	wire := make([]*roamcardv1.FieldProblem, 0, len(fields))
+	for _, f := range fields {
+		wire = append(wire, &roamcardv1.FieldProblem{Path: f.Path, Rule: f.Rule, Message: f.Message})
+	}
+	return wire
+}
+
+func faultFields(wire []*roamcardv1.FieldProblem) []fault.Field {
+	fields := make([]fault.Field, 0, len(wire))
+	for _, w := range wire {
+		fields = append(fields, fault.Field{Path: w.GetPath(), Rule: w.GetRule(), Message: w.GetMessage()})
+	}
+	return fields
+}

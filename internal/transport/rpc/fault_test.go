@@ -1,0 +1,168 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"buf.build/gen/go/bufbuild/protovalidate/protocolbuffers/go/buf/validate"
+	"connectrpc.com/connect"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+func TestEveryFaultHasItsConnectCode(t *testing.T) {
+	want := map[int]connect.Code{
+		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 402: connect.CodeFailedPrecondition,
+		404: connect.CodeNotFound, 405: connect.CodeUnimplemented, 409: connect.CodeFailedPrecondition,
+		413: connect.CodeResourceExhausted, 415: connect.CodeInvalidArgument, 429: connect.CodeResourceExhausted,
+		500: connect.CodeInternal, 503: connect.CodeUnavailable,
+	}
+	for _, kind := range fault.Catalogue() {
+		code := want[kind.Status]
+		switch {
+		case kind.Code == fault.RouteNotFound:
+			code = connect.CodeUnimplemented
+		case kind.Status == 409 && kind.Retryable:
+			code = connect.CodeAborted
+		}
+		var face Face
+		err := ToConnect(WithFace(context.Background(), &face), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
+		problem := problemOf(t, err)
+		if err.Code() != code || face.Problem().GetStatus() != uint32(kind.Status) || problem.GetCode() != string(kind.Code) || err.Message() != "why" {
+			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(), face.Problem().GetStatus(), err.Message(), problem, code)
+		}
+	}
+}
+
+func TestAProblemSaysAllThatTheFaultKnows(t *testing.T) {
+	ctx := telemetry.WithRequestID(context.Background(), "req-1")
+	f := fault.New(fault.SettlementUnknown, "").About("ord_1").After(1500 * time.Millisecond)
+	err := ToConnect(ctx, f)
+	want := &roamcardv1.Problem{
+		Type: "/problems/settlement_unknown", Title: f.Title, Status: 503, Detail: f.Title, Code: "settlement_unknown",
+		Retryable: true, SafeToPayAgain: false, NextAction: "retry_same_request", RequestId: "req-1", OrderId: proto.String("ord_1"),
+	}
+	if diff := cmp.Diff(want, problemOf(t, err), protocmp.Transform()); diff != "" {
+		t.Error(diff)
+	}
+	if got := err.Meta().Get("Retry-After"); got != "2" {
+		t.Errorf("Retry-After = %q, want 2", got)
+	}
+}
+
+// challenge is a fault that brings headers, as payment's are.
+type challenge struct{ *fault.Fault }
+
+func (c challenge) Headers() http.Header { return http.Header{"Payment-Required": {"eyJ4Ijoy"}} }
+
+func (c challenge) Unwrap() error { return c.Fault }
+
+func TestHeadersOfAnErrorBecomeMetadata(t *testing.T) {
+	err := ToConnect(context.Background(), fmt.Errorf("buy: %w", challenge{fault.New(fault.PaymentRequired, "")}))
+	if got := err.Meta().Get("Payment-Required"); got != "eyJ4Ijoy" {
+		t.Errorf("Payment-Required = %q", got)
+	}
+	if problemOf(t, err).GetCode() != "payment_required" {
+		t.Error("the fault behind the headers is lost")
+	}
+}
+
+func TestWhatIsNotAFaultShowsNothingOfItself(t *testing.T) {
+	secret := errors.New("password authentication failed for user roam")
+	err := ToConnect(context.Background(), fmt.Errorf("read order: %w", secret))
+	if err.Code() != connect.CodeInternal || strings.Contains(err.Error(), "password") {
+		t.Errorf("shown: %v", err)
+	}
+	if problem := problemOf(t, err); problem.GetCode() != "internal" || strings.Contains(problem.String(), "password") {
+		t.Errorf("shown: %v", problem)
+	}
+	if got := Cause(fmt.Errorf("in the log: %w", err)); !errors.Is(got, secret) {
+		t.Errorf("Cause = %v", got)
+	}
+}
+
+func TestEndedCallsKeepTheirCode(t *testing.T) {
+	for cause, code := range map[error]connect.Code{
+		context.Canceled:         connect.CodeCanceled,
+		context.DeadlineExceeded: connect.CodeDeadlineExceeded,
+	} {
+		err := ToConnect(context.Background(), fmt.Errorf("settle: %w", cause))
+		problem := problemOf(t, err)
+		if err.Code() != code || problem.GetCode() != "dependency_down" || problem.GetSafeToPayAgain() {
+			t.Errorf("%v: %v %v", cause, err, problem)
+		}
+	}
+}
+
+func TestAFaultWinsOverTheCancellationItWraps(t *testing.T) {
+	err := ToConnect(context.Background(), errors.Join(context.Canceled, fault.New(fault.SettlementUnknown, "")))
+	if err.Code() != connect.CodeUnavailable {
+		t.Errorf("code = %v", err.Code())
+	}
+}
+
+func TestToConnectIsAppliedOnce(t *testing.T) {
+	first := ToConnect(context.Background(), fault.New(fault.CardNotFound, "gone"))
+	var face Face
+	again := ToConnect(WithFace(context.Background(), &face), fmt.Errorf("outer: %w", first))
+	if again != first || len(again.Details()) != 1 || face.Problem().GetStatus() != 404 {
+		t.Errorf("again = %v with %d details, problem %v", again, len(again.Details()), face.Problem())
+	}
+	if ToConnect(context.Background(), nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+func TestBrokenRulesNameTheJSONMembers(t *testing.T) {
+	server := serve(t, &signIn{})
+	client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL)
+	_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{PreferredMessageSchemes: []string{"eip191", "rsa"}})
+	want := []string{"address string.min_len", "preferredMessageSchemes[1] string.in"}
+	if diff := cmp.Diff(want, rules(problemOf(t, err))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestFieldPathsAreJSONPaths(t *testing.T) {
+	element := func(name string) *validate.FieldPathElement {
+		return validate.FieldPathElement_builder{FieldName: &name}.Build()
+	}
+	indexed := element("orders")
+	indexed.SetIndex(3)
+	path := []*validate.FieldPathElement{indexed, element("payable_url")}
+	if got := jsonPath(path, (&roamcardv1.ListOrdersResponse{}).ProtoReflect().Descriptor()); got != "orders[3].payable_url" {
+		t.Errorf("with the descriptor: %s", got)
+	}
+	if got := jsonPath(path, nil); got != "orders[3].payableUrl" {
+		t.Errorf("without: %s", got)
+	}
+}
+
+func TestPreviewsAreNotValidated(t *testing.T) {
+	impl := &signIn{err: fault.New(fault.PaymentRequired, "")}
+	_, handler := roamcardv1connect.NewAuthServiceHandler(impl, connect.WithInterceptors(Errors()), JSON(),
+		connect.WithInterceptors(UnlessPreview(refuseAll{})))
+	for _, preview := range []bool{true, false} {
+		ctx := context.Background()
+		if preview {
+			ctx = WithFace(ctx, &Face{Preview: true})
+		}
+		impl.seen = nil
+		client := roamcardv1connect.NewAuthServiceClient(inProcess{handler, ctx}, "http://in.process")
+		_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{})
+		if err == nil || (len(impl.seen) == 1) != preview {
+			t.Errorf("preview %v: reached %d times, %v", preview, len(impl.seen), err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package rpc
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/product/card"
+)
+
+// OperatorService is for the people who run the service.
+type OperatorService struct{ Config }
+
+// ListFeeJobs implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFeeJobsRequest) (*roamcardv1.ListFeeJobsResponse, error) {
+	q := card.FeeQuery{Status: job.Status(req.GetStatus()), Limit: defaultPage}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	if req.PageToken != nil {
+		before, err := uuid.Parse(req.GetPageToken())
+		if err != nil {
+			return nil, invalid("pageToken", "string.uuid", "must be a uuid")
+		}
+		q.Before = before
+	}
+	size := q.Limit
+	q.Limit++
+	rows, err := s.Fees.List(ctx, q, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListFeeJobsResponse{}
+	if len(rows) > size {
+		rows = rows[:size]
+		res.NextPageToken = proto.String(rows[size-1].ID.String())
+	}
+	for _, row := range rows {
+		m, err := feeJobMessage(row)
+		if err != nil {
+			return nil, err
+		}
+		res.Jobs = append(res.Jobs, m)
+	}
+	return res, nil
+}
+
+// ReconcileFeeJob implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.ReconcileFeeJobRequest) (*roamcardv1.ReconcileFeeJobResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, invalid("id", "string.uuid", "must be a uuid")
+	}
+	row, err := s.Fees.Reconcile(ctx, id, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	m, err := feeJobMessage(row)
+	return &roamcardv1.ReconcileFeeJobResponse{Job: m}, err
+}
+
+// RetryFeeJob implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryFeeJobRequest) (*roamcardv1.RetryFeeJobResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, invalid("id", "string.uuid", "must be a uuid")
+	}
+	row, err := s.Fees.Retry(ctx, id, deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	m, err := feeJobMessage(row)
+	return &roamcardv1.RetryFeeJobResponse{Job: m}, err
+}
+
+// WriteOffFeeJob implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.WriteOffFeeJobRequest) (*roamcardv1.WriteOffFeeJobResponse, error) {
+	id, err := uuid.Parse(req.GetId())
+	if err != nil {
+		return nil, invalid("id", "string.uuid", "must be a uuid")
+	}
+	row, err := s.Fees.WriteOff(ctx, id, deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	m, err := feeJobMessage(row)
+	return &roamcardv1.WriteOffFeeJobResponse{Job: m}, err
+}
+
+// act is what the audit trail keeps of a call.
+func act(ctx context.Context) card.Act { return card.Act{Operator: caller(ctx).Name} }
+
+// deed is act for what happens once for each key.
+func deed(ctx context.Context, reason string) card.Act {
+	a := act(ctx)
+	a.Reason = reason
+	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
+		a.Key = call.RequestHeader().Get(HeaderIdempotencyKey)
+	}
+	return a
+}
+
+func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
+	a, err := job.Decode[card.FeeArgs](row)
+	if err != nil {
+		return nil, err
+	}
+	m := &roamcardv1.FeeJob{
+		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status), AmountUsdCents: uint32(a.Amount),
+		Version: uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt), FinishedAt: optionalTimestamp(row.FinishedAt),
+		Outstanding: a.Outstanding(row.Status), WrittenOff: a.WrittenOff,
+	}
+	if row.Status == job.Queued && row.Step != "" {
+		m.Status = string(job.Processing)
+	}
+	if (row.Status == job.Failed || row.Status == job.OperatorReview) && row.LastError != "" {
+		m.Reason = proto.String(row.LastError)
+	}
+	return m, nil
+}
+
+// GetChallengeRetention implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest) (*roamcardv1.GetChallengeRetentionResponse, error) {
+	status, err := s.Retention.Status(ctx, caller(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetChallengeRetentionResponse{
+		RetentionSeconds: uint32(status.Keep.Seconds()), Total: uint32(status.All), Stale: uint32(status.Stale), BatchSize: auth.PruneBatch,
+	}, nil
+}
+
+// PruneChallenges implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) PruneChallenges(ctx context.Context, _ *roamcardv1.PruneChallengesRequest) (*roamcardv1.PruneChallengesResponse, error) {
+	deleted, left, err := s.Retention.PruneFor(ctx, caller(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.PruneChallengesResponse{Deleted: uint32(deleted), Remaining: uint32(left)}, nil
+}

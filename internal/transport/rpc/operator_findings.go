@@ -1,0 +1,79 @@
+package rpc
+
+import (
+	"context"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// The statuses of findings.
+const (
+	findingOpen     = "open"
+	findingResolved = "resolved"
+)
+
+// ListFindings implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListFindingsRequest) (*roamcardv1.ListFindingsResponse, error) {
+	q := reconcile.FindingQuery{Resolved: req.GetStatus() == findingResolved, Code: reconcile.Code(req.GetCode()), Limit: defaultPage}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	if req.PageToken != nil {
+		before, err := pageBefore(req.GetPageToken())
+		if err != nil {
+			return nil, err
+		}
+		q.Before = before
+	}
+	page, next, err := s.Treasury.FindingsFor(ctx, q, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListFindingsResponse{}
+	for _, one := range page {
+		res.Findings = append(res.Findings, findingMessage(one))
+	}
+	if next != 0 {
+		res.NextPageToken = proto.String(strconv.FormatInt(next, 10))
+	}
+	return res, nil
+}
+
+// ResolveFinding implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ResolveFinding(ctx context.Context, req *roamcardv1.ResolveFindingRequest) (*roamcardv1.ResolveFindingResponse, error) {
+	id, err := strconv.ParseInt(req.GetId(), 10, 64)
+	if err != nil {
+		return nil, invalid("id", "string.pattern", "must be the id of a finding")
+	}
+	found, err := s.Treasury.ResolveFindingFor(ctx, id, deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.ResolveFindingResponse{Finding: findingMessage(found)}, nil
+}
+
+func findingMessage(f reconcile.Finding) *roamcardv1.Finding {
+	m := &roamcardv1.Finding{
+		Id: strconv.FormatInt(f.ID, 10), Code: string(f.Code), Subject: f.Subject, Detail: f.Detail, Blocks: f.Blocks,
+		FirstSeenAt: timestamp(f.FirstSeen), LastSeenAt: timestamp(f.LastSeen), Status: findingOpen,
+	}
+	if f.Order != "" {
+		m.OrderId = proto.String(f.Order)
+	}
+	if f.Product != "" {
+		m.Product = proto.String(f.Product)
+	}
+	if owner, err := x402.ParseAddress(f.Owner); err == nil {
+		m.Owner = proto.String(owner.String())
+	}
+	if r := f.Resolved; r != nil {
+		m.Status, m.ResolvedAt = findingResolved, timestamp(r.At)
+		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason), proto.String(r.Operator)
+	}
+	return m
+}

@@ -1,0 +1,180 @@
+package rpc
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// ListOrderQueue implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.ListOrderQueueRequest) (*roamcardv1.ListOrderQueueResponse, error) {
+	q := checkout.QueueQuery{Status: order.OperatorReview, Before: order.ID(req.GetPageToken()), Limit: defaultPage}
+	if req.Status != nil {
+		q.Status = order.Status(req.GetStatus())
+	}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	page, next, err := s.Desk.Queue(ctx, q, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListOrderQueueResponse{}
+	for _, one := range page {
+		res.Orders = append(res.Orders, queuedMessage(one))
+	}
+	if next != "" {
+		res.NextPageToken = proto.String(string(next))
+	}
+	return res, nil
+}
+
+// InspectOrder implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.InspectOrderRequest) (*roamcardv1.InspectOrderResponse, error) {
+	life, err := s.Desk.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	orders, err := s.orders(ctx, life.Sold())
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.InspectOrderResponse{Order: orders[0], Owner: life.Order.Owner.String()}
+	for _, p := range life.Payments {
+		res.Payments = append(res.Payments, paymentRecord(p))
+	}
+	if life.Refund != nil {
+		res.Refund = refundRecord(*life.Refund)
+	}
+	for _, row := range life.Jobs {
+		res.Jobs = append(res.Jobs, jobRecord(row))
+	}
+	for _, r := range life.References {
+		res.References = append(res.References, &roamcardv1.ProviderReference{Step: r.Step, Version: uint32(r.Version), Reference: r.Reference})
+	}
+	for _, e := range life.Timeline {
+		res.Timeline = append(res.Timeline, moveMessage(e))
+	}
+	return res, nil
+}
+
+// DecideOrder implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) DecideOrder(ctx context.Context, req *roamcardv1.DecideOrderRequest) (*roamcardv1.DecideOrderResponse, error) {
+	q, err := s.Desk.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.DecideOrderResponse{Order: queuedMessage(q)}, nil
+}
+
+// ProvePayment implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.ProvePaymentRequest) (*roamcardv1.ProvePaymentResponse, error) {
+	transaction, err := x402.ParseHash(req.GetTransaction())
+	if err != nil {
+		return nil, fault.New(fault.SchemaInvalid, "transaction is no hash.")
+	}
+	q, err := s.Desk.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.ProvePaymentResponse{Order: queuedMessage(q)}, nil
+}
+
+// ListSwitches implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwitchesRequest) (*roamcardv1.ListSwitchesResponse, error) {
+	all, err := s.Desk.Closed(ctx, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListSwitchesResponse{}
+	for _, one := range all {
+		res.Switches = append(res.Switches, switchMessage(one))
+	}
+	return res, nil
+}
+
+// SetSwitch implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) SetSwitch(ctx context.Context, req *roamcardv1.SetSwitchRequest) (*roamcardv1.SetSwitchResponse, error) {
+	set, err := s.Desk.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.SetSwitchResponse{Switch: switchMessage(set)}, nil
+}
+
+func queuedMessage(q checkout.Queued) *roamcardv1.QueuedOrder {
+	o := q.Order
+	return &roamcardv1.QueuedOrder{
+		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(), AmountUsdCents: uint32(o.Price),
+		Reason: q.Reason, Since: timestamp(o.UpdatedAt), CreatedAt: timestamp(o.CreatedAt),
+	}
+}
+
+func paymentRecord(p payment.Payment) *roamcardv1.PaymentRecord {
+	m := &roamcardv1.PaymentRecord{
+		Id: p.ID.String(), Status: string(p.Status), Payer: p.Authorization.From.String(), Amount: p.Authorization.Value.String(),
+		Nonce: p.Authorization.Nonce.String(), DeadReason: optionalText(p.DeadReason), CreatedAt: timestamp(p.CreatedAt),
+	}
+	if r := p.Receipt; r != nil {
+		m.Transaction, m.SettledAt = proto.String(r.Transaction.String()), timestamp(r.SettledAt)
+	}
+	return m
+}
+
+func refundRecord(r payment.Refund) *roamcardv1.RefundRecord {
+	a := r.Authorization
+	m := &roamcardv1.RefundRecord{
+		Id: r.ID.String(), Status: string(r.Status), Treasury: a.From.String(), To: a.To.String(), Amount: a.Value.String(),
+		Nonce: a.Nonce.String(), ValidBefore: timestamp(time.Unix(int64(a.ValidBefore), 0)),
+		CreatedAt: timestamp(r.CreatedAt), SignedAt: timestamp(r.SignedAt),
+	}
+	if r.Receipt != nil {
+		m.Transaction, m.SettledAt = proto.String(r.Receipt.Transaction.String()), timestamp(r.Receipt.SettledAt)
+	}
+	return m
+}
+
+func jobRecord(row job.Row) *roamcardv1.JobRecord {
+	return &roamcardv1.JobRecord{
+		Id: row.ID.String(), Kind: string(row.Kind), Status: string(row.Status), Attempt: uint32(row.Attempt),
+		Step: optionalText(row.Step), LastError: optionalText(row.LastError),
+		RunAt: timestamp(row.RunAt), CreatedAt: timestamp(row.CreatedAt), FinishedAt: optionalTimestamp(row.FinishedAt),
+	}
+}
+
+func moveMessage(e order.Event) *roamcardv1.OrderMove {
+	m := &roamcardv1.OrderMove{
+		Version: uint32(e.Version), At: timestamp(e.At), From: string(e.From), To: string(e.To), Actor: e.Actor, Reason: e.Reason,
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Evidence)) {
+		m.Evidence = append(m.Evidence, &roamcardv1.Evidence{Name: name, Value: e.Evidence[name]})
+	}
+	return m
+}
+
+func switchMessage(s availability.Switch) *roamcardv1.Switch {
+	m := &roamcardv1.Switch{Product: string(s.Product), Paused: s.Paused}
+	if s.Operator != "" {
+		m.Reason, m.Operator, m.ChangedAt = proto.String(s.Reason), proto.String(s.Operator), timestamp(s.ChangedAt)
+	}
+	return m
+}
+
+func optionalText(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

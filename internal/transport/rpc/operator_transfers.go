@@ -1,0 +1,80 @@
+package rpc
+
+import (
+	"context"
+	"strconv"
+
+	"google.golang.org/protobuf/proto"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// The statuses of transfers without an order.
+const (
+	transferOpen     = "open"
+	transferResolved = "resolved"
+)
+
+// pageBefore reads a page token that is the number of a row.
+func pageBefore(token string) (int64, error) {
+	before, err := strconv.ParseInt(token, 10, 64)
+	if err != nil {
+		return 0, invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
+	}
+	return before, nil
+}
+
+// ListTransfers implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.ListTransfersRequest) (*roamcardv1.ListTransfersResponse, error) {
+	q := reconcile.StrayQuery{Resolved: req.GetStatus() == transferResolved, Limit: defaultPage}
+	if req.PageSize != nil {
+		q.Limit = int(req.GetPageSize())
+	}
+	if req.PageToken != nil {
+		before, err := pageBefore(req.GetPageToken())
+		if err != nil {
+			return nil, err
+		}
+		q.Before = before
+	}
+	page, next, err := s.Treasury.StraysFor(ctx, q, act(ctx))
+	if err != nil {
+		return nil, err
+	}
+	res := &roamcardv1.ListTransfersResponse{}
+	for _, one := range page {
+		res.Transfers = append(res.Transfers, strayMessage(one))
+	}
+	if next != 0 {
+		res.NextPageToken = proto.String(strconv.FormatInt(next, 10))
+	}
+	return res, nil
+}
+
+// ResolveTransfer implements roamcardv1connect.OperatorServiceHandler.
+func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.ResolveTransferRequest) (*roamcardv1.ResolveTransferResponse, error) {
+	transaction, err := x402.ParseHash(req.GetTransaction())
+	if err != nil {
+		return nil, invalid("transaction", "string.pattern", "must be the hash of a transaction")
+	}
+	at := reconcile.Place{Transaction: transaction, LogIndex: uint(req.GetLogIndex())}
+	stray, err := s.Treasury.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), deed(ctx, req.GetReason()))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.ResolveTransferResponse{Transfer: strayMessage(stray)}, nil
+}
+
+func strayMessage(s reconcile.Stray) *roamcardv1.StrayTransfer {
+	m := &roamcardv1.StrayTransfer{
+		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block), From: s.From.String(),
+		Amount: s.Value.String(), SeenAt: timestamp(s.SeenAt), Status: transferOpen,
+	}
+	if r := s.Resolved; r != nil {
+		m.Status, m.ResolvedAt = transferResolved, timestamp(r.At)
+		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason), proto.String(r.Operator)
+	}
+	return m
+}

@@ -1,0 +1,120 @@
+package rpc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/card/cardtest"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	operation := uuid.New()
+	asset, payer := x402.Address{0: 8, 19: 3}, x402.Address{0: 0xaa, 19: 1}
+	claimed := checkout.Sold{
+		Order: order.Order{
+			ID: "ord_1", Operation: operation, Kind: order.CardIssue, Status: order.Settling, Owner: payer, Key: "k",
+			Price: 2500, CreatedAt: at, Scenario: "001",
+		},
+		Payment: payment.Payment{Status: payment.Claimed, Network: x402.NetworkID, Asset: asset, Authorization: x402.Authorization{From: payer, Value: 25_000_000}},
+	}
+	want := &roamcardv1.Order{
+		OrderId: "ord_1", OperationId: operation.String(), Kind: "card_issue", Status: "settling", AmountUsdCents: 2500,
+		CreatedAt: timestamppb.New(at),
+	}
+	if diff := cmp.Diff(want, orderMessage(claimed), protocmp.Transform()); diff != "" {
+		t.Errorf("claimed (-want +got):\n%s", diff)
+	}
+	paid := claimed
+	paid.Replayed, paid.Order.Status = true, order.Fulfilled
+	paid.Payment.Receipt = &payment.Receipt{Transaction: x402.Hash{31: 7}, Payer: payer, Amount: 25_000_000, SettledAt: at.Add(time.Second)}
+	want.Status, want.Replayed = "fulfilled", proto.Bool(true)
+	want.Payment = &roamcardv1.Payment{
+		Payer: payer.String(), Network: "eip155:8453", Asset: asset.String(), Amount: "25000000",
+		Transaction: x402.Hash{31: 7}.String(), SettledAt: timestamppb.New(at.Add(time.Second)),
+	}
+	if diff := cmp.Diff(want, orderMessage(paid), protocmp.Transform()); diff != "" {
+		t.Errorf("paid (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnOrderShowsItsRefund(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0).UTC()
+	paid := payment.Payment{Authorization: x402.Authorization{From: x402.Address{19: 1}, Value: 25_000_000}}
+	back := &payment.Refund{Status: payment.RefundPaid, Receipt: &payment.Receipt{Transaction: x402.Hash{7}, SettledAt: at}}
+	dead := &payment.Refund{Status: payment.RefundDead}
+	for _, tt := range []struct {
+		name, want string
+		sold       checkout.Sold
+	}{
+		{"promised and not signed", "pending", checkout.Sold{Order: order.Order{Status: order.RefundPending}}},
+		{"done", "refunded", checkout.Sold{Order: order.Order{Status: order.Refunded}, Refund: back}},
+		{"given up", "", checkout.Sold{Order: order.Order{Status: order.OperatorReview}, Refund: dead}},
+		{"delivered", "", checkout.Sold{Order: order.Order{Status: order.Fulfilled}}},
+	} {
+		tt.sold.Payment = paid
+		got := orderMessage(tt.sold).GetRefund()
+		if got.GetStatus() != tt.want {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+		if got != nil && (got.GetAmount() != "25000000" || got.GetTo() != paid.Authorization.From.String()) {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+		if done := tt.want == "refunded"; (got.GetTransaction() == back.Receipt.Transaction.String()) != done || (got.GetRefundedAt() != nil) != done {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+	}
+}
+
+func TestACardOrderTellsHowItsCardStands(t *testing.T) {
+	store := cardtest.NewStore(nil)
+	c := Config{Issued: store}
+	for _, tt := range []struct {
+		name  string
+		order order.Status
+		card  card.Status
+		want  string
+	}{
+		{"not begun", order.Settled, "", "queued"},
+		{"at the issuer", order.Provisioning, card.Pending, "pending"},
+		{"there", order.Fulfilled, card.Active, "active"},
+		{"refused", order.OperatorReview, card.Failed, "review"},
+		{"paid back soon", order.RefundPending, card.Failed, "refused"},
+		{"paid back", order.Refunded, card.Failed, "refused"},
+		{"doubtful", order.OperatorReview, card.Pending, "review"},
+		{"doubtful before it began", order.OperatorReview, "", "review"},
+	} {
+		o := order.Order{ID: order.NewID(time.Now()), Kind: order.CardIssue, Status: tt.order}
+		id := uuid.New()
+		if tt.card != "" {
+			store.Put(card.Card{ID: id, Order: o.ID, Status: tt.card})
+		}
+		shown, err := c.orders(t.Context(), checkout.Sold{Order: o})
+		if err != nil || len(shown) != 1 {
+			t.Fatalf("%s: %v, %v", tt.name, shown, err)
+		}
+		got := shown[0].GetIssuance()
+		if got.GetStatus() != tt.want || got.GetCardIssueFeeUsdCents() != 1000 || got.GetExpectedAvailableAfterIssueUsdCents() != 1500 {
+			t.Errorf("%s: %v", tt.name, got)
+		}
+		if named := got.CardId != nil; named != (tt.card != "") || (named && got.GetCardId() != id.String()) {
+			t.Errorf("%s: card %q", tt.name, got.GetCardId())
+		}
+	}
+	shown, err := c.orders(t.Context(), checkout.Sold{Order: order.Order{ID: "ord_2", Kind: order.ESIM, Item: []byte(`{"planId":"pln_1"}`)}})
+	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" || shown[0].GetDelivery().GetPlanId() != "pln_1" {
+		t.Errorf("another product: %v, %v", shown, err)
+	}
+}

@@ -1,0 +1,166 @@
+package rpc
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/money"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// payableURL is where an order is paid.
+func (c Config) payableURL(id order.ID) string {
+	return c.BaseURL + "/pay/" + url.PathEscape(string(id))
+}
+
+// open is the opening of an order for the signed-in wallet, under its Idempotency-Key if it sent one.
+func (c Config) open(ctx context.Context, n checkout.Opening, request any) (*roamcardv1.Order, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("marshal the request: %w", err)
+	}
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok {
+		return nil, fmt.Errorf("open an order outside of a call")
+	}
+	n.Owner, n.Request, n.Key = wallet(ctx), body, call.RequestHeader().Get(HeaderIdempotencyKey)
+	sold, err := c.Checkout.Open(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	orders, err := c.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	return orders[0], nil
+}
+
+// pay is the payment of an order that exists.
+func (c Config) pay(ctx context.Context, call connect.CallInfo, id order.ID, paid string, resource x402.Resource) (*roamcardv1.Order, error) {
+	sold, err := c.Checkout.Pay(ctx, id, paid, resource)
+	if err != nil {
+		return nil, err
+	}
+	orders, err := c.orders(ctx, sold)
+	if err != nil {
+		return nil, err
+	}
+	return orders[0], handOut(call, sold)
+}
+
+// CreateCardOrder implements roamcardv1connect.CardServiceHandler.
+func (s CardService) CreateCardOrder(ctx context.Context, _ *roamcardv1.CreateCardOrderRequest) (*roamcardv1.CreateCardOrderResponse, error) {
+	o, err := s.open(ctx, checkout.Opening{Kind: order.CardIssue, Alone: true}, struct{}{})
+	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
+		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
+		return nil, fault.New(fault.CardBINUnavailable, f.Detail)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.CreateCardOrderResponse{Order: o}, nil
+}
+
+// CreateOrder implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrderRequest) (*roamcardv1.CreateOrderResponse, error) {
+	gross, err := grossOf(req)
+	if err != nil {
+		return nil, err
+	}
+	resource, err := s.ownURL(req.GetResource())
+	if err != nil {
+		return nil, err
+	}
+	o, err := s.open(ctx, checkout.Opening{Kind: order.CardTopup, Resource: resource}, card.TopupRequest{Gross: gross})
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.CreateOrderResponse{Order: o}, nil
+}
+
+// PayOrder implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) PayOrder(ctx context.Context, req *roamcardv1.PayOrderRequest) (*roamcardv1.PayOrderResponse, error) {
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok {
+		return nil, fmt.Errorf("pay outside of a call")
+	}
+	o, err := s.pay(ctx, call, order.ID(req.GetOrderId()), x402.PaymentIn(call.RequestHeader()), s.resource(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.PayOrderResponse{Order: o}, nil
+}
+
+// SubmitPayment implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) SubmitPayment(ctx context.Context, req *roamcardv1.SubmitPaymentRequest) (*roamcardv1.SubmitPaymentResponse, error) {
+	call, ok := connect.CallInfoForHandlerContext(ctx)
+	if !ok {
+		return nil, fmt.Errorf("pay outside of a call")
+	}
+	mine, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), wallet(ctx))
+	if err != nil {
+		return nil, err
+	}
+	resource := s.resource(ctx)
+	resource.URL = s.payableURL(mine.Order.ID)
+	o, err := s.pay(ctx, call, mine.Order.ID, req.GetPaymentSignature(), resource)
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.SubmitPaymentResponse{Order: o}, nil
+}
+
+// grossOf is what an order is to cost, told in dollars, in cents, or both ways alike.
+func grossOf(req *roamcardv1.CreateOrderRequest) (money.Cents, error) {
+	named := money.Cents(req.GetAmountUsdCents())
+	if req.Amount == nil {
+		if req.AmountUsdCents == nil {
+			return card.DefaultOrder, nil
+		}
+		return named, nil
+	}
+	gross, err := dollars(req.Amount)
+	switch {
+	case err != nil:
+		return 0, invalid("amount", "amount", "must be US dollars with at most two decimals, as a number or a string such as 25.50")
+	case gross < card.MinOrder || gross > card.MaxOrder:
+		return 0, invalid("amount", "amount.range", fmt.Sprintf("must be %s to %s", card.MinOrder, card.MaxOrder))
+	case req.AmountUsdCents != nil && named != gross:
+		return 0, invalid("amount", "amount.differs", "must be the same as amountUsdCents")
+	}
+	return gross, nil
+}
+
+func dollars(v *structpb.Value) (money.Cents, error) {
+	switch k := v.GetKind().(type) {
+	case *structpb.Value_StringValue:
+		return money.ParseDollars(k.StringValue)
+	case *structpb.Value_NumberValue:
+		// The shortest decimal that means the number is the one that was sent, see CheckJSON.
+		return money.ParseDollars(strconv.FormatFloat(k.NumberValue, 'f', -1, 64))
+	}
+	return 0, money.ErrAmount
+}
+
+// ownURL reads an absolute URL on the service's own origin; empty stays empty.
+func (c Config) ownURL(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme+"://"+u.Host != c.BaseURL {
+		return "", invalid("resource", "resource.origin", "must be an absolute URL that starts with "+c.BaseURL+"/")
+	}
+	return u.String(), nil
+}

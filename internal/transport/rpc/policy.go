@@ -1,0 +1,163 @@
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"unicode/utf8"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/secret"
+)
+
+// HeaderIdempotencyKey carries the key on the routes that take it as a header.
+const HeaderIdempotencyKey = "Idempotency-Key"
+
+// HeaderDeliveryToken carries the delivery token of an eSIM order.
+const HeaderDeliveryToken = "X-Esim-Delivery-Token"
+
+// Deliveries says which order a delivery token opens: that with the id, or an order_not_found. A text that is
+// no delivery token is a session_invalid.
+type Deliveries interface {
+	Open(ctx context.Context, id order.ID, token secret.Text) (order.Order, error)
+}
+
+// PolicyOf is what a method demands and promises. A method without one is not served.
+func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
+	p, ok := proto.GetExtension(m.Options(), roamcardv1.E_Policy).(*roamcardv1.Policy)
+	if !ok || p.GetAccess() == roamcardv1.Access_ACCESS_UNSPECIFIED {
+		return nil, fmt.Errorf("%s has no policy", m.FullName())
+	}
+	return p, nil
+}
+
+// RateOf is the class of a method's requests, as the edge counts them by address.
+func RateOf(p *roamcardv1.Policy) limit.Class {
+	switch {
+	case p.GetRate() == string(limit.Reveal):
+		return limit.Poll // its own rate is the owner's, see Policies
+	case p.GetRate() != "":
+		return limit.Class(p.GetRate())
+	case p.GetPaid():
+		return limit.Unpaid
+	case p.GetAccess() == roamcardv1.Access_ACCESS_OPERATOR:
+		return limit.Operator
+	}
+	return limit.Poll
+}
+
+// throttle counts a wallet's requests, whatever address they come from.
+func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
+	if who.Kind != auth.KindWallet {
+		return nil
+	}
+	class := limit.Poll
+	if p.GetRate() == string(limit.Reveal) {
+		class = limit.Reveal
+	}
+	_, _, err := l.Take(class, who.Wallet.Lower())
+	return err
+}
+
+// Policies enforces the policy of every method before its handler runs: who may call and how often, the
+// idempotency header, and no-store.
+func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterceptorFunc {
+	return func(next connect.UnaryFunc) connect.UnaryFunc {
+		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
+			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
+			if !ok {
+				return nil, fmt.Errorf("%s has no schema", req.Spec().Procedure)
+			}
+			p, err := PolicyOf(method)
+			if err != nil {
+				return nil, err
+			}
+			if p.GetAccess() == roamcardv1.Access_ACCESS_DELIVERY {
+				ctx, err = admitDelivery(ctx, a, d, p, req)
+			} else {
+				ctx, err = admit(ctx, a, p, req.Header())
+			}
+			if err != nil {
+				return nil, err
+			}
+			if err := throttle(l, p, caller(ctx)); err != nil {
+				return nil, err
+			}
+			res, err := next(ctx, req)
+			if err == nil && p.GetNoStore() {
+				res.Header().Set("Cache-Control", "private, no-store")
+			}
+			return res, err
+		}
+	}
+}
+
+// admit lets a caller in, or says why not.
+func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
+	switch p.GetAccess() {
+	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
+	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
+		who, err := a.Authenticate(ctx, h.Get("Authorization"))
+		if err != nil {
+			return ctx, err
+		}
+		if s := auth.Scope(p.GetScope()); s != "" && !who.Has(s) {
+			return ctx, fault.Newf(fault.SessionInvalid, "The session lacks the scope %s.", s)
+		}
+		ctx = auth.WithCaller(ctx, who)
+	case roamcardv1.Access_ACCESS_OPERATOR:
+		who, err := a.Operator(ctx, h.Get("Authorization"))
+		if err != nil {
+			return ctx, err
+		}
+		ctx = auth.WithCaller(ctx, who)
+	default:
+		return ctx, fmt.Errorf("access %s is not served", p.GetAccess())
+	}
+	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
+}
+
+// admitDelivery lets the holder of the order's delivery token in, in place of its owner, or else the owner,
+// even with a token that opens nothing any more, but not with what never was one.
+func admitDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv1.Policy, req connect.AnyRequest) (context.Context, error) {
+	h := req.Header()
+	named, ok := req.Any().(interface{ GetOrderId() string })
+	if !ok || d == nil {
+		return ctx, fmt.Errorf("%s names no order", req.Spec().Procedure)
+	}
+	if len(h.Values(HeaderDeliveryToken)) == 0 {
+		return admit(ctx, a, p, h)
+	}
+	o, err := d.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
+	if err != nil && h.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
+		return admit(ctx, a, p, h)
+	}
+	if err != nil {
+		return ctx, err
+	}
+	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindDelivery, Wallet: o.Owner}), nil
+}
+
+const maxKey = 200
+
+func checkKey(rule roamcardv1.IdempotencyHeader, keys []string) error {
+	switch {
+	case rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_UNSPECIFIED:
+		return nil
+	case len(keys) == 0 && rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_REQUIRED:
+		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey, maxKey)
+	case len(keys) == 0:
+		return nil
+	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > maxKey:
+		return invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", maxKey))
+	}
+	return nil
+}

@@ -1,0 +1,112 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/availability"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+// RuntimeService tells whether the service runs, whether it can sell, and under which terms.
+type RuntimeService struct{ Config }
+
+// GetHealth implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetHealth(ctx context.Context, _ *roamcardv1.GetHealthRequest) (*roamcardv1.GetHealthResponse, error) {
+	if err := s.Health(ctx); err != nil {
+		return nil, fmt.Errorf("check the database: %w", errors.Join(err, fault.New(fault.DependencyDown, "The database does not answer.")))
+	}
+	return &roamcardv1.GetHealthResponse{Status: "ok"}, nil
+}
+
+// GetLiveness implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetLiveness(context.Context, *roamcardv1.GetLivenessRequest) (*roamcardv1.GetLivenessResponse, error) {
+	return &roamcardv1.GetLivenessResponse{Status: "ok"}, nil
+}
+
+// GetReadiness implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadinessRequest) (*roamcardv1.GetReadinessResponse, error) {
+	// Top-ups depend on the same as cards.
+	checks, err := readiness(s.Availability[order.CardIssue].Ready(ctx))
+	if err != nil {
+		return nil, err
+	}
+	return &roamcardv1.GetReadinessResponse{Status: "ready", Checks: checks}, nil
+}
+
+// readiness shows checks, or fails with the names of those that do.
+func readiness(checks []availability.Result) ([]*roamcardv1.ReadinessCheck, error) {
+	shown := make([]*roamcardv1.ReadinessCheck, len(checks))
+	var failing []string
+	var errs []error
+	for i, c := range checks {
+		shown[i] = &roamcardv1.ReadinessCheck{Name: c.Name, Status: "ok"}
+		if c.Err != nil {
+			failing = append(failing, named(c))
+			errs = append(errs, fmt.Errorf("%s: %w", c.Name, c.Err))
+		}
+	}
+	if len(failing) > 0 {
+		// First, or the fault behind a failing check would be shown in its place.
+		not := fault.Newf(fault.NotReady, "Failing: %s.", strings.Join(failing, ", "))
+		return nil, fmt.Errorf("check readiness: %w", errors.Join(append([]error{not}, errs...)...))
+	}
+	return shown, nil
+}
+
+// named is a failing check, and whose fault it is where that is known: a provider's detail stays in the log.
+func named(c availability.Result) string {
+	f, ok := fault.As(c.Err)
+	if !ok {
+		return c.Name
+	}
+	switch f.Code {
+	case fault.TokenPaused, fault.AccountBlocked, fault.FacilitatorDown, fault.ChainUnsettled:
+		return fmt.Sprintf("%s (%s)", c.Name, f.Code)
+	default:
+		return c.Name
+	}
+}
+
+// GetConfig implements roamcardv1connect.RuntimeServiceHandler.
+func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRequest) (*roamcardv1.GetConfigResponse, error) {
+	paused := map[order.Kind]bool{}
+	for _, product := range order.Kinds() {
+		var err error
+		if paused[product], err = s.Availability[product].Paused(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return &roamcardv1.GetConfigResponse{
+		BaseUrl: s.BaseURL,
+		Network: &roamcardv1.NetworkConfig{
+			Network: s.Terms.Network, ChainId: uint32(s.Terms.Domain.ChainID), Asset: s.Terms.Asset.String(),
+			AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name, AssetVersion: s.Terms.Domain.Version,
+			PayTo: s.Terms.PayTo.String(), Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme,
+		},
+		Card: &roamcardv1.CardConfig{
+			WalletPaymentUsdCents: uint32(card.Price), CardIssueFeeUsdCents: uint32(card.Fee),
+			ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder), MaxOrderUsdCents: uint32(card.MaxOrder),
+			LoadFeeBps: card.LoadFeeBPS, IssuePaused: paused[order.CardIssue], TopupPaused: paused[order.CardTopup],
+		},
+		Esim: &roamcardv1.EsimConfig{
+			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice), PurchasePaused: paused[order.ESIM],
+		},
+		Limits: &roamcardv1.LimitConfig{
+			IdempotencyKeyMaxLength: 200, PurchaseBodyMaxBytes: 4096, PaymentHeaderMaxBytes: 16384,
+			SessionSeconds:         uint32(auth.DefaultSessionTTL.Seconds()),
+			SignInChallengeSeconds: uint32(auth.DefaultSignInTTL.Seconds()),
+			RevealChallengeSeconds: uint32(auth.DefaultRevealTTL.Seconds()),
+		},
+		TreasuryMode: "manual", Environment: s.Environment, Version: s.Version,
+	}, nil
+}

@@ -1,0 +1,68 @@
+package rpc
+
+import (
+	"context"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/roamcard/roamcard/internal/limit"
+	"github.com/roamcard/roamcard/internal/telemetry"
+)
+
+// Streams puts before the methods that stream what stands before all others: errors, policy, validation.
+func Streams(c Config, validation connect.Interceptor) connect.Interceptor {
+	return streams{c, validation}
+}
+
+type streams struct {
+	Config
+	validation connect.Interceptor
+}
+
+// WrapUnary implements connect.Interceptor.
+func (streams) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc { return next }
+
+// WrapStreamingClient implements connect.Interceptor.
+func (streams) WrapStreamingClient(next connect.StreamingClientFunc) connect.StreamingClientFunc {
+	return next
+}
+
+// WrapStreamingHandler implements connect.Interceptor.
+func (s streams) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect.StreamingHandlerFunc {
+	validated := s.validation.WrapStreamingHandler(next)
+	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
+		call := telemetry.Call{Procedure: conn.Spec().Procedure, Protocol: conn.Peer().Protocol}
+		if err := s.admitted(ctx, conn, validated); err != nil {
+			return failed(ctx, call, err, nil)
+		}
+		telemetry.Called(ctx, call)
+		return nil
+	}
+}
+
+func (s streams) admitted(ctx context.Context, conn connect.StreamingHandlerConn, next connect.StreamingHandlerFunc) error {
+	method, ok := conn.Spec().Schema.(protoreflect.MethodDescriptor)
+	if !ok {
+		return next(ctx, conn) // not one of ours, such as reflection
+	}
+	p, err := PolicyOf(method)
+	if err != nil {
+		return err
+	}
+	if ctx, err = admit(ctx, s.Auth, p, conn.RequestHeader()); err != nil {
+		return err
+	}
+	if err := throttle(s.Limits, p, caller(ctx)); err != nil {
+		return err
+	}
+	leave, err := s.Limits.Enter(limit.Streams, caller(ctx).Wallet.Lower())
+	if err != nil {
+		return err
+	}
+	defer leave()
+	if p.GetNoStore() {
+		conn.ResponseHeader().Set("Cache-Control", "private, no-store")
+	}
+	return next(ctx, conn)
+}

@@ -1,0 +1,162 @@
+package rpc
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/roamcard/roamcard/internal/fault"
+)
+
+// plainInteger has no fraction, no exponent, no plus, no leading zero, and is not -0.
+var plainInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
+
+// JSONFromText turns the text of a path variable or query parameter into the JSON value of its
+// field, by the same rules as a body; ok is false when it has none, and problem says why.
+func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value json.RawMessage, problem fault.Field, ok bool) {
+	refuse := func(rule, message string) (json.RawMessage, fault.Field, bool) {
+		return nil, fault.Field{Path: clip(path), Rule: rule, Message: message}, false
+	}
+	switch field.Kind() {
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return refuse("json.type", "Cannot be given in the URL.")
+	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.EnumKind:
+		if !utf8.ValidString(text) || strings.ContainsRune(text, 0) {
+			return refuse("json.utf8", "Must be valid UTF-8 without NUL.")
+		}
+		if rule, message := textProblem(field, text); rule != "" {
+			return refuse(rule, message)
+		}
+		quoted, err := json.Marshal(text)
+		if err != nil {
+			return refuse("json.type", expectation(field.Kind()))
+		}
+		return quoted, fault.Field{}, true
+	default:
+		// Of the other kinds only JSON's own tokens pass: the text goes into a document as it is.
+		if rule, message := tokenProblem(field.Kind(), text); rule != "" || !json.Valid([]byte(text)) {
+			if rule == "" {
+				rule, message = "json.type", expectation(field.Kind())
+			}
+			return refuse(rule, message)
+		}
+		return json.RawMessage(text), fault.Field{}, true
+	}
+}
+
+// textProblem judges a JSON string given for a field.
+func textProblem(field protoreflect.FieldDescriptor, text string) (rule, message string) {
+	switch kind := field.Kind(); kind {
+	case protoreflect.StringKind:
+		return "", ""
+	case protoreflect.EnumKind:
+		if field.Enum().Values().ByName(protoreflect.Name(text)) == nil {
+			return "json.enum", "Is none of the documented values."
+		}
+		return "", ""
+	case protoreflect.BytesKind:
+		if !isBase64(text) {
+			return "json.type", expectation(kind)
+		}
+		return "", ""
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind,
+		protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		// ProtoJSON writes 64-bit integers in quotes because JavaScript's numbers cannot hold them,
+		// and so does every generated client.
+		return tokenProblem(kind, text)
+	default:
+		return "json.type", expectation(kind)
+	}
+}
+
+// tokenProblem judges a JSON number, true or false given for a field of the kind.
+func tokenProblem(kind protoreflect.Kind, token string) (rule, message string) {
+	switch kind {
+	case protoreflect.BoolKind:
+		if token != "true" && token != "false" {
+			return "json.type", expectation(kind)
+		}
+		return "", ""
+	case protoreflect.Int32Kind, protoreflect.Sint32Kind, protoreflect.Sfixed32Kind:
+		return integerProblem(kind, token, func() error { _, err := strconv.ParseInt(token, 10, 32); return err })
+	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind:
+		return integerProblem(kind, token, func() error { _, err := strconv.ParseInt(token, 10, 64); return err })
+	case protoreflect.Uint32Kind, protoreflect.Fixed32Kind:
+		return integerProblem(kind, token, func() error { _, err := strconv.ParseUint(token, 10, 32); return err })
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
+		return integerProblem(kind, token, func() error { _, err := strconv.ParseUint(token, 10, 64); return err })
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		bits := 64
+		if kind == protoreflect.FloatKind {
+			bits = 32
+		}
+		if token == "true" || token == "false" {
+			return "json.type", expectation(kind)
+		}
+		if _, err := strconv.ParseFloat(token, bits); err != nil {
+			return "json.range", "Is outside the range of the member."
+		}
+		return "", ""
+	default:
+		return "json.type", expectation(kind)
+	}
+}
+
+func integerProblem(kind protoreflect.Kind, token string, parse func() error) (rule, message string) {
+	if !plainInteger.MatchString(token) {
+		return "json.integer", expectation(kind)
+	}
+	if parse() != nil {
+		return "json.range", "Is outside the range of the member."
+	}
+	return "", ""
+}
+
+func expectation(kind protoreflect.Kind) string {
+	switch kind {
+	case protoreflect.StringKind:
+		return "Must be a string."
+	case protoreflect.BytesKind:
+		return "Must be a base64 string."
+	case protoreflect.EnumKind:
+		return "Must be one of the documented values, by name."
+	case protoreflect.BoolKind:
+		return "Must be true or false."
+	case protoreflect.FloatKind, protoreflect.DoubleKind:
+		return "Must be a number."
+	case protoreflect.MessageKind, protoreflect.GroupKind:
+		return "Must be an object."
+	default:
+		return "Must be an integer without quotes, fraction or exponent."
+	}
+}
+
+// isBase64 takes what protojson takes: either alphabet, padded or not.
+func isBase64(text string) bool {
+	encoding := base64.RawStdEncoding
+	if strings.ContainsAny(text, "-_") {
+		encoding = base64.RawURLEncoding
+	}
+	if len(text)%4 == 0 {
+		text = strings.TrimRight(text, "=")
+	}
+	_, err := encoding.DecodeString(text)
+	return err == nil && !strings.ContainsAny(text, "\r\n")
+}
+
+// clip shortens a path made of the caller's own member names.
+func clip(path string) string {
+	if len(path) <= maxPath {
+		return path
+	}
+	cut := maxPath
+	for !utf8.RuneStart(path[cut]) {
+		cut--
+	}
+	return path[:cut] + "…"
+}

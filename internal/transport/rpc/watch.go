@@ -1,0 +1,26 @@
+package rpc
+
+import (
+	"context"
+	"time"
+
+	"connectrpc.com/connect"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/checkout"
+	"github.com/roamcard/roamcard/internal/order"
+)
+
+// watchFor ends a stream before the edge's own limit does.
+const watchFor = 30 * time.Second
+
+// WatchOrder implements roamcardv1connect.OrderServiceHandler.
+func (s OrderService) WatchOrder(ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse]) error {
+	return s.Checkout.Follow(ctx, order.ID(req.GetOrderId()), wallet(ctx), int(req.GetAfter()), watchFor, func(at checkout.Sold) error {
+		orders, err := s.orders(ctx, at)
+		if err != nil {
+			return err
+		}
+		return out.Send(&roamcardv1.WatchOrderResponse{Order: orders[0], Cursor: uint32(at.Order.Version)})
+	})
+}
