@@ -314,8 +314,8 @@ func (b *buyer) means(ctx context.Context, cmd *cobra.Command) string {
 }
 
 func (b *buyer) balance(ctx context.Context, cmd *cobra.Command, r app.Ready) string {
-	const patience = 5 * time.Second // a person waits for it
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	const deadline = 5 * time.Second // a person waits for it
+	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	signer, err := b.signer(cmd, r)
 	if err != nil {

@@ -55,8 +55,8 @@ func dev() *cobra.Command {
 	f.StringVar(&c.RPCURL, "rpc-url", "", "use the chain of a running `roamcard devnet`")
 	f.StringVar(&c.SandboxURL, "sandbox-url", "", "use a running `roamcard sandbox`")
 	f.StringVar(&c.FacilitatorURL, "facilitator-url", "", "settle through this x402 facilitator, which has to be on the same chain")
-	f.DurationVar(&c.IssuerBudget, "issuer-budget", 0, "the setting issuer.budget")
-	f.DurationVar(&c.IssuerHorizon, "issuer-horizon", 0, "the setting issuer.horizon")
+	f.DurationVar(&c.IssuerCallTimeout, "issuer-call-timeout", 0, "the setting issuer.call_timeout")
+	f.DurationVar(&c.IssuerVisibilityDelay, "issuer-visibility-delay", 0, "the setting issuer.visibility_delay")
 	f.BoolVar(&c.SpendLimits, "issuer-spend-limits", false,
 		"the setting issuer.spend_limits, and a sandbox issuer that has them")
 	f.StringVar(&c.Limits, "limits", app.DevLimits, "rates of requests: standard, off, or changes to the standard (docs/configuration.md)")

@@ -29,7 +29,7 @@ func (b *buyer) ordersQueue() *cobra.Command {
 			return b.show(cmd, &roamcardv1.ListOrderQueueResponse{Orders: queue}, func(w io.Writer) {
 				fmt.Fprintln(w, "ORDER\tKIND\tSTATUS\tUSD\tSINCE\tREASON")
 				for _, o := range queue {
-					queuedText(w, o)
+					reviewItemText(w, o)
 				}
 			})
 		}),
@@ -47,7 +47,7 @@ func (b *buyer) ordersInspect() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, life, func(w io.Writer) { lifeText(w, life) })
+			return b.show(cmd, life, func(w io.Writer) { historyText(w, life) })
 		}),
 	}
 }
@@ -68,7 +68,7 @@ func (b *buyer) ordersDecide() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res.GetOrder(), func(w io.Writer) { queuedText(w, res.GetOrder()) })
+			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
 		}),
 	}
 	deedFlags(cmd, &reason, &key)
@@ -91,7 +91,7 @@ func (b *buyer) ordersProve() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return b.show(cmd, res.GetOrder(), func(w io.Writer) { queuedText(w, res.GetOrder()) })
+			return b.show(cmd, res.GetOrder(), func(w io.Writer) { reviewItemText(w, res.GetOrder()) })
 		}),
 	}
 	deedFlags(cmd, &reason, &key)
@@ -142,7 +142,7 @@ func deedFlags(cmd *cobra.Command, reason, key *string) {
 	cmd.Flags().StringVar(key, "key", "", "Idempotency-Key; the same key does it once (default: a new one)")
 }
 
-func queuedText(w io.Writer, o *roamcardv1.QueuedOrder) {
+func reviewItemText(w io.Writer, o *roamcardv1.QueuedOrder) {
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", o.GetOrderId(), o.GetKind(), o.GetStatus(), dollars(o.GetAmountUsdCents()),
 		o.GetSince().AsTime().Format("2006-01-02 15:04"), o.GetReason())
 }
@@ -151,7 +151,7 @@ func switchText(w io.Writer, s *roamcardv1.Switch) {
 	fmt.Fprintf(w, "%s\t%v\t%s\t%s\n", s.GetProduct(), s.GetPaused(), s.GetOperator(), s.GetReason())
 }
 
-func lifeText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
+func historyText(w io.Writer, life *roamcardv1.InspectOrderResponse) {
 	orderText(w, life.GetOrder())
 	fmt.Fprintf(w, "owner\t%s\n", life.GetOwner())
 	for _, p := range life.GetPayments() {

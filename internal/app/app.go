@@ -103,7 +103,7 @@ func New(ctx context.Context, c Config, o Options) (_ *App, err error) {
 	if a.page != nil {
 		a.close.add(a.page.close)
 	}
-	if err := a.metrics.Observe(a.cachedLevels()); err != nil {
+	if err := a.metrics.Observe(a.cachedGauges()); err != nil {
 		return nil, err
 	}
 	if err := a.wire(o.Listener); err != nil {
@@ -137,7 +137,7 @@ func (a *App) dialChain(ctx context.Context) error {
 
 func (a *App) dialIssuer() (err error) {
 	a.issuer, err = sandbox.Dial(sandbox.ClientConfig{
-		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerBudget, Horizon: a.config.IssuerHorizon,
+		URL: a.config.IssuerURL, APIKey: a.config.IssuerKey, Timeout: a.config.IssuerCallTimeout, VisibilityDelay: a.config.IssuerVisibilityDelay,
 		SpendLimits: a.config.IssuerLimits, Metrics: a.metrics,
 	})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 func TestTheHostOfARequestReachesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{})
-	want := faceOf(t, w.send(purchase("h", "")))
+	want := callInfoOf(t, w.send(purchase("h", "")))
 	for name, value := range map[string]string{
 		"Host": "evil.example", "X-Forwarded-Host": "evil.example", "X-Forwarded-Proto": "http", "X-Forwarded-Prefix": "/evil",
 		"Forwarded": "host=evil.example;proto=http", "X-Forwarded-Server": "evil.example", "X-Original-Host": "evil.example", "Origin": "https://evil.example",
@@ -36,7 +36,7 @@ func TestTheHostOfARequestReachesNothing(t *testing.T) {
 			t.Errorf("%s: resource %q (%v)", name, required.Resource.URL, err)
 		}
 		if name != "Origin" {
-			if diff := cmp.Diff(want, faceOf(t, a)); diff != "" {
+			if diff := cmp.Diff(want, callInfoOf(t, a)); diff != "" {
 				t.Errorf("%s shows:\n%s", name, diff)
 			}
 		}

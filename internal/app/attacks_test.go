@@ -170,14 +170,14 @@ func TestAKeyIsNobodysSecret(t *testing.T) {
 	victim, thief := w.buyer(), w.buyer()
 	order := victim.bought("the victim's key")
 	known, unknown := w.send(purchase("the victim's key", "")), w.send(purchase("a key nobody has", ""))
-	if diff := cmp.Diff(faceOf(t, unknown), faceOf(t, known)); diff != "" {
+	if diff := cmp.Diff(callInfoOf(t, unknown), callInfoOf(t, known)); diff != "" {
 		t.Errorf("a used key shows in the challenge (-unknown +used):\n%s", diff)
 	}
 	// A payment that names the victim and is not signed by the victim.
 	forged := victim.payment()
 	forged.Signature = thief.payment().Signature
 	a, b := w.send(purchase("the victim's key", header(t, forged))), w.send(purchase("a key nobody has", header(t, forged)))
-	if diff := cmp.Diff(faceOf(t, b), faceOf(t, a)); diff != "" || a.status != 402 {
+	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 402 {
 		t.Errorf("a used key shows in the refusal (-unknown +used):\n%s", diff)
 	}
 	var own sold
@@ -188,7 +188,7 @@ func TestAKeyIsNobodysSecret(t *testing.T) {
 	// An order of another's and one that does not exist look the same, too.
 	thief.signIn()
 	a, b = thief.get("/api/orders/"+order.OrderID), thief.get("/api/orders/ord_"+uuid.NewString())
-	if diff := cmp.Diff(faceOf(t, b), faceOf(t, a)); diff != "" || a.status != 404 {
+	if diff := cmp.Diff(callInfoOf(t, b), callInfoOf(t, a)); diff != "" || a.status != 404 {
 		t.Errorf("another's order shows (-unknown +another's):\n%s", diff)
 	}
 	w.reconcile()
@@ -199,8 +199,8 @@ var (
 	quoteID = regexp.MustCompile(`"quoteId":"[^"]*"`)
 )
 
-// faceOf is everything an answer shows but its ids, its time and what is signed over the time.
-func faceOf(t *testing.T, a answer) string {
+// callInfoOf is everything an answer shows but its ids, its time and what is signed over the time.
+func callInfoOf(t *testing.T, a answer) string {
 	t.Helper()
 	h := maps.Clone(a.header)
 	delete(h, "Date")

@@ -126,7 +126,7 @@ func (w *world) reconcile() {
 func (w *world) booksHold(strays int64) {
 	w.t.Helper()
 	books := w.books()
-	books.Stray = strays
+	books.Unmatched = strays
 	found, err := invariants.Check(context.WithoutCancel(w.t.Context()), books)
 	if err != nil {
 		w.t.Fatalf("read the books: %v", err)

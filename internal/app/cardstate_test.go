@@ -49,7 +49,7 @@ func wantProblem(t *testing.T, what string, a answer, status int, code fault.Cod
 // paid meanwhile.
 func TestACardThatItsIssuerLockedIsNeitherShownNorToppedUp(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{instances: 2})
+	w := newAdminWorld(t, 100_000_000, plan{instances: 2})
 	b := w.buyer()
 	had := b.bought("the-first-card")
 	card, at := had.Issuance.CardID, w.cardAt()

@@ -42,8 +42,8 @@ type DevConfig struct {
 	Settlement string
 	// Limits is the setting limits; empty is DevLimits.
 	Limits string
-	// IssuerBudget and IssuerHorizon are the settings of these names; zero takes the standards.
-	IssuerBudget, IssuerHorizon time.Duration
+	// IssuerCallTimeout and IssuerHorizon are the settings of these names; zero takes the standards.
+	IssuerCallTimeout, IssuerVisibilityDelay time.Duration
 	// SpendLimits makes the sandbox issuer open cards with spending limits.
 	SpendLimits bool
 	Log         *slog.Logger
@@ -158,7 +158,7 @@ func StartDev(ctx context.Context, c DevConfig) (ready Ready, stop func() error,
 func (c DevConfig) start(ctx context.Context, close *closers) (Config, Ready, error) {
 	cfg := devDefaults()
 	cfg.IssuerLimits = c.SpendLimits
-	cfg.IssuerBudget, cfg.IssuerHorizon = cmp.Or(c.IssuerBudget, issuerBudget), cmp.Or(c.IssuerHorizon, issuerHorizon)
+	cfg.IssuerCallTimeout, cfg.IssuerVisibilityDelay = cmp.Or(c.IssuerCallTimeout, issuerCallTimeout), cmp.Or(c.IssuerVisibilityDelay, issuerVisibilityDelay)
 	if err := c.settle(&cfg); err != nil {
 		return cfg, Ready{}, err
 	}
@@ -232,7 +232,7 @@ func devDefaults() Config {
 	cfg := Config{
 		Environment: Sandbox, Contact: "operator@example.com", IssuerProvider: "sandbox", PaidAt: "latest", DeadAt: "safe", AssetName: "USD Coin",
 		LogLevel: slog.LevelInfo, Slots: 8, Fairness: FairnessConfig{UnsettledPercent: unsettledPercent, Delegates: must(addresses(delegates))}, LeaseTTL: 5 * time.Second, Wait: 20 * time.Second,
-		IssuerPoll: 200 * time.Millisecond, IssuerPatience: time.Hour, IssuerStatesEvery: 10 * time.Second, ReconcileEvery: time.Minute, ReconcileGate: true, Esim: devEsims(), MetricsAddr: "127.0.0.1:0",
+		IssuerPoll: 200 * time.Millisecond, IssuerDeadline: time.Hour, IssuerStatesEvery: 10 * time.Second, ReconcileEvery: time.Minute, ReconcileGate: true, Esim: devEsims(), MetricsAddr: "127.0.0.1:0",
 	}
 	cfg.Asset = must(x402.ParseAddress(devnet.USDCAddress))
 	cfg.PayTo = must(x402.ParseAddress(devnet.WalletsOf(devnet.RolePayee)[0].Address))

@@ -70,9 +70,9 @@ func Doctor(ctx context.Context, c DoctorConfig) error {
 // examineTools looks for what `roamcard dev` runs; production needs none of it.
 func examineTools() []finding {
 	path, err := devnet.FindAnvil()
-	anvil := judge("anvil (for dev)", path, err, "run make setup")
+	anvil := verdictOf("anvil (for dev)", path, err, "run make setup")
 	dir, err := devnet.FindPostgres()
-	return []finding{anvil, judge("postgresql (for dev)", dir, err, "run make setup")}
+	return []finding{anvil, verdictOf("postgresql (for dev)", dir, err, "run make setup")}
 }
 
 // examineService checks the configured service, step by step; what rests on a failed step is skipped.
@@ -80,9 +80,9 @@ func examineService(ctx context.Context, file string) []finding {
 	cfg, err := LoadFile(file)
 	if err != nil {
 		wrong := errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
-		return []finding{judge("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
+		return []finding{verdictOf("configuration", "", wrong, "set what is named, in the environment or in --config FILE")}
 	}
-	out := []finding{judge("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, ""), examineSecretFiles()}
+	out := []finding{verdictOf("configuration", cfg.Environment+" at "+cfg.BaseURL, nil, ""), examineSecretFiles()}
 	out = append(out, examineDatabase(ctx, cfg)...)
 	out = append(out, examineChain(ctx, cfg)...)
 	if cfg.settlesBy(settlerFacilitator) {
@@ -93,7 +93,7 @@ func examineService(ctx context.Context, file string) []finding {
 	if err == nil {
 		err = listener.Close()
 	}
-	return append(out, judge("listener", cfg.Addr, err, "free the address, or set addr to another"))
+	return append(out, verdictOf("listener", cfg.Addr, err, "free the address, or set addr to another"))
 }
 
 // configured says whether any setting is in the environment.
@@ -110,14 +110,14 @@ func examineDatabase(ctx context.Context, cfg Config) []finding {
 	s, err := store.Open(ctx, store.Config{URL: cfg.DatabaseURL.Reveal(), MaxConns: 2, Now: time.Now})
 	if err != nil {
 		return []finding{
-			judge("database", "", err, "check database.url and that PostgreSQL 15 or newer runs there"),
+			verdictOf("database", "", err, "check database.url and that PostgreSQL 15 or newer runs there"),
 			{Name: "migrations", Status: statusSkip, Detail: "no database"},
 		}
 	}
 	defer s.Close()
 	return []finding{
-		judge("database", "answers", nil, ""),
-		judge("migrations", "up to date", s.CheckSchema(ctx), "run roamcard migrate"),
+		verdictOf("database", "answers", nil, ""),
+		verdictOf("migrations", "up to date", s.CheckSchema(ctx), "run roamcard migrate"),
 	}
 }
 
@@ -125,11 +125,11 @@ func examineChain(ctx context.Context, cfg Config) []finding {
 	c := cfg.chainConfig()
 	ch, err := chain.New(ctx, c)
 	if err != nil {
-		return []finding{judge("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
+		return []finding{verdictOf("chain", "", err, "check chain.rpc_url, payment.asset and payment.asset_name")}
 	}
 	defer ch.Close()
 	out := []finding{
-		judge("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, ""),
+		verdictOf("chain", fmt.Sprintf("id %d, %s at %s", c.Domain.ChainID, cfg.AssetName, cfg.Asset), nil, ""),
 		examineNodes(ctx, cfg, ch), examineToken(ctx, cfg, ch), examineClock(ctx, ch), examinePayee(ctx, cfg, ch),
 	}
 	if cfg.settlesBy(settlerRelayer) {
@@ -144,27 +144,27 @@ func examineChain(ctx context.Context, cfg Config) []finding {
 func examineTreasury(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	key, err := chain.ParseKey(cfg.TreasuryKey.Reveal())
 	if err != nil {
-		return judge("treasury", "", err, "set treasury.key to a private key in hex")
+		return verdictOf("treasury", "", err, "set treasury.key to a private key in hex")
 	}
 	address := curve.AddressOf(key)
 	holds, err := on.Balance(ctx, address)
 	if err == nil && len(cfg.RelayerKeys) == 0 {
 		err = errors.New("there is no relayer to send refunds")
 	}
-	return judge("treasury", fmt.Sprintf("%s holds %s USDC", address, holds.Dollars()), err, "set relayer.keys too; a facilitator is not asked to refund")
+	return verdictOf("treasury", fmt.Sprintf("%s holds %s USDC", address, holds.Dollars()), err, "set relayer.keys too; a facilitator is not asked to refund")
 }
 
 func examineRelayer(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	keys, err := cfg.relayerKeys()
 	if err != nil {
-		return judge("relayer", "", err, "set relayer.keys to private keys in hex")
+		return verdictOf("relayer", "", err, "set relayer.keys to private keys in hex")
 	}
 	// It is asked for its readiness only, and keeps nothing for that.
 	relayer, err := cfg.newRelayer(on, nil, keys, slog.New(slog.DiscardHandler), nil)
 	if err == nil {
 		err = relayer.Ready(ctx)
 	}
-	return judge("relayer", fmt.Sprintf("%d keys, one with gas at least", len(keys)), err, "send ether for gas to the address")
+	return verdictOf("relayer", fmt.Sprintf("%d keys, one with gas at least", len(keys)), err, "send ether for gas to the address")
 }
 
 func examineFacilitator(ctx context.Context, cfg Config) finding {
@@ -172,19 +172,19 @@ func examineFacilitator(ctx context.Context, cfg Config) finding {
 	if err == nil {
 		err = f.Supported(ctx)
 	}
-	return judge("facilitator", "settles our kind at "+cfg.FacilitatorURL, err, "check facilitator.url and facilitator.token")
+	return verdictOf("facilitator", "settles our kind at "+cfg.FacilitatorURL, err, "check facilitator.url and facilitator.token")
 }
 
 func examineIssuer(ctx context.Context, cfg Config) finding {
-	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: cfg.IssuerBudget, Horizon: cfg.IssuerHorizon})
+	issuer, err := sandbox.Dial(sandbox.ClientConfig{URL: cfg.IssuerURL, APIKey: cfg.IssuerKey, Timeout: cfg.IssuerCallTimeout, VisibilityDelay: cfg.IssuerVisibilityDelay})
 	if err != nil {
-		return judge("issuer", "", err, "check issuer.url")
+		return verdictOf("issuer", "", err, "check issuer.url")
 	}
 	stock, err := issuer.Stock(ctx)
-	return judge("issuer", "float "+stock.Float.String()+" USD", err, "check issuer.url and issuer.key")
+	return verdictOf("issuer", "float "+stock.Float.String()+" USD", err, "check issuer.url and issuer.key")
 }
 
-func judge(name, detail string, err error, fix string) finding {
+func verdictOf(name, detail string, err error, fix string) finding {
 	if err != nil {
 		return finding{Name: name, Status: statusFail, Detail: err.Error(), Fix: fix}
 	}

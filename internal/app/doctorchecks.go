@@ -26,7 +26,7 @@ func examineClock(ctx context.Context, on *chain.Chain) finding {
 	if err == nil && (skew < -clockAhead || skew > clockBehind) {
 		err = fmt.Errorf("the latest block is %s old", skew)
 	}
-	return judge("clock", fmt.Sprintf("%s after the latest block", skew), err, "set this machine's clock by NTP, or see whether the node is behind")
+	return verdictOf("clock", fmt.Sprintf("%s after the latest block", skew), err, "set this machine's clock by NTP, or see whether the node is behind")
 }
 
 // examineNodes says whose word a payment is taken on.
@@ -38,7 +38,7 @@ func examineNodes(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	case cfg.WitnessFrom > 0:
 		said += " from " + cfg.WitnessFrom.String() + " USD up"
 	}
-	return judge("nodes", said, on.Ready(ctx, maxHeadAge), "check each URL of chain.rpc_url")
+	return verdictOf("nodes", said, on.Ready(ctx, maxHeadAge), "check each URL of chain.rpc_url")
 }
 
 // examineToken finds out whether its issuer lets it be moved to us.
@@ -47,7 +47,7 @@ func examineToken(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	if err == nil {
 		err = on.Usable(ctx, ours)
 	}
-	return judge("token", "not paused, and blocks none of our accounts", err, "ask the token's issuer")
+	return verdictOf("token", "not paused, and blocks none of our accounts", err, "ask the token's issuer")
 }
 
 // examinePayee shows who is paid, and finds a payee that cannot be one.
@@ -56,16 +56,16 @@ func examinePayee(ctx context.Context, cfg Config, on *chain.Chain) finding {
 	if err == nil && cfg.PayTo == cfg.Asset {
 		err = errors.New("payment.pay_to is the token itself")
 	}
-	return judge("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err, "set payment.pay_to to an address of yours")
+	return verdictOf("payee", fmt.Sprintf("%s holds %s USDC", cfg.PayTo, holds.Dollars()), err, "set payment.pay_to to an address of yours")
 }
 
 func examineSupplier(ctx context.Context, cfg Config) finding {
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: cfg.Esim.URL, APIKey: cfg.Esim.Key, Timeout: supplierBudget, Horizon: supplierHorizon})
+	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: cfg.Esim.URL, APIKey: cfg.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay})
 	if err != nil {
-		return judge("esim supplier", "", err, "check supplier.url")
+		return verdictOf("esim supplier", "", err, "check supplier.url")
 	}
 	plans, err := supplier.Listings(ctx)
-	return judge("esim supplier", fmt.Sprintf("%d plans", len(plans)), err, "check supplier.url and supplier.key")
+	return verdictOf("esim supplier", fmt.Sprintf("%d plans", len(plans)), err, "check supplier.url and supplier.key")
 }
 
 // examineSecretFiles finds files with secrets that others may read.
@@ -88,5 +88,5 @@ func examineSecretFiles() finding {
 	if len(open) > 0 {
 		err = fmt.Errorf("others may read %s", strings.Join(open, ", "))
 	}
-	return judge("secret files", fmt.Sprintf("%d, for this user alone", count), err, "chmod 600 "+strings.Join(open, " "))
+	return verdictOf("secret files", fmt.Sprintf("%d, for this user alone", count), err, "chmod 600 "+strings.Join(open, " "))
 }

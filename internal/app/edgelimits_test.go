@@ -26,7 +26,7 @@ import (
 // behindAProxy is a world at the default limits, except that those of an address are refilled by the hour: a slow machine
 // must not earn new ones while it counts. The test is its proxy, and says where its callers are.
 func behindAProxy(c *app.Config) {
-	c.Limits, c.MostUnpaid = limit.Standard(), 20
+	c.Limits, c.MostUnpaid = limit.Defaults(), 20
 	for _, class := range []limit.Class{limit.Unpaid, limit.PaidAddress} {
 		c.Limits[class] = limit.Rate{Count: c.Limits[class].Count, Per: time.Hour}
 	}
@@ -283,11 +283,11 @@ func TestOpenedOrdersAreCountedAndForgotten(t *testing.T) {
 	if opened < 118 || opened > 125 {
 		t.Errorf("an address has opened %d orders", opened)
 	}
-	w.expiredAreForgotten()
+	w.expiredArePruned()
 }
 
-// expiredAreForgotten ages every order, and looks that the job takes them away in the end.
-func (w *world) expiredAreForgotten() {
+// expiredArePruned ages every order, and looks that the job takes them away in the end.
+func (w *world) expiredArePruned() {
 	w.t.Helper()
 	b := w.pauper()
 	b.from = "10.4.3.1"
@@ -306,7 +306,7 @@ func (w *world) expiredAreForgotten() {
 	w.execute("INSERT INTO mutexes (id) SELECT 'open/card_issue/' || n FROM generate_series(1, 1500) n")
 	w.execute("UPDATE rates SET full_at = now() - interval '1 s'")
 	s := storetest.Open(w.t, w.databaseURL)
-	if _, err := s.Jobs().Enqueue(w.t.Context(), job.New{Args: forgetting{}, UniqueKey: uuid.NewString()}); err != nil {
+	if _, err := s.Jobs().Enqueue(w.t.Context(), job.New{Args: pruning{}, UniqueKey: uuid.NewString()}); err != nil {
 		w.t.Fatal(err)
 	}
 	eventually(w.t, 20*time.Second, func() (bool, string) {
@@ -323,10 +323,10 @@ func (w *world) expiredAreForgotten() {
 	b.get("/api/orders/"+kept.OrderID).into(w.t, 200, nil)
 }
 
-// forgetting is the job that prunes.
-type forgetting struct{}
+// pruning is the job that prunes.
+type pruning struct{}
 
-func (forgetting) Kind() job.Kind { return "forget" }
+func (pruning) Kind() job.Kind { return "forget" }
 
 // TestWhatGuardsMoneyIsCountedOverAllProcesses asks two processes in turn, each of which has counted half.
 func TestWhatGuardsMoneyIsCountedOverAllProcesses(t *testing.T) {

@@ -32,7 +32,7 @@ type EsimConfig struct {
 	// StaleAfter is how old the catalogue may be for anything to be sold from it.
 	StaleAfter time.Duration
 	Poll       time.Duration
-	Patience   time.Duration
+	Deadline   time.Duration
 	// Waiters bounds the paid requests that wait for their eSIM.
 	Waiters int
 }
@@ -41,18 +41,18 @@ type EsimConfig struct {
 func esimSettings() []setting {
 	at := func(c *Config) *EsimConfig { return &c.Esim }
 	return []setting{
-		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", standard: "sandbox", set: oneOf(func(c *Config) *string { return &at(c).Provider }, "sandbox")},
+		{key: "supplier.provider", help: "who supplies the eSIMs; sandbox eSIMs are not real", byDefault: "sandbox", set: oneOf(func(c *Config) *string { return &at(c).Provider }, "sandbox")},
 		{key: "supplier.url", help: "the eSIM supplier", set: func(c *Config, s string) (err error) { c.Esim.URL, err = origin(s); return err }},
 		{key: "supplier.key", help: "the eSIM supplier's API key", secret: true, set: secretAt(func(c *Config) *secret.Text { return &at(c).Key })},
 		{key: "esim.keys", help: "id:key pairs separated by commas, each key 32 bytes in hex, that seal installation material; the first one seals, all open", secret: true, set: keyring},
 		{key: "esim.token_key", help: "32 bytes in hex that make delivery tokens; the same in every process", secret: true, set: hexKey(func(c *Config) *secret.Text { return &at(c).TokenKey })},
-		{key: "esim.paused", help: "closes the sale of eSIMs", standard: "false", set: boolean(func(c *Config) *bool { return &at(c).Paused })},
-		{key: "esim.margin_bps", help: "what is added to the supplier's cost, in hundredths of a percent, before rounding up to a cent", standard: "2500", set: basisPoints(func(c *Config) *int { return &at(c).MarginBPS })},
-		{key: "esim.sync_every", help: "how often the catalogue is brought in step with the supplier", standard: "5m", set: duration(func(c *Config) *time.Duration { return &at(c).SyncEvery })},
-		{key: "esim.stale_after", help: "how old the catalogue may be for anything to be sold from it", standard: "30m", set: duration(func(c *Config) *time.Duration { return &at(c).StaleAfter })},
-		{key: "supplier.poll", help: "how often a pending eSIM is looked at", standard: "1s", set: duration(func(c *Config) *time.Duration { return &at(c).Poll })},
-		{key: "supplier.patience", help: "how long the supplier may leave an eSIM pending before an operator looks", standard: "1h", set: duration(func(c *Config) *time.Duration { return &at(c).Patience })},
-		{key: "esim.waiters", help: "how many paid requests may wait for their eSIM at once; those above are answered without it", standard: "5000", set: number(func(c *Config) *int { return &at(c).Waiters })},
+		{key: "esim.paused", help: "closes the sale of eSIMs", byDefault: "false", set: boolean(func(c *Config) *bool { return &at(c).Paused })},
+		{key: "esim.margin_bps", help: "what is added to the supplier's cost, in hundredths of a percent, before rounding up to a cent", byDefault: "2500", set: basisPoints(func(c *Config) *int { return &at(c).MarginBPS })},
+		{key: "esim.sync_every", help: "how often the catalogue is brought in step with the supplier", byDefault: "5m", set: duration(func(c *Config) *time.Duration { return &at(c).SyncEvery })},
+		{key: "esim.stale_after", help: "how old the catalogue may be for anything to be sold from it", byDefault: "30m", set: duration(func(c *Config) *time.Duration { return &at(c).StaleAfter })},
+		{key: "supplier.poll", help: "how often a pending eSIM is looked at", byDefault: "1s", set: duration(func(c *Config) *time.Duration { return &at(c).Poll })},
+		{key: "supplier.deadline", help: "how long the supplier may leave an eSIM pending before an operator looks", byDefault: "1h", set: duration(func(c *Config) *time.Duration { return &at(c).Deadline })},
+		{key: "esim.waiters", help: "how many paid requests may wait for their eSIM at once; those above are answered without it", byDefault: "5000", set: number(func(c *Config) *int { return &at(c).Waiters })},
 	}
 }
 
@@ -95,16 +95,16 @@ func (c Config) esimMistakes() []error {
 }
 
 const (
-	supplierBudget = 5 * time.Second
-	// supplierHorizon is how long after a send the supplier may still take it up.
-	supplierHorizon = 10 * time.Second
-	resealEvery     = 10 * time.Minute
+	supplierCallTimeout = 5 * time.Second
+	// supplierVisibilityDelay is how long after a send the supplier may still take it up.
+	supplierVisibilityDelay = 10 * time.Second
+	resealEvery             = 10 * time.Minute
 )
 
 // esims makes the eSIM product over its supplier.
 func (a *App) esims(p *parts) (*esim.Esims, error) {
 	c := a.config.Esim
-	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: c.URL, APIKey: c.Key, Timeout: supplierBudget, Horizon: supplierHorizon, Metrics: a.metrics})
+	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{URL: c.URL, APIKey: c.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay, Metrics: a.metrics})
 	if err != nil {
 		return nil, fmt.Errorf("dial the supplier: %w", err)
 	}
@@ -119,8 +119,8 @@ func (a *App) esims(p *parts) (*esim.Esims, error) {
 	return esim.New(esim.Config{
 		Store: a.store.Esims(), Supplier: supplier, Traits: supplier.Traits(), Keys: keys, TokenKey: tokenKey, Log: a.log, Now: time.Now,
 		Paused: c.Paused, Switches: p.switches, Payments: a.payments,
-		Workers:   availability.Workers(a.store.Jobs(), time.Now, checkout.Carrying, esim.Syncing),
-		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, Budget: supplierBudget, Patience: c.Patience,
+		Workers:   availability.Workers(a.store.Jobs(), time.Now, checkout.Fulfilling, esim.Syncing),
+		MarginBPS: c.MarginBPS, StaleAfter: c.StaleAfter, Poll: c.Poll, CallTimeout: supplierCallTimeout, Deadline: c.Deadline,
 		Waiters: c.Waiters, UnsettledPercent: a.config.Fairness.UnsettledPercent,
 	}), nil
 }
@@ -149,7 +149,7 @@ func (a *App) queueReseal(ctx context.Context) error {
 func devEsims() EsimConfig {
 	return EsimConfig{
 		Provider: "sandbox", Key: secret.New(sandbox.DevKey), MarginBPS: 2500, SyncEvery: 5 * time.Second, StaleAfter: time.Minute,
-		Poll: 200 * time.Millisecond, Patience: time.Hour, Waiters: 5000,
+		Poll: 200 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
 	}
 }
 

@@ -35,7 +35,7 @@ func (w *world) supplied() (cost money.USDC) {
 // is owed anything then, and the ledger has what was earned and what the supplier charged.
 func TestTheBooksOfEsimsAgree(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{})
+	w := newAdminWorld(t, 100_000_000, plan{})
 	w.awaitEsims(nil)
 	b, c := w.buyer(), w.buyer()
 	c.signIn()

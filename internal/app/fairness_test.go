@@ -172,7 +172,7 @@ func TestOneBalanceManyClaims(t *testing.T) {
 	if n := w.count("SELECT max(n) FROM (SELECT count(*) AS n FROM attempts WHERE status = 'reverted' GROUP BY payment_id) t"); n > 2 {
 		t.Errorf("a payment was sent %d times in vain", n)
 	}
-	if n := w.count("SELECT count(*) FROM jobs WHERE kind = 'relayer_tend' AND status IN ('queued', 'processing')"); n > 1 {
+	if n := w.count("SELECT count(*) FROM jobs WHERE kind = 'relayer_maintain' AND status IN ('queued', 'processing')"); n > 1 {
 		t.Errorf("%d jobs of one periodic kind are open", n)
 	}
 }
@@ -318,7 +318,7 @@ func TestAnUndecidedPaymentIsNeverLeftBehindAParkedJob(t *testing.T) {
 		t.Fatalf("answered %d %s", a.status, clipped(a.body))
 	}
 	// The second one's transaction will find nothing, and its job has no attempt left; nor has the first one's.
-	w.execute("UPDATE jobs SET forgiven = 0, attempt = attempt + 2000 WHERE kind = 'order_carry' AND status = 'queued'")
+	w.execute("UPDATE jobs SET forgiven = 0, attempt = attempt + 2000 WHERE kind = 'order_fulfill' AND status = 'queued'")
 	w.fund(void.address, 0)
 	w.rpc(nil, "evm_setAutomine", true)
 	w.rpc(nil, "evm_setIntervalMining", 1)

@@ -84,7 +84,7 @@ func (w *world) ledger(account string) (cents money.Cents) {
 // TestWhoSpendsTheFeeFirstOwesIt, and buys no top-up until an operator has decided; others do.
 func TestWhoSpendsTheFeeFirstOwesIt(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{change: audited})
+	w := newAdminWorld(t, -1, plan{change: audited})
 	b, honest := w.buyer(), w.buyer()
 	o := b.quick("spends-first")
 	j := w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
@@ -130,7 +130,7 @@ func TestWhoSpendsTheFeeFirstOwesIt(t *testing.T) {
 // TestAFeeThatIsOwedIsCollectedByARetry once there is money on the card again.
 func TestAFeeThatIsOwedIsCollectedByARetry(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{change: audited})
+	w := newAdminWorld(t, -1, plan{change: audited})
 	b := w.buyer()
 	o := b.quick("spends-first")
 	j := w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })
@@ -164,7 +164,7 @@ func TestAFeeThatIsOwedIsCollectedByARetry(t *testing.T) {
 // TestNobodySpendsTheFeeWhereTheIssuerHasLimits, however quick; the rest is the holder's at once, and so are top-ups.
 func TestNobodySpendsTheFeeWhereTheIssuerHasLimits(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{issuer: sandbox.Config{SpendLimits: true}, change: func(c *app.Config) {
+	w := newAdminWorld(t, -1, plan{issuer: sandbox.Config{SpendLimits: true}, change: func(c *app.Config) {
 		audited(c)
 		c.IssuerLimits = true
 	}})
@@ -204,7 +204,7 @@ func TestNobodySpendsTheFeeWhereTheIssuerHasLimits(t *testing.T) {
 
 func TestWhatIsOwedIsMeasured(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{telemetry: startTelemetry(t), change: func(c *app.Config) { c.MetricsAddr = "127.0.0.1:0" }})
+	w := newAdminWorld(t, -1, plan{telemetry: startTelemetry(t), change: func(c *app.Config) { c.MetricsAddr = "127.0.0.1:0" }})
 	b := w.buyer()
 	o := b.quick("spends-first")
 	w.feeJob(o.Issuance.CardID, func(j feeJob) bool { return j.Status == "failed" })

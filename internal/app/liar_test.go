@@ -253,7 +253,7 @@ func (w *world) notReady(check string) {
 func TestAnOperatorNamesTheTransaction(t *testing.T) {
 	t.Parallel()
 	node := newNodeProxy(t, sharedChain(t).RPCURL)
-	w := newDeskWorld(t, -1, plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }})
+	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.RPCURLs, c.Wait = []string{node.url}, 2*time.Second }})
 	first := w.buyer()
 	earlier, err := first.buyUntilSold("earlier", 30*time.Second)
 	if err != nil {

@@ -277,7 +277,7 @@ func TestLostTopUpIsFoundByItsPayer(t *testing.T) {
 // who shows it moves nothing. Nobody is told to pay again meanwhile.
 func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{})
+	w := newAdminWorld(t, 100_000_000, plan{})
 	w.awaitEsims(nil)
 	third := w.sender()
 	esim := func(b *buyer) request {
@@ -326,7 +326,7 @@ func TestMoneyForWhatIsSoldNoMoreGoesBack(t *testing.T) {
 // TestLostRefundIsNotSpentAgain: the order was refunded, and its rows are gone. What arrived buys nothing any more.
 func TestLostRefundIsNotSpentAgain(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{})
+	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
 	b.signIn()
 	var o sold

@@ -15,8 +15,8 @@ import (
 // another. Faults of the program hold the other one back, at every purchase.
 type turn struct {
 	name string
-	// desk is what the process that the buyer asks is started with; it claims no job but its own.
-	desk []string
+	// admin is what the process that the buyer asks is started with; it claims no job but its own.
+	admin []string
 	// right checks the first answer, and how often the order's job had been claimed by then.
 	right func(a answer, claims int) error
 }
@@ -25,8 +25,8 @@ func turns() []turn {
 	return []turn{
 		{
 			// The request sleeps from its claim until its lease is over and another process's worker has the job.
-			name: "the worker first",
-			desk: []string{"FAULT=place.committed:sleep=4s@*", "WORKER__LEASE=1s"},
+			name:  "the worker first",
+			admin: []string{"FAULT=place.committed:sleep=4s@*", "WORKER__LEASE=1s"},
 			right: func(a answer, claims int) error {
 				if claims < 2 {
 					return fmt.Errorf("the job was claimed %d times, so no worker took it from the request", claims)
@@ -39,8 +39,8 @@ func turns() []turn {
 		},
 		{
 			// The request has waited for as long as it may before the first step is taken.
-			name: "the buyer first",
-			desk: []string{"FAULT=carry.leased:sleep=3s@*", "PAYMENT__WAIT=2s", "WORKER__LEASE=1s"},
+			name:  "the buyer first",
+			admin: []string{"FAULT=carry.leased:sleep=3s@*", "PAYMENT__WAIT=2s", "WORKER__LEASE=1s"},
 			right: func(a answer, _ int) error {
 				if a.status != 503 || a.problem.Code != string(fault.SettlementUnknown) || a.problem.OrderID == "" {
 					return fmt.Errorf("%d %s, want 503 with the order", a.status, clipped(a.body))
@@ -68,7 +68,7 @@ func (f turn) buy(b *buyer, key string) (sold, error) {
 func (w *world) claims(b *buyer) (n int) {
 	w.t.Helper()
 	err := w.db.QueryRow(context.WithoutCancel(w.t.Context()), `SELECT coalesce(max(j.attempt), 0) FROM jobs j JOIN orders o ON o.id = j.payload->>'order'
-		WHERE j.kind = 'order_carry' AND lower(o.owner) = lower($1)`, b.address.String()).Scan(&n)
+		WHERE j.kind = 'order_fulfill' AND lower(o.owner) = lower($1)`, b.address.String()).Scan(&n)
 	if err != nil {
 		w.t.Fatalf("look at the job: %v", err)
 	}
@@ -81,7 +81,7 @@ func (f turn) inTurn(t *testing.T, program string, change func(*app.Config)) *wo
 	w := newWorld(t, plan{change: change})
 	worker := w.launch(program, "WORKER__LEASE=1s")
 	w.awaitReady(worker)
-	w.replace(w.launch(program, append(f.desk, "--no-worker")...))
+	w.replace(w.launch(program, append(f.admin, "--no-worker")...))
 	return w
 }
 

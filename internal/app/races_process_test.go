@@ -86,7 +86,7 @@ func (w *world) launch(program string, more ...string) *instance {
 		"SUPPLIER__URL": c.Esim.URL, "SUPPLIER__KEY": c.Esim.Key.Reveal(), "ESIM__KEYS": c.Esim.Keys.Reveal(), "ESIM__TOKEN_KEY": c.Esim.TokenKey.Reveal(),
 		"PAYMENT__PAY_TO": c.PayTo.String(), "RELAYER__KEYS": c.RelayerKeys[0].Reveal(), "ISSUER__URL": c.IssuerURL, "ISSUER__KEY": c.IssuerKey.Reveal(),
 		"ISSUER__POLL": c.IssuerPoll.String(), "QUOTE__KEY": c.QuoteKey.Reveal(), "PAYMENT__WAIT": c.Wait.String(), "WORKER__LEASE": c.LeaseTTL.String(),
-		"ISSUER__BUDGET": c.IssuerBudget.String(), "ISSUER__HORIZON": c.IssuerHorizon.String(),
+		"ISSUER__BUDGET": c.IssuerCallTimeout.String(), "ISSUER__HORIZON": c.IssuerVisibilityDelay.String(),
 	} {
 		cmd.Env = append(cmd.Env, fmt.Sprintf("ROAMCARD_%s=%s", name, value))
 	}

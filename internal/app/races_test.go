@@ -138,7 +138,7 @@ func (w *world) play(contests []contest, rounds int) {
 		}
 		answers := w.race(requests)
 		for i, c := range contests {
-			c.judge(w, round, answers[i*racers:(i+1)*racers])
+			c.check(w, round, answers[i*racers:(i+1)*racers])
 		}
 		if w.t.Failed() {
 			return
@@ -160,8 +160,8 @@ func (w *world) play(contests []contest, rounds int) {
 	}
 }
 
-// judge checks that a round had one winner.
-func (c contest) judge(w *world, round int, answers []answer) {
+// check checks that a round had one winner.
+func (c contest) check(w *world, round int, answers []answer) {
 	w.t.Helper()
 	winners := c.winners(w, round, answers)
 	for winner, times := range winners {

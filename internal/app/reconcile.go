@@ -32,7 +32,7 @@ const gatePeriods = 3
 func (a *App) newReconciler() *reconcile.Reconciler {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	return reconcile.New(reconcile.Config{
-		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Unread: books, Books: books, Reports: books, Strays: books,
+		Chain: a.chain, Issuer: a.issuer, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books,
 		PayTo: a.config.PayTo, Now: time.Now,
 	})
 }

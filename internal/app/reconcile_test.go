@@ -192,8 +192,8 @@ func TestEachBookIsCompared(t *testing.T) {
 	w.settled(30 * time.Second)
 	w.wantCodes("good books")
 	for name, tt := range map[string]struct {
-		spoil, mend string
-		want        []reconcile.Code
+		spoil, fix string
+		want       []reconcile.Code
 	}{
 		"a payment's value": {"UPDATE payments SET value = value + 1", "UPDATE payments SET value = value - 1",
 			[]reconcile.Code{reconcile.OrderAmount, reconcile.PaymentDiffers, reconcile.PostingDiffers}},
@@ -220,9 +220,9 @@ func TestEachBookIsCompared(t *testing.T) {
 		w.execute(tt.spoil)
 		w.wantCodes(name, tt.want...)
 		if name == "a card's reference" {
-			w.execute(tt.mend, reference)
+			w.execute(tt.fix, reference)
 		} else {
-			w.execute(tt.mend)
+			w.execute(tt.fix)
 		}
 		w.wantCodes(name + ", mended")
 	}

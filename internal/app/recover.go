@@ -65,7 +65,7 @@ func (a *App) recovered(ctx context.Context, c RecoverConfig) (plan reconcile.Pl
 		return plan, err
 	}
 	supplier, err := sandbox.DialSupplier(sandbox.ClientConfig{
-		URL: a.config.Esim.URL, APIKey: a.config.Esim.Key, Timeout: supplierBudget, Horizon: supplierHorizon,
+		URL: a.config.Esim.URL, APIKey: a.config.Esim.Key, Timeout: supplierCallTimeout, VisibilityDelay: supplierVisibilityDelay,
 	})
 	if err != nil {
 		return plan, fmt.Errorf("dial the supplier: %w", err)

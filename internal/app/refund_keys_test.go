@@ -38,7 +38,7 @@ func TestAnUnreadableTreasuryKeyIsRefusedUnseen(t *testing.T) {
 	}
 	none := &App{}
 	r, err := none.refunds()
-	if err != nil || r.Treasury != nil || r.Unavailable() == "" || r.Patience != 24*time.Hour {
+	if err != nil || r.Treasury != nil || r.Unavailable() == "" || r.Deadline != 24*time.Hour {
 		t.Errorf("without a key %+v, %v", r, err)
 	}
 }

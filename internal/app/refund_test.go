@@ -20,9 +20,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// newDeskWorld is a world with the operator ann; holds is what its treasury has, and less than zero means
+// newAdminWorld is a world with the operator ann; holds is what its treasury has, and less than zero means
 // that there is none.
-func newDeskWorld(t *testing.T, holds money.USDC, p plan) *world {
+func newAdminWorld(t *testing.T, holds money.USDC, p plan) *world {
 	t.Helper()
 	key, change := newKey(t), p.change
 	p.change = func(c *app.Config) {
@@ -102,7 +102,7 @@ func (w *world) payouts(to x402.Address) (transactions []string) {
 // the order, and can buy another.
 func TestARefusedCardIsPaidBack(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{instances: 2})
+	w := newAdminWorld(t, 100_000_000, plan{instances: 2})
 	b := w.buyer()
 	b.signIn()
 	was := w.balance(b.address)
@@ -144,7 +144,7 @@ func TestARefusedCardIsPaidBack(t *testing.T) {
 
 func TestARefusedTopUpIsPaidBack(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{})
+	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
 	b.bought("card")
 	was := w.balance(b.address)
@@ -168,7 +168,7 @@ func TestARefusedTopUpIsPaidBack(t *testing.T) {
 // TestManyRefundsOfManyBuyers: two processes bring back what a dozen orders paid, each once.
 func TestManyRefundsOfManyBuyers(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 1_000_000_000, plan{instances: 2})
+	w := newAdminWorld(t, 1_000_000_000, plan{instances: 2})
 	const n = 12
 	buyers, requests := make([]*buyer, n), make([]request, n)
 	for i := range buyers {
@@ -196,7 +196,7 @@ func TestManyRefundsOfManyBuyers(t *testing.T) {
 // TestATreasuryThatIsShortPaysLater: the refund waits, and goes out once when the money is there.
 func TestATreasuryThatIsShortPaysLater(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, price()-1, plan{})
+	w := newAdminWorld(t, price()-1, plan{})
 	b := w.buyer()
 	b.signIn()
 	var o given
@@ -222,7 +222,7 @@ func TestATreasuryThatIsShortPaysLater(t *testing.T) {
 // dead, and the operator's decision makes one refund of it.
 func TestATreasuryThatStaysShortLeavesItToAnOperator(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryPatience = 15 * time.Second }})
+	w := newAdminWorld(t, 0, plan{chain: ownChain(t), change: func(c *app.Config) { c.TreasuryDeadline = 15 * time.Second }})
 	b := w.buyer()
 	b.signIn()
 	var o given

@@ -11,14 +11,14 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 )
 
-// forget deletes what is past its retention: product events, challenges and sessions, orders that expired unpaid;
+// attemptPruning deletes what is past its retention: product events, challenges and sessions, orders that expired unpaid;
 // and counts and locks that nobody needs any more.
-type forget struct{}
+type attemptPruning struct{}
 
 // Kind implements job.Args.
-func (forget) Kind() job.Kind { return "forget" }
+func (attemptPruning) Kind() job.Kind { return "forget" }
 
-const forgetEvery = 10 * time.Minute
+const pruneAttemptsEvery = 10 * time.Minute
 
 func (c Config) activity(s *store.Store) *activity.Activity {
 	return activity.New(activity.Config{Store: s.Events(), Now: time.Now, Retention: c.EventsRetention, MostStored: c.EventsMost})
@@ -32,14 +32,14 @@ func (c Config) retention(s *store.Store) auth.Retention {
 const defaultExpiredRetention = 24 * time.Hour
 
 const (
-	forgetBatch = 500
-	// forgetBatches bounds one run.
-	forgetBatches = 200
+	attemptsBatch = 500
+	// attemptsBatches bounds one run.
+	attemptsBatches = 200
 )
 
 // registerRetention adds the periodic job that forgets.
 func registerRetention(r *job.Runner, s *store.Store, expired time.Duration, events *activity.Activity, signIns auth.Retention) {
-	r.Register(forget{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+	r.Register(attemptPruning{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		// A stranger may write as fast as the limits let all addresses: one run keeps up with that.
 		if err := untilNone(ctx, events.Prune); err != nil {
 			return job.Outcome{}, fmt.Errorf("forget events: %w", err)
@@ -52,19 +52,19 @@ func registerRetention(r *job.Runner, s *store.Store, expired time.Duration, eve
 			func(ctx context.Context, n int) (int, error) { return s.Orders().PruneExpired(ctx, before, n) },
 			s.PruneRates, s.PruneMutexes,
 		} {
-			batch := func(ctx context.Context) (int, error) { return prune(ctx, forgetBatch) }
+			batch := func(ctx context.Context) (int, error) { return prune(ctx, attemptsBatch) }
 			if err := untilNone(ctx, batch); err != nil {
 				return job.Outcome{}, err
 			}
 		}
 		return job.Done(), nil
 	})
-	r.Every(forgetEvery, forget{})
+	r.Every(pruneAttemptsEvery, attemptPruning{})
 }
 
 // untilNone prunes until there is nothing left, or for as long as one run may.
 func untilNone(ctx context.Context, prune func(context.Context) (int, error)) error {
-	for range forgetBatches {
+	for range attemptsBatches {
 		if n, err := prune(ctx); err != nil || n == 0 {
 			return err
 		}

@@ -91,7 +91,7 @@ func (a *App) openSettlers(ctx context.Context) error {
 		}
 	}
 	if a.config.settlesBy(settlerFacilitator) {
-		sold, err := a.config.sold(a.store.Orders())
+		sold, err := a.config.onSale(a.store.Orders())
 		if err != nil {
 			return fmt.Errorf("know what is sold: %w", err)
 		}
@@ -114,12 +114,12 @@ func (c Config) newRelayer(on *chain.Chain, attempts payment.Attempts, keys []*e
 // maxHeadAge is how old the chain's latest block may be before purchases are not taken any more.
 const maxHeadAge = time.Minute
 
-// soldFunc is what a payment is for, see facilitator.Config.
-type soldFunc func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
+// paidOrderFunc is what a payment is for, see facilitator.Config.
+type paidOrderFunc func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
 
-// sold tells the facilitator of the product's own route, also when an order was paid at its own address: that
+// onSale tells the facilitator of the product's own route, also when an order was paid at its own address: that
 // address is of one payer and has no place in a list.
-func (c Config) sold(orders store.Orders) (soldFunc, error) {
+func (c Config) onSale(orders store.Orders) (paidOrderFunc, error) {
 	products, err := discovery.Products(discovery.Config{OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment})
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (c Config) sold(orders store.Orders) (soldFunc, error) {
 }
 
 // newFacilitator makes the client of the facilitator; sold may be nil.
-func (c Config) newFacilitator(log *slog.Logger, sold soldFunc) (*facilitator.Facilitator, error) {
+func (c Config) newFacilitator(log *slog.Logger, sold paidOrderFunc) (*facilitator.Facilitator, error) {
 	terms := c.terms()
 	return facilitator.New(facilitator.Config{
 		URL: c.FacilitatorURL, Token: c.FacilitatorToken, Timeout: settlerTurn, Now: time.Now, Log: log,

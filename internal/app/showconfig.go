@@ -64,12 +64,12 @@ func InitConfig(out io.Writer) error {
 		switch {
 		case s.secret:
 			fmt.Fprintf(&b, "# a secret: set %s, or %s_FILE\n", s.env(), s.env())
-		case s.standard == "":
+		case s.byDefault == "":
 			fmt.Fprintf(&b, "%s: \"\"\n", s.key)
-		case s.standard == none:
+		case s.byDefault == none:
 			fmt.Fprintf(&b, "# %s:\n", s.key)
 		default:
-			fmt.Fprintf(&b, "# %s: %q\n", s.key, s.standard)
+			fmt.Fprintf(&b, "# %s: %q\n", s.key, s.byDefault)
 		}
 	}
 	_, err := io.WriteString(out, b.String())

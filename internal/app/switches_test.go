@@ -19,7 +19,7 @@ import (
 func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 	t.Parallel()
 	program := built(t)
-	w := newDeskWorld(t, -1, plan{})
+	w := newAdminWorld(t, -1, plan{})
 	hash := fmt.Sprintf("OPERATORS=ann:%x", w.config.Operators[0].Hash)
 	w.replace(w.launch(program, hash), w.launch(program, hash))
 	w.awaitEsims(w.instances[0])
@@ -67,7 +67,7 @@ func TestAfterTheSwitchsAnswerNoProcessSells(t *testing.T) {
 // TestAPausedOrderIsNotPaidAtItsAddress: an order that was opened before the switch is as closed as any purchase.
 func TestAPausedOrderIsNotPaidAtItsAddress(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{instances: 2})
+	w := newAdminWorld(t, -1, plan{instances: 2})
 	b := w.buyer()
 	b.bought("a-card")
 	o := b.opens("/api/orders", "", `{}`)
@@ -90,7 +90,7 @@ func TestAPausedOrderIsNotPaidAtItsAddress(t *testing.T) {
 // TestAPauseIsToldWhereBuyersLook: in readiness, discovery, the configuration, the agent's contract and the MCP tools.
 func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{})
+	w := newAdminWorld(t, -1, plan{})
 	w.awaitEsims(nil)
 	type told struct {
 		Paused bool
@@ -157,7 +157,7 @@ func TestAPauseIsToldWhereBuyersLook(t *testing.T) {
 // that was opened before is no exception.
 func TestNoTermsOfAnEsimThatItsSupplierCannotMake(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{})
+	w := newAdminWorld(t, -1, plan{})
 	w.awaitEsims(nil)
 	b := w.buyer()
 	b.signIn()

@@ -17,26 +17,26 @@ import (
 
 const transfersPath = "/api/admin/transfers"
 
-// stray is a transfer without an order, as operators see it.
-type stray struct {
+// unmatched is a transfer without an order, as operators see it.
+type unmatched struct {
 	Transaction, From, Amount, Status, Resolution, Reason, Operator, SeenAt, ResolvedAt string
 
 	LogIndex, Block int
 }
 
-func (s stray) subject() string { return fmt.Sprintf("%s/%d", s.Transaction, s.LogIndex) }
+func (s unmatched) subject() string { return fmt.Sprintf("%s/%d", s.Transaction, s.LogIndex) }
 
-func (w *world) strays(query string) (all []stray, next string) {
+func (w *world) unmatched(query string) (all []unmatched, next string) {
 	w.t.Helper()
 	var page struct {
-		Transfers     []stray
+		Transfers     []unmatched
 		NextPageToken string
 	}
 	w.send(request{method: "GET", path: transfersPath + query, header: operator()}).into(w.t, 200, &page)
 	return page.Transfers, page.NextPageToken
 }
 
-func (w *world) resolve(s stray, as, reason, key string) answer {
+func (w *world) resolve(s unmatched, as, reason, key string) answer {
 	w.t.Helper()
 	header := operator()
 	if key != "" {
@@ -57,12 +57,12 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 	for _, units := range []int{7, 9, 11} {
 		b.gives(money.USDC(units))
 	}
-	if open, _ := w.strays(""); len(open) != 0 {
+	if open, _ := w.unmatched(""); len(open) != 0 {
 		t.Errorf("before a comparison: %+v", open)
 	}
 	found := w.wantCodes("three stray transfers", reconcile.TransferUnmatched)
-	first, next := w.strays("?pageSize=2")
-	second, end := w.strays("?pageSize=2&pageToken=" + next)
+	first, next := w.unmatched("?pageSize=2")
+	second, end := w.unmatched("?pageSize=2&pageToken=" + next)
 	open := append(first, second...)
 	if len(first) != 2 || len(open) != 3 || end != "" || open[0].Amount != "11" || open[2].From != b.address.String() || open[0].Status != "open" {
 		t.Fatalf("open %+v", open)
@@ -103,10 +103,10 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 	if units["treasury:usdc"] != 25_000_018 || units["revenue:donation"] != -7 || units["unmatched"] != -11 {
 		t.Errorf("balances %v", units)
 	}
-	if left, _ := w.strays(""); len(left) != 0 {
+	if left, _ := w.unmatched(""); len(left) != 0 {
 		t.Errorf("still open: %+v", left)
 	}
-	if closed, _ := w.strays("?status=resolved"); len(closed) != 3 || closed[0].Resolution != "known" || closed[2].Operator != "ada" {
+	if closed, _ := w.unmatched("?status=resolved"); len(closed) != 3 || closed[0].Resolution != "known" || closed[2].Operator != "ada" {
 		t.Errorf("resolved: %+v", closed)
 	}
 	if n := w.count("SELECT count(*) FROM audit WHERE actor = 'ada' AND action = 'transfer.resolve' AND reason <> '' AND after ? 'resolution'"); n != 3 {
@@ -116,13 +116,13 @@ func TestAnOperatorResolvesWhatArrivedForNoOrder(t *testing.T) {
 }
 
 // resolvingIsOneAct resolves a transfer as given, however often it is asked for.
-func (w *world) resolvingIsOneAct(s stray) (given stray) {
+func (w *world) resolvingIsOneAct(s unmatched) (given unmatched) {
 	w.t.Helper()
 	w.resolve(s, "donation", "nobody asked", "one").into(w.t, 200, &given)
 	if given.Status != "resolved" || given.Resolution != "donation" || given.Operator != "ada" || given.Reason != "nobody asked" || given.ResolvedAt == "" {
 		w.t.Errorf("resolved %+v", given)
 	}
-	var again stray
+	var again unmatched
 	w.resolve(s, "donation", "nobody asked", "one").into(w.t, 200, &again)
 	if diff := cmp.Diff(given, again); diff != "" {
 		w.t.Errorf("a repeat (-first +again):\n%s", diff)
@@ -139,7 +139,7 @@ func (w *world) resolvingIsOneAct(s stray) (given stray) {
 }
 
 // resolvingIsRefused tries what cannot be resolved, or not so.
-func (w *world) resolvingIsRefused(s stray, b *buyer) {
+func (w *world) resolvingIsRefused(s unmatched, b *buyer) {
 	w.t.Helper()
 	elsewhere, paid := s, s
 	elsewhere.LogIndex += 1000
@@ -172,7 +172,7 @@ func (w *world) resolvingIsRefused(s stray, b *buyer) {
 }
 
 // oneOfManyResolves has many acts at once, at two instances: one of them counts.
-func (w *world) oneOfManyResolves(s stray) {
+func (w *world) oneOfManyResolves(s unmatched) {
 	w.t.Helper()
 	answers := make([]answer, 8)
 	var group sync.WaitGroup

@@ -88,7 +88,7 @@ func (w *world) turnsAway(tr trouble) {
 // reorganised.
 func TestTheAnswerSaysWhoseFaultItIs(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{chain: ownChain(t), change: func(c *app.Config) { c.ChainWatch, c.ReorgCalm = 100*time.Millisecond, 20*time.Second }})
+	w := newAdminWorld(t, 100_000_000, plan{chain: ownChain(t), change: func(c *app.Config) { c.ChainWatch, c.ReorgCalm = 100*time.Millisecond, 20*time.Second }})
 	w.awaitEsims(nil)
 	blocks := func(name string, a x402.Address) trouble {
 		return trouble{name, func() { w.blacklisted(a, true) }, func() { w.blacklisted(a, false) }, "token", fault.AccountBlocked}

@@ -54,14 +54,14 @@ func (a *App) wire(listener net.Listener) error {
 		return nil
 	}
 	a.catchUp = p.catchUp
-	return a.face(listener, a.services(p, p.who))
+	return a.serveHTTP(listener, a.services(p, p.who))
 }
 
 func (a *App) parts() (p *parts, err error) {
 	c := a.config
 	p = &parts{
 		limits:   a.limiter(),
-		switches: availability.NewSwitches(a.store.Desk(), time.Now),
+		switches: availability.NewSwitches(a.store.Admin(), time.Now),
 		treasury: a.newReconciler(),
 		catchUp:  a.newCatchUp(),
 		events:   c.activity(a.store),
@@ -103,8 +103,8 @@ func (a *App) cards(p *parts) *card.Cards {
 		Store: a.store.Cards(), Issuer: a.issuer, Vault: a.issuer, Stock: a.issuer, Roll: a.issuer, Traits: a.issuer.Traits(),
 		Capabilities: a.issuer.Capabilities(), Log: a.log, Now: time.Now,
 		Paused: c.IssuePaused, Switches: p.switches, Payments: a.payments,
-		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Carrying, card.FeeJob),
-		Poll:    c.IssuerPoll, Budget: c.IssuerBudget, Patience: c.IssuerPatience,
+		Workers: availability.Workers(a.store.Jobs(), time.Now, checkout.Fulfilling, card.FeeJob),
+		Poll:    c.IssuerPoll, CallTimeout: c.IssuerCallTimeout, Deadline: c.IssuerDeadline,
 		UnsettledPercent: c.Fairness.UnsettledPercent,
 	})
 }
@@ -115,7 +115,7 @@ func (a *App) newRunner(p *parts) *job.Runner {
 	return job.NewRunner(job.Config{
 		Queue: a.store.Jobs(), Log: a.log, Now: time.Now, Slots: c.Slots, ClassSlots: c.classSlots(), TTL: c.LeaseTTL, AdoptOnly: c.NoWorker, Metrics: a.metrics,
 		OnParked: func(ctx context.Context, l *job.Lease, reason string) error {
-			if l.Row().Kind != checkout.Carrying {
+			if l.Row().Kind != checkout.Fulfilling {
 				return nil
 			}
 			return p.sells.Park(ctx, l, reason)
@@ -143,13 +143,13 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 }
 
 func (a *App) registerJobs(p *parts) {
-	a.runner.Register(checkout.Carrying, p.sells.Carry)
+	a.runner.Register(checkout.Fulfilling, p.sells.Fulfill)
 	a.runner.Register(checkout.Confirming, p.sells.Confirm)
 	a.runner.Register(checkout.RefundConfirming, p.sells.ConfirmRefund)
 	a.runner.Register(card.FeeJob, p.cards.WithdrawFee)
 	registerCardStates(a.runner, a.config.IssuerStatesEvery, p.cards)
 	registerEsims(a.runner, p.esims, a.config.Esim.SyncEvery)
-	registerUpkeep(a.runner, a.store, a.relayer, a.config)
+	registerMaintenance(a.runner, a.store, a.relayer, a.config)
 	registerReconcile(a.runner, a.config.ReconcileEvery, p.treasury, a.log)
 	registerRetention(a.runner, a.store, cmp.Or(a.config.ExpiredRetention, defaultExpiredRetention), p.events, p.signIns)
 }
@@ -172,8 +172,8 @@ func (a *App) services(p *parts, who *auth.Auth) rpc.Config {
 	c := a.config
 	return rpc.Config{
 		Checkout: p.sells, Cards: p.cards, Issued: a.store.Cards(), Esims: p.esims, Auth: who,
-		Fees:     card.FeeDesk{Jobs: a.store.FeeJobs(), Issuer: a.issuer, Budget: c.IssuerBudget},
-		Desk:     checkout.Desk{Records: a.store.Desk(), Switches: a.store.Desk(), Refunds: p.refunds, Products: p.products, Evidence: a.chain},
+		Fees:     card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuer: a.issuer, CallTimeout: c.IssuerCallTimeout},
+		Admin:    checkout.Admin{Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Products: p.products, Evidence: a.chain},
 		Treasury: p.treasury, Activity: p.events, Retention: p.signIns, Limits: p.limits, Metrics: a.metrics,
 		Terms: c.terms(), BaseURL: c.BaseURL, Environment: c.Environment, Version: Version,
 		Health: a.store.Ping, Availability: availabilities(p.products), Now: time.Now,

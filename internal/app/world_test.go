@@ -103,14 +103,14 @@ func newWorld(t *testing.T, p plan) *world {
 		PayTo: w.payTo, Asset: usdc(), AssetName: "USD Coin",
 		RelayerKeys:    []secret.Text{secret.New(hexutil.Encode(crypto.FromECDSA(relayer)))},
 		IssuerProvider: "sandbox", IssuerURL: w.issuer.url, IssuerKey: secret.New(sandbox.DevKey),
-		IssuerPoll: 50 * time.Millisecond, IssuerPatience: time.Hour,
+		IssuerPoll: 50 * time.Millisecond, IssuerDeadline: time.Hour,
 		// Longer than the sandbox takes to carry anything out, and than it is told to be late.
-		IssuerBudget: 2 * time.Second, IssuerHorizon: 3 * time.Second,
+		IssuerCallTimeout: 2 * time.Second, IssuerVisibilityDelay: 3 * time.Second,
 		QuoteKey: secret.New(strings.Repeat("5a", 32)),
 		Esim: app.EsimConfig{
 			Provider: "sandbox", URL: w.issuer.url, Key: secret.New(sandbox.DevKey), Keys: secret.New("k1:" + strings.Repeat("c4", 32)),
 			TokenKey: secret.New(strings.Repeat("7e", 32)), MarginBPS: 2500, SyncEvery: time.Hour, StaleAfter: 24 * time.Hour,
-			Poll: 50 * time.Millisecond, Patience: time.Hour, Waiters: 5000,
+			Poll: 50 * time.Millisecond, Deadline: time.Hour, Waiters: 5000,
 		},
 		Slots: 8, LeaseTTL: 3 * time.Second, Wait: 8 * time.Second,
 		// Tests count what the node is asked, and look themselves.

@@ -36,7 +36,7 @@ func TestOwnerRevealsACardOnce(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		for name, key := range map[string][]byte{"open": nil, "sealed": recipientKey(t, 1)} {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
-				d, w := newDesk(t), authtest.NewWallet(t, "ada")
+				d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 				caller, _ := d.signIn(t, w)
 				c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{scheme}, key)
 				if err != nil {
@@ -61,7 +61,7 @@ func TestOwnerRevealsACardOnce(t *testing.T) {
 }
 
 func TestTheSignedKeyIsUsedWhenTheRequestNamesNone(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	key := recipientKey(t, 1)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, key)
@@ -75,7 +75,7 @@ func TestTheSignedKeyIsUsedWhenTheRequestNamesNone(t *testing.T) {
 }
 
 func TestRevealMessageNamesCardSessionAndKey(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	key := recipientKey(t, 1)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{auth.EIP712}, key)
@@ -105,7 +105,7 @@ func TestRevealMessageNamesCardSessionAndKey(t *testing.T) {
 
 // opening is a reveal about to be judged; a case spoils one thing.
 type opening struct {
-	d        *desk
+	d        *admin
 	w        authtest.Wallet
 	scheme   auth.Scheme
 	c        auth.Challenge
@@ -233,7 +233,7 @@ func TestWrongRevealsAreAllAlikeAndSpendTheChallenge(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		for name, spoil := range cases {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
-				d, w := newDesk(t), authtest.NewWallet(t, "ada")
+				d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 				caller, _ := d.signIn(t, w)
 				key := recipientKey(t, 1)
 				c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, []auth.Scheme{scheme}, key)
@@ -260,7 +260,7 @@ func TestWrongRevealsAreAllAlikeAndSpendTheChallenge(t *testing.T) {
 func TestARevealNeverSignsIn(t *testing.T) {
 	same := &uniform{code: fault.SignatureInvalid}
 	for _, scheme := range bothSchemes {
-		d, w := newDesk(t), authtest.NewWallet(t, "ada")
+		d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 		caller, _ := d.signIn(t, w)
 		signIn, _, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{scheme})
 		if err != nil {
@@ -289,7 +289,7 @@ func TestARevealNeverSignsIn(t *testing.T) {
 }
 
 func TestOneOfManyReveals(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, nil)
 	if err != nil {
@@ -312,7 +312,7 @@ func TestOneOfManyReveals(t *testing.T) {
 }
 
 func TestOnlyASessionWithTheScopeReveals(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	caller, _ := d.signIn(t, w)
 	c, document, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, nil)
 	if err != nil {
@@ -335,7 +335,7 @@ func TestOnlyASessionWithTheScopeReveals(t *testing.T) {
 }
 
 func TestRevealChallengeRefusesBadKeysAndSchemes(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	caller, _ := d.signIn(t, authtest.NewWallet(t, "ada"))
 	for _, key := range [][]byte{{}, make([]byte, 31), make([]byte, 32), make([]byte, 33)} {
 		if _, _, err := d.RevealChallenge(t.Context(), caller, cardOne, nil, key); fault.Of(err) != fault.SchemaInvalid {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestTokenIsStoredOnlyAsAHash(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -46,29 +46,29 @@ func TestTokenIsStoredOnlyAsAHash(t *testing.T) {
 
 func TestWrongSessionsAreAllAlike(t *testing.T) {
 	same := &uniform{code: fault.SessionInvalid}
-	for name, spoil := range map[string]func(d *desk, c auth.Caller, header string) string{
-		"none":          func(*desk, auth.Caller, string) string { return "" },
-		"only Bearer":   func(*desk, auth.Caller, string) string { return "Bearer " },
-		"lower case":    func(_ *desk, _ auth.Caller, h string) string { return "bearer" + h[6:] },
-		"two spaces":    func(_ *desk, _ auth.Caller, h string) string { return "Bearer  " + h[7:] },
-		"space behind":  func(_ *desk, _ auth.Caller, h string) string { return h + " " },
-		"basic":         func(_ *desk, _ auth.Caller, h string) string { return "Basic " + h[7:] },
-		"no scheme":     func(_ *desk, _ auth.Caller, h string) string { return h[7:] },
-		"no prefix":     func(_ *desk, _ auth.Caller, h string) string { return "Bearer " + strings.TrimPrefix(h[7:], "rcs_") },
-		"other prefix":  func(_ *desk, _ auth.Caller, h string) string { return strings.Replace(h, "rcs_", "rcd_", 1) },
-		"two":           func(_ *desk, _ auth.Caller, h string) string { return h + ", " + h },
-		"shorter":       func(_ *desk, _ auth.Caller, h string) string { return h[:len(h)-1] },
-		"longer":        func(_ *desk, _ auth.Caller, h string) string { return h + "A" },
-		"padded":        func(_ *desk, _ auth.Caller, h string) string { return h + "=" },
-		"not base64url": func(_ *desk, _ auth.Caller, h string) string { return h[:len(h)-1] + "+" },
-		"another token": func(_ *desk, _ auth.Caller, h string) string { return flipDigit(h, 20) },
-		"its hash": func(_ *desk, _ auth.Caller, h string) string {
+	for name, spoil := range map[string]func(d *admin, c auth.Caller, header string) string{
+		"none":          func(*admin, auth.Caller, string) string { return "" },
+		"only Bearer":   func(*admin, auth.Caller, string) string { return "Bearer " },
+		"lower case":    func(_ *admin, _ auth.Caller, h string) string { return "bearer" + h[6:] },
+		"two spaces":    func(_ *admin, _ auth.Caller, h string) string { return "Bearer  " + h[7:] },
+		"space behind":  func(_ *admin, _ auth.Caller, h string) string { return h + " " },
+		"basic":         func(_ *admin, _ auth.Caller, h string) string { return "Basic " + h[7:] },
+		"no scheme":     func(_ *admin, _ auth.Caller, h string) string { return h[7:] },
+		"no prefix":     func(_ *admin, _ auth.Caller, h string) string { return "Bearer " + strings.TrimPrefix(h[7:], "rcs_") },
+		"other prefix":  func(_ *admin, _ auth.Caller, h string) string { return strings.Replace(h, "rcs_", "rcd_", 1) },
+		"two":           func(_ *admin, _ auth.Caller, h string) string { return h + ", " + h },
+		"shorter":       func(_ *admin, _ auth.Caller, h string) string { return h[:len(h)-1] },
+		"longer":        func(_ *admin, _ auth.Caller, h string) string { return h + "A" },
+		"padded":        func(_ *admin, _ auth.Caller, h string) string { return h + "=" },
+		"not base64url": func(_ *admin, _ auth.Caller, h string) string { return h[:len(h)-1] + "+" },
+		"another token": func(_ *admin, _ auth.Caller, h string) string { return flipDigit(h, 20) },
+		"its hash": func(_ *admin, _ auth.Caller, h string) string {
 			hash := sha256.Sum256([]byte(h[7:]))
 			return "Bearer rcs_" + base64.RawURLEncoding.EncodeToString(hash[:])
 		},
-		"an operator's": func(*desk, auth.Caller, string) string { return "Bearer rco_alice" },
-		"expired":       func(d *desk, _ auth.Caller, h string) string { d.clock.pass(time.Hour); return h },
-		"revoked": func(d *desk, c auth.Caller, h string) string {
+		"an operator's": func(*admin, auth.Caller, string) string { return "Bearer rco_alice" },
+		"expired":       func(d *admin, _ auth.Caller, h string) string { d.clock.pass(time.Hour); return h },
+		"revoked": func(d *admin, c auth.Caller, h string) string {
 			if err := errors.Join(d.Revoke(context.Background(), c), d.Revoke(context.Background(), c)); err != nil {
 				panic(err)
 			}
@@ -76,7 +76,7 @@ func TestWrongSessionsAreAllAlike(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
+			d := newAdmin(t)
 			caller, header := d.signIn(t, authtest.NewWallet(t, "ada"))
 			got, err := d.Authenticate(t.Context(), spoil(d, caller, header))
 			same.check(t, err)
@@ -88,7 +88,7 @@ func TestWrongSessionsAreAllAlike(t *testing.T) {
 }
 
 func TestSessionIsNotProlongedByUse(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	_, header := d.signIn(t, authtest.NewWallet(t, "ada"))
 	for range 4 {
 		d.clock.pass(14 * time.Minute)
@@ -103,7 +103,7 @@ func TestSessionIsNotProlongedByUse(t *testing.T) {
 }
 
 func TestRevokeEndsOneSession(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	one, first := d.signIn(t, w)
 	d.clock.pass(time.Second)
 	_, second := d.signIn(t, w)
@@ -122,7 +122,7 @@ func TestRevokeEndsOneSession(t *testing.T) {
 }
 
 func TestActivityIsForListedWallets(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	analyst, header := d.signIn(t, authtest.NewWallet(t, "analyst"))
 	ada, _ := d.signIn(t, authtest.NewWallet(t, "ada"))
 	if !analyst.Has(auth.ScopeActivity) || ada.Has(auth.ScopeActivity) || !ada.Has(auth.ScopeOrders) {
@@ -135,7 +135,7 @@ func TestActivityIsForListedWallets(t *testing.T) {
 }
 
 func TestOperatorIsFoundByToken(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	for _, name := range []string{"alice", "bob"} {
 		c, err := d.Operator(t.Context(), "Bearer rco_"+name)
 		if err != nil || c.Kind != auth.KindOperator || c.Name != name || c.Has(auth.ScopeActivity) {
@@ -145,7 +145,7 @@ func TestOperatorIsFoundByToken(t *testing.T) {
 }
 
 func TestWrongOperatorTokensAreAllAlike(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	none := d.with(t, func(c *auth.Config) { c.Operators = nil })
 	empty := d.with(t, func(c *auth.Config) { c.Operators = []auth.Operator{{Name: "nobody", Hash: sha256.Sum256(nil)}} })
 	_, session := d.signIn(t, authtest.NewWallet(t, "ada"))

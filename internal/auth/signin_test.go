@@ -24,7 +24,7 @@ import (
 func TestWalletSignsIn(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		t.Run(string(scheme), func(t *testing.T) {
-			d, w := newDesk(t), authtest.NewWallet(t, "ada")
+			d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 			c, document, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{scheme})
 			if err != nil {
 				t.Fatal(err)
@@ -54,7 +54,7 @@ func TestWalletSignsIn(t *testing.T) {
 }
 
 func TestSignInMessageSaysWhatIsSigned(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	c, _, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +77,7 @@ func TestSignInMessageSaysWhatIsSigned(t *testing.T) {
 }
 
 func TestSchemeIsTheFirstOffered(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	for _, tc := range []struct {
 		offered []auth.Scheme
 		want    auth.Scheme
@@ -99,7 +99,7 @@ func TestSchemeIsTheFirstOffered(t *testing.T) {
 
 // attempt is a sign-in about to be verified; a case spoils one thing.
 type attempt struct {
-	d        *desk
+	d        *admin
 	w        authtest.Wallet
 	c        auth.Challenge
 	document auth.TypedData
@@ -189,7 +189,7 @@ func TestWrongSignInsAreAllAlike(t *testing.T) {
 	for _, scheme := range bothSchemes {
 		for name, spoil := range cases {
 			t.Run(string(scheme)+" "+name, func(t *testing.T) {
-				d, w := newDesk(t), authtest.NewWallet(t, "ada")
+				d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 				c, document, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{scheme})
 				if err != nil {
 					t.Fatal(err)
@@ -214,7 +214,7 @@ func TestWrongSignInsAreAllAlike(t *testing.T) {
 }
 
 func TestAStrangerWithTheAddressLocksNobodyOut(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	same := &uniform{code: fault.SignatureInvalid}
 	_, _, err := d.Verify(t.Context(), auth.VerifyRequest{Wallet: w.Address(), Signature: w.SignText("no challenge yet")})
 	same.check(t, err)
@@ -236,7 +236,7 @@ func TestAStrangerWithTheAddressLocksNobodyOut(t *testing.T) {
 }
 
 func TestAMessageNamesItsChallenge(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestAMessageNamesItsChallenge(t *testing.T) {
 }
 
 func TestOneOfManyVerifiesAChallenge(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -311,7 +311,7 @@ func TestABrokenStoreIsNotTheCallersFault(t *testing.T) {
 	for name, broken := range map[string]brokenChallenges{
 		"create": {create: down}, "find": {find: down}, "latest": {latest: down}, "consume": {consume: down},
 	} {
-		d, w := newDesk(t), authtest.NewWallet(t, "ada")
+		d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 		caller, _ := d.signIn(t, w)
 		signIn, _, _ := d.Challenge(t.Context(), w.Address(), nil)
 		reveal, _, _ := d.RevealChallenge(t.Context(), caller, uuid.New(), nil, nil)

@@ -12,7 +12,7 @@ import (
 )
 
 func TestTypedDataIsWhatWalletsTake(t *testing.T) {
-	d, w := newDesk(t), authtest.NewWallet(t, "ada")
+	d, w := newAdmin(t), authtest.NewWallet(t, "ada")
 	c, document, err := d.Challenge(t.Context(), w.Address(), []auth.Scheme{auth.EIP712})
 	if err != nil {
 		t.Fatal(err)

@@ -63,8 +63,8 @@ func (p Product) Paused(ctx context.Context) (bool, error) {
 	return p.Switches.Paused(ctx, p.Kind)
 }
 
-// Sold fails with a fault while the sale is closed.
-func (p Product) Sold(ctx context.Context) error {
+// OnSale fails with a fault while the sale is closed.
+func (p Product) OnSale(ctx context.Context) error {
 	paused, err := p.Paused(ctx)
 	if err == nil && paused {
 		return order.Paused(p.Kind)
@@ -74,7 +74,7 @@ func (p Product) Sold(ctx context.Context) error {
 
 // Open fails with a fault while no price can be named: the sale is closed, or one of the needs is missing.
 func (p Product) Open(ctx context.Context) error {
-	if err := p.Sold(ctx); err != nil {
+	if err := p.OnSale(ctx); err != nil {
 		return err
 	}
 	for _, need := range p.Needs {

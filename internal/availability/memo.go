@@ -85,8 +85,8 @@ func (m *Memo[T]) Cached(within time.Duration) (value T, ok bool, err error) {
 	return m.last.value, true, m.last.err
 }
 
-// Forget makes the next Get read again. A read that is running is not cached: it may have begun before the change.
-func (m *Memo[T]) Forget() {
+// Reset makes the next Get read again. A read that is running is not cached: it may have begun before the change.
+func (m *Memo[T]) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last, m.running = nil, nil

@@ -210,11 +210,11 @@ func TestMemoForgetsAReadThatBeganBefore(t *testing.T) {
 		var early sync.WaitGroup
 		early.Go(func() { wantValue(t, "who asked before", m, 1) })
 		time.Sleep(ttl / 8)
-		m.Forget()
+		m.Reset()
 		wantValue(t, "who asks after", m, 2)
 		early.Wait()
 		wantValue(t, "later", m, 2)
-		m.Forget()
+		m.Reset()
 		wantValue(t, "forgotten", m, 3)
 	})
 }
@@ -261,7 +261,7 @@ func TestMemoUnderConcurrency(t *testing.T) {
 				}
 				_, _, _ = m.Cached(5)
 				if clock.Add(1); i%97 == 0 {
-					m.Forget()
+					m.Reset()
 				}
 			}
 		})

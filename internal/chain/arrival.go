@@ -16,11 +16,11 @@ import (
 func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
 	// A receipt is found however long ago it was, by few questions.
 	verdict, err := c.Prove(ctx, a.Authorization, a.Receipt.Transaction)
-	if err == nil && verdict.State == payment.Moved {
+	if err == nil && verdict.State == payment.Settled {
 		return verdict, nil
 	}
-	verdict, err = c.Judge(ctx, a.Authorization, payment.LookedForSince(a.Receipt.SettledAt))
-	if err != nil || verdict.State == payment.Moved || verdict.State == payment.Gone {
+	verdict, err = c.Verdict(ctx, a.Authorization, payment.LookedForSince(a.Receipt.SettledAt))
+	if err != nil || verdict.State == payment.Settled || verdict.State == payment.Void {
 		return verdict, err
 	}
 	lacking := 0
@@ -34,7 +34,7 @@ func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, 
 	if lacking < min(witnesses, len(c.pool.endpoints)) {
 		return payment.Verdict{}, nil
 	}
-	return payment.Verdict{State: payment.Gone, Reason: payment.ReasonNeverMade}, nil
+	return payment.Verdict{State: payment.Void, Reason: payment.ReasonNeverMade}, nil
 }
 
 // lacks reports that a node has the very block that a transfer was read from, and shows the authorization unused after

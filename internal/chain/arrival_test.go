@@ -61,10 +61,10 @@ func TestAnArrivalThatOneNodeInventsIsNotThere(t *testing.T) {
 		}{
 			"first of two":   {[]string{liar, b.url}, payment.Unknown},
 			"second of two":  {[]string{b.url, liar}, payment.Unknown},
-			"first of three": {[]string{liar, b.url, b.url}, payment.Gone},
-			"last of three":  {[]string{b.url, b.url, liar}, payment.Gone},
-			"no more":        {[]string{b.url, b.url}, payment.Gone},
-			"the only one":   {[]string{b.url}, payment.Gone},
+			"first of three": {[]string{liar, b.url, b.url}, payment.Void},
+			"last of three":  {[]string{b.url, b.url, liar}, payment.Void},
+			"no more":        {[]string{b.url, b.url}, payment.Void},
+			"the only one":   {[]string{b.url}, payment.Void},
 		} {
 			t.Run(tag+", "+name, func(t *testing.T) {
 				on := b.over(c.nodes...)
@@ -103,13 +103,13 @@ func TestAnArrivalThatIsThereIsNeverGone(t *testing.T) {
 		nodes []string
 		want  payment.State
 	}{
-		"shown by the only one":    {[]string{b.url}, payment.Moved},
-		"shown by two":             {[]string{b.url, b.url}, payment.Moved},
+		"shown by the only one":    {[]string{b.url}, payment.Settled},
+		"shown by two":             {[]string{b.url, b.url}, payment.Settled},
 		"one of two denies it":     {[]string{denies, b.url}, payment.Unknown},
-		"one of three denies it":   {[]string{denies, b.url, b.url}, payment.Moved},
+		"one of three denies it":   {[]string{denies, b.url, b.url}, payment.Settled},
 		"one of two is behind":     {[]string{behind, b.url}, payment.Unknown},
 		"two of three are behind":  {[]string{behind, other, b.url}, payment.Unknown},
-		"the logs are dropped":     {[]string{pruned, b.url}, payment.Moved},
+		"the logs are dropped":     {[]string{pruned, b.url}, payment.Settled},
 		"behind, and one denies":   {[]string{behind, denies, b.url}, payment.Unknown},
 		"denied by the only other": {[]string{b.url, denies}, payment.Unknown},
 	} {
@@ -149,10 +149,10 @@ func TestAnArrivalThatWasUndoneMayComeBack(t *testing.T) {
 	b.cancel(buyer(0), ends.Authorization.Nonce)
 	b.mine(3)
 	for _, c := range on {
-		if got := shown(t, c, second); got != payment.Moved {
+		if got := shown(t, c, second); got != payment.Settled {
 			t.Errorf("sent again: state %d, want moved", got)
 		}
-		if got := shown(t, c, first); got != payment.Gone {
+		if got := shown(t, c, first); got != payment.Void {
 			t.Errorf("cancelled: state %d, want gone", got)
 		}
 	}

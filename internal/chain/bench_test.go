@@ -128,16 +128,16 @@ func (b *bench) submit(p payment.Payment) {
 	}
 }
 
-func (b *bench) tend() {
+func (b *bench) maintain() {
 	b.Helper()
-	if err := b.relayer.Tend(b.Context()); err != nil {
+	if err := b.relayer.Maintain(b.Context()); err != nil {
 		b.Fatalf("tend: %v", err)
 	}
 }
 
-func (b *bench) judge(p payment.Payment) payment.Verdict {
+func (b *bench) verdict(p payment.Payment) payment.Verdict {
 	b.Helper()
-	v, err := b.chain.Judge(b.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
+	v, err := b.chain.Verdict(b.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
 	if err != nil {
 		b.Fatalf("judge: %v", err)
 	}
@@ -148,7 +148,7 @@ func (b *bench) judge(p payment.Payment) payment.Verdict {
 func (b *bench) settles(p payment.Payment) payment.Receipt {
 	b.Helper()
 	var v payment.Verdict
-	b.eventually("the payment moves", func() bool { v = b.judge(p); return v.State == payment.Moved })
+	b.eventually("the payment moves", func() bool { v = b.verdict(p); return v.State == payment.Settled })
 	if v.Receipt.Amount != p.Authorization.Value || v.Receipt.PayTo != p.Authorization.To || v.Receipt.Payer != p.Authorization.From {
 		b.Errorf("receipt %+v of another payment", v.Receipt)
 	}

@@ -41,22 +41,22 @@ func TestEveryPaymentMovesOnceThroughChaos(t *testing.T) {
 			// Only the latest block is undone: the one before counts as final.
 			b.control("anvil_reorg", 1, []any{})
 		case 3:
-			_ = b.relayer.Tend(t.Context()) // what it cannot do now it does later
+			_ = b.relayer.Maintain(t.Context()) // what it cannot do now it does later
 		case 4:
 			b.ahead.Add(1)
 		}
 	}
 	b.eventually("all payments move", func() bool {
-		_ = b.relayer.Tend(t.Context())
+		_ = b.relayer.Maintain(t.Context())
 		for _, p := range claimed {
-			switch v := b.judge(p); v.State {
-			case payment.Moved:
+			switch v := b.verdict(p); v.State {
+			case payment.Settled:
 			case payment.Unused:
 				_ = b.relayer.Submit(t.Context(), p) // until it takes
 				return false
 			case payment.Unknown:
 				return false
-			case payment.Gone:
+			case payment.Void:
 				t.Fatalf("payment gone: %s", v.Reason)
 			}
 		}
@@ -80,13 +80,13 @@ func TestCollectorsSettleThroughTheRelayer(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
-			if v := decide(p); v.State != payment.Moved {
+			if v := decide(p); v.State != payment.Settled {
 				t.Errorf("%+v, want moved", v)
 			}
 		})
 	}
 	group.Go(func() {
-		if v := decide(other); v.State != payment.Gone || v.Reason != payment.ReasonCancelled {
+		if v := decide(other); v.State != payment.Void || v.Reason != payment.ReasonCancelled {
 			t.Errorf("%+v, want gone, cancelled", v)
 		}
 	})

@@ -27,7 +27,7 @@ func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
 	t.Cleanup(c.Close)
 	judge := func(p payment.Payment) payment.Verdict {
 		t.Helper()
-		v, err := c.Judge(t.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
+		v, err := c.Verdict(t.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,15 +36,15 @@ func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
 	moved, unused := b.claim(buyer(0)), b.claim(buyer(1))
 	b.submit(moved)
 	b.settles(moved)
-	if v := judge(moved); v.State != payment.Moved {
+	if v := judge(moved); v.State != payment.Settled {
 		t.Errorf("denied, in time: %+v, want moved at the first look", v)
 	}
 	b.pass(200)
 	b.mine(2)
-	if v := judge(moved); v.State != payment.Moved {
+	if v := judge(moved); v.State != payment.Settled {
 		t.Errorf("denied, its time over: %+v, want moved", v)
 	}
-	if v := judge(unused); v.State != payment.Gone || v.Reason != payment.ReasonExpired {
+	if v := judge(unused); v.State != payment.Void || v.Reason != payment.ReasonExpired {
 		t.Errorf("both agree: %+v, want gone, expired", v)
 	}
 }

@@ -54,7 +54,7 @@ func (c *Chain) prove(ctx context.Context, a x402.Authorization, transaction x40
 		}
 		at := slices.IndexFunc(logs, func(l logEntry) bool { return l.LogIndex == used.LogIndex+1 && l.moves(a) })
 		if at >= 0 {
-			return c.moved(ctx, a, logs[at])
+			return c.settledBy(ctx, a, logs[at])
 		}
 	}
 	return payment.Verdict{}, nil

@@ -161,7 +161,7 @@ func TestCodeInstalledAfterTheSendingGetsNoHigherFee(t *testing.T) {
 	b.control("anvil_dropAllTransactions")
 	b.delegates(buyer(0), b.delegate(ownSignature))
 	b.ahead.Add(11)
-	b.tend()
+	b.maintain()
 	variants := b.wantAttempts(p, payment.AttemptOpen)[0].Variants
 	if len(variants) != 2 {
 		t.Fatalf("%d variants, want 2", len(variants))
@@ -172,10 +172,10 @@ func TestCodeInstalledAfterTheSendingGetsNoHigherFee(t *testing.T) {
 	}
 	b.mine(1)
 	b.settles(next)
-	if v := b.judge(p); v.State != payment.Unused {
+	if v := b.verdict(p); v.State != payment.Unused {
 		t.Fatalf("%+v, want unused", v)
 	}
-	b.tend()
+	b.maintain()
 	b.wantAttempts(p, payment.AttemptReverted)
 	if lost, err := b.attempts.Lost(t.Context(), p, time.Time{}); err != nil || lost.Reverts != 1 || lost.Payer == 0 {
 		t.Errorf("losses %+v, %v", lost, err)
@@ -211,7 +211,7 @@ func TestOneNodeGivesNoSettlementUp(t *testing.T) {
 			b.chain = b.over(nodes...)
 			b.relayer = b.newRelayer(b.attempts)
 			b.ahead.Add(11)
-			b.tend()
+			b.maintain()
 			variants := b.wantAttempts(p, payment.AttemptOpen)[0].Variants
 			if len(variants) != 2 || len(decode(t, variants[len(variants)-1]).Data()) == 0 {
 				t.Errorf("%d variants, want a second one with the same call", len(variants))
@@ -234,7 +234,7 @@ func (b *bench) reverts(r *chain.Relayer, p payment.Payment, from devnet.Wallet)
 	b.setBalance(addressOf(from), 10*price)
 	b.control("evm_setAutomine", true)
 	b.mine(1)
-	if err := r.Tend(b.Context()); err != nil {
+	if err := r.Maintain(b.Context()); err != nil {
 		b.Fatalf("tend: %v", err)
 	}
 }
@@ -260,7 +260,7 @@ func TestAfterItsSecondRevertAnAuthorizationIsOnlyWatched(t *testing.T) {
 		}
 	}
 	b.wantAttempts(p, payment.AttemptReverted, payment.AttemptReverted)
-	if v := b.judge(p); v.State != payment.Unused {
+	if v := b.verdict(p); v.State != payment.Unused {
 		t.Fatalf("%+v, want unused: it is not void", v)
 	}
 	// The payer's next authorization is another matter, and a stranger may still settle this one.

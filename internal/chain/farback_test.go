@@ -81,8 +81,8 @@ func TestATransferFarBackIsFound(t *testing.T) {
 	var asked atomic.Int64
 	c := b.over(b.stretched(settled.Block, 60_000, &asked))
 	asked.Store(0)
-	v, err := c.Judge(t.Context(), p.Authorization, p.Since())
-	if err != nil || v.State != payment.Moved {
+	v, err := c.Verdict(t.Context(), p.Authorization, p.Since())
+	if err != nil || v.State != payment.Settled {
 		t.Fatalf("%+v, %v after %d questions, want moved", v, err, asked.Load())
 	}
 	if n := asked.Load(); n > 40 {

@@ -62,7 +62,7 @@ func TestForgedReceiptEndsNoAttempt(t *testing.T) {
 			b.relayer = b.newRelayer(b.attempts)
 			for range 3 {
 				b.submit(p)
-				b.tend()
+				b.maintain()
 			}
 			b.wantAttempts(p, payment.AttemptOpen)
 			if lost, err := b.attempts.Lost(t.Context(), p, time.Time{}); err != nil || lost != (payment.Losses{}) {
@@ -72,7 +72,7 @@ func TestForgedReceiptEndsNoAttempt(t *testing.T) {
 			b.chain = honest
 			b.settles(p)
 			b.mine(2)
-			b.tend()
+			b.maintain()
 			want := payment.AttemptOpen
 			if c.closes {
 				want = payment.AttemptClosed
@@ -159,11 +159,11 @@ func TestAnErrorIsNoReceipt(t *testing.T) {
 			b.submit(p)
 			b.control("anvil_dropAllTransactions")
 			b.submit(p)
-			b.tend()
+			b.maintain()
 			b.mine(1)
 			b.settles(p)
 			b.mine(2)
-			b.tend()
+			b.maintain()
 			b.wantAttempts(p, payment.AttemptClosed)
 		})
 	}

@@ -41,7 +41,7 @@ func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
 			if err := b.relayer.Submit(t.Context(), p); err != nil {
 				t.Log(err) // it may wait, as long as it leaves no gap
 			}
-			_ = b.relayer.Tend(t.Context())
+			_ = b.relayer.Maintain(t.Context())
 			for _, a := range b.attempts.All(p.ID) {
 				if a.Nonce != 1 {
 					t.Fatalf("the account nonce is %d, want 1", a.Nonce)
@@ -49,7 +49,7 @@ func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
 			}
 			honest.Store(true)
 			b.chain = direct
-			if b.judge(p).State != payment.Moved { // a slow test finds it final, and its attempt closed
+			if b.verdict(p).State != payment.Settled { // a slow test finds it final, and its attempt closed
 				b.submit(p)
 			}
 			b.settles(p)

@@ -109,7 +109,7 @@ func TestAnOpenAttemptNeedsItsKey(t *testing.T) {
 	}
 	b.settles(p)
 	b.mine(2)
-	b.tend()
+	b.maintain()
 	if err := check(wallets[1]); err != nil {
 		t.Errorf("once it is final: %v", err)
 	}

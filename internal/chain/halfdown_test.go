@@ -36,7 +36,7 @@ func TestADeadNodeHidesNoTransfer(t *testing.T) {
 	p := b.claim(buyer(0))
 	b.submit(p)
 	b.mine(10)
-	if v := b.judge(p); v.State != payment.Moved {
+	if v := b.verdict(p); v.State != payment.Settled {
 		t.Errorf("%+v, want moved", v)
 	}
 }
@@ -44,7 +44,7 @@ func TestADeadNodeHidesNoTransfer(t *testing.T) {
 // TestADroppedTransactionIsSentAgainWhileANodeIsDead: nobody says that it is in no block, and its nonce is unused.
 func TestADroppedTransactionIsSentAgainWhileANodeIsDead(t *testing.T) {
 	for name, again := range map[string]func(*bench, payment.Payment){
-		"by its job": func(b *bench, p payment.Payment) { b.submit(p) }, "by the relayer": func(b *bench, _ payment.Payment) { b.tend() },
+		"by its job": func(b *bench, p payment.Payment) { b.submit(p) }, "by the relayer": func(b *bench, _ payment.Payment) { b.maintain() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

@@ -149,7 +149,7 @@ func (b *bench) forging(p payment.Payment, tag string) func(question) string {
 // state is what a chain says of a payment; an error says nothing.
 func state(t *testing.T, c payment.Chain, p payment.Payment) payment.State {
 	t.Helper()
-	v, err := c.Judge(t.Context(), p.Authorization, p.Since())
+	v, err := c.Verdict(t.Context(), p.Authorization, p.Since())
 	if err != nil {
 		t.Log(err)
 		return payment.Unknown
@@ -179,10 +179,10 @@ func TestOneNodesWordDeliversNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := b.over(nodes...)
 			for range 9 { // each node is asked first some time
-				if got := state(t, c, p); got == payment.Moved || got == payment.Gone {
+				if got := state(t, c, p); got == payment.Settled || got == payment.Void {
 					t.Fatalf("at the paid block: state %d", got)
 				}
-				if got := state(t, c.Final(), p); got == payment.Moved || got == payment.Gone {
+				if got := state(t, c.Final(), p); got == payment.Settled || got == payment.Void {
 					t.Fatalf("at the final block: state %d", got)
 				}
 			}
@@ -213,13 +213,13 @@ func TestTwoNodesProveWhatALiarDenies(t *testing.T) {
 	for name, lie := range map[string]func(question) string{"forges": forged, "denies the use": unused, "hides the logs": blind} {
 		t.Run(name, func(t *testing.T) {
 			c := b.over(b.lying(lie), b.url, b.url)
-			b.eventually("the payment is proven", func() bool { return state(t, c, p) == payment.Moved })
-			b.eventually("the payment is final", func() bool { return state(t, c.Final(), p) == payment.Moved })
+			b.eventually("the payment is proven", func() bool { return state(t, c, p) == payment.Settled })
+			b.eventually("the payment is final", func() bool { return state(t, c.Final(), p) == payment.Settled })
 		})
 		t.Run(name+", with one other", func(t *testing.T) {
 			c := b.over(b.lying(lie), b.url)
 			for range 9 {
-				if got := state(t, c, p); got == payment.Moved || got == payment.Gone {
+				if got := state(t, c, p); got == payment.Settled || got == payment.Void {
 					t.Fatalf("state %d, want undecided", got)
 				}
 			}
@@ -267,7 +267,7 @@ func TestNoSingleNodeVoidsAPayment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := b.over(nodes...)
 			for range 9 {
-				if got := state(t, c, p); got == payment.Gone {
+				if got := state(t, c, p); got == payment.Void {
 					t.Fatal("the payment is void on the word of one node")
 				}
 			}
@@ -301,7 +301,7 @@ func TestAPrunedNodeIsPassedOver(t *testing.T) {
 	b.settles(p)
 	c := b.over(pruned, b.url, b.url)
 	for range 5 {
-		if got := state(t, c, p); got != payment.Moved {
+		if got := state(t, c, p); got != payment.Settled {
 			t.Fatalf("state %d, want moved", got)
 		}
 	}

@@ -36,9 +36,9 @@ func TestATransactionOfALostHistoryIsInFlight(t *testing.T) {
 	b.control("evm_setAutomine", true)
 	for range 4 {
 		b.mine(1)
-		b.tend()
+		b.maintain()
 		for _, p := range []payment.Payment{next, lost} { // the lost one's buyer asks again with the same payment
-			if b.judge(p).State == payment.Unused {
+			if b.verdict(p).State == payment.Unused {
 				_ = b.relayer.Submit(t.Context(), p) // the next round looks what became of it
 			}
 		}

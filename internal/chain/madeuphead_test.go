@@ -70,7 +70,7 @@ func TestAMadeUpHeadStopsNothing(t *testing.T) {
 				if reason := b.reasonOf(c.Simulate(t.Context(), next.Authorization, next.Signature)); reason != "" {
 					t.Fatalf("a good payment is refused: %s", reason)
 				}
-				if got := state(t, c, paid); got != payment.Moved {
+				if got := state(t, c, paid); got != payment.Settled {
 					t.Fatalf("what was paid: state %d", got)
 				}
 				if got := state(t, c, next); got != payment.Unused && got != payment.Unknown {

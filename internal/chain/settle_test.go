@@ -22,7 +22,7 @@ import (
 func TestRepeatedSubmissionsMakeOneTransaction(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
-	if v := b.judge(p); v.State != payment.Unused {
+	if v := b.verdict(p); v.State != payment.Unused {
 		t.Fatalf("before: %+v, want unused", v)
 	}
 	b.submit(p)
@@ -36,7 +36,7 @@ func TestRepeatedSubmissionsMakeOneTransaction(t *testing.T) {
 	b.wantPayee(price)
 
 	b.mine(2)
-	b.tend()
+	b.maintain()
 	b.wantAttempts(p, payment.AttemptClosed)
 }
 
@@ -67,7 +67,7 @@ func TestATendAfterACrashSendsWhatNobodyAsksForAgain(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	_ = b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p)
-	b.tend()
+	b.maintain()
 	b.settles(p)
 	b.wantPayee(price)
 }
@@ -97,7 +97,7 @@ func TestAStrangerInFrontOfOursLeavesThePaymentPaid(t *testing.T) {
 	if got := b.settles(p).Transaction; got != x402.Hash(foreign) {
 		t.Errorf("settled by %s, want the stranger's", got)
 	}
-	b.tend()
+	b.maintain()
 	b.wantAttempts(p, payment.AttemptReverted)
 	b.wantPayee(price)
 }
@@ -108,11 +108,11 @@ func TestANonceSpentElsewhereIsGoneOnceThatIsFinal(t *testing.T) {
 	other := p.Authorization
 	other.To = x402.Address{19: 0x42}
 	b.stranger(other, b.sign(other, buyer(0)))
-	if v := b.judge(p); v.State != payment.Unknown {
+	if v := b.verdict(p); v.State != payment.Unknown {
 		t.Errorf("not final yet: %+v, want unknown", v)
 	}
 	b.mine(2)
-	if v := b.judge(p); v.State != payment.Gone || v.Reason != payment.ReasonUsedElsewhere {
+	if v := b.verdict(p); v.State != payment.Void || v.Reason != payment.ReasonUsedElsewhere {
 		t.Errorf("%+v, want gone, used elsewhere", v)
 	}
 }
@@ -134,7 +134,7 @@ func TestOneTransferDoesNotCoverTwoAuthorizations(t *testing.T) {
 			b.multicall(calls...)
 			b.mine(2)
 			b.settles(paid)
-			if v := b.judge(unpaid); v.State != payment.Gone || v.Reason != payment.ReasonUsedElsewhere {
+			if v := b.verdict(unpaid); v.State != payment.Void || v.Reason != payment.ReasonUsedElsewhere {
 				t.Errorf("%+v, want gone, used elsewhere", v)
 			}
 		})
@@ -169,11 +169,11 @@ func TestACancelledAuthorizationIsGoneOnceThatIsFinal(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.cancel(buyer(0), p.Authorization.Nonce)
-	if v := b.judge(p); v.State != payment.Unknown {
+	if v := b.verdict(p); v.State != payment.Unknown {
 		t.Errorf("not final yet: %+v, want unknown", v)
 	}
 	b.mine(2)
-	if v := b.judge(p); v.State != payment.Gone || v.Reason != payment.ReasonCancelled {
+	if v := b.verdict(p); v.State != payment.Void || v.Reason != payment.ReasonCancelled {
 		t.Errorf("%+v, want gone, cancelled", v)
 	}
 }
@@ -182,16 +182,16 @@ func TestAnUnusedAuthorizationIsGoneWhenAFinalBlockIsPastIt(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.ahead.Store(200)
-	if v := b.judge(p); v.State != payment.Unknown {
+	if v := b.verdict(p); v.State != payment.Unknown {
 		t.Errorf("only our clock is past it: %+v, want unknown", v)
 	}
 	b.ahead.Store(0)
 	b.pass(200)
-	if v := b.judge(p); v.State != payment.Unknown {
+	if v := b.verdict(p); v.State != payment.Unknown {
 		t.Errorf("only the head is past it: %+v, want unknown", v)
 	}
 	b.mine(2)
-	if v := b.judge(p); v.State != payment.Gone || v.Reason != payment.ReasonExpired {
+	if v := b.verdict(p); v.State != payment.Void || v.Reason != payment.ReasonExpired {
 		t.Errorf("%+v, want gone, expired", v)
 	}
 	if err := b.relayer.Submit(t.Context(), p); b.reasonOf(err) != x402.ReasonValidBefore {
@@ -209,7 +209,7 @@ func TestADrainedPayersPaymentRevertsAndSettlesWhenThereIsMoneyAgain(t *testing.
 	b.waiting(2)
 	b.mine(1)
 	b.control("evm_setAutomine", true)
-	if v := b.judge(p); v.State != payment.Unused {
+	if v := b.verdict(p); v.State != payment.Unused {
 		t.Fatalf("after the revert: %+v, want unused", v)
 	}
 	for range 2 {

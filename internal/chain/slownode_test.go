@@ -150,7 +150,7 @@ func TestASlowDissentKeepsAPaymentFromBeingVoid(t *testing.T) {
 	slow := b.lying(func(question) string { time.Sleep(600 * time.Millisecond); return "" })
 	c := b.over(liar(), liar(), slow)
 	for range 3 {
-		if got := state(t, c, p); got == payment.Gone {
+		if got := state(t, c, p); got == payment.Void {
 			t.Fatal("the payment is void, and the third node was not heard")
 		}
 	}
@@ -212,7 +212,7 @@ func TestAFrozenHeadIsFoundOutSoon(t *testing.T) {
 	b.mine(2)
 	const few = 3
 	seen := 0
-	for ; seen < few && state(t, c, p) != payment.Moved; seen++ {
+	for ; seen < few && state(t, c, p) != payment.Settled; seen++ {
 	}
 	if seen == few {
 		t.Errorf("not seen in %d looks", few)

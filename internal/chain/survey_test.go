@@ -202,10 +202,10 @@ func TestANamedTransactionIsLookedInto(t *testing.T) {
 		hash  x402.Hash
 		want  payment.State
 	}{
-		"right":                    {[]string{b.url}, p, right, payment.Moved},
+		"right":                    {[]string{b.url}, p, right, payment.Settled},
 		"of another payment":       {[]string{b.url}, p, wrong, payment.Unknown},
 		"of no block":              {[]string{b.url}, p, x402.Hash{1}, payment.Unknown},
-		"the logs are gone":        {[]string{blind, blind}, p, right, payment.Moved},
+		"the logs are gone":        {[]string{blind, blind}, p, right, payment.Settled},
 		"forged by one node":       {[]string{forged, b.url}, never, x402.Hash{31: 0xf0}, payment.Unknown},
 		"forged by the second one": {[]string{b.url, forged}, never, x402.Hash{31: 0xf0}, payment.Unknown},
 	} {

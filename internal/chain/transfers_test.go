@@ -140,7 +140,7 @@ func TestWhatIsNotSafeIsNotReadYet(t *testing.T) {
 	if safe, err := b.chain.Safe(t.Context()); err != nil || safe >= r.Block {
 		t.Errorf("the safe block is %d at once after block %d, %v", safe, r.Block, err)
 	}
-	if v := b.judge(p); v.State != payment.Moved {
+	if v := b.verdict(p); v.State != payment.Settled {
 		t.Errorf("the payment is %+v", v)
 	}
 }

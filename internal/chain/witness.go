@@ -19,12 +19,14 @@ const witnesses = 2
 // verdict decides by one node where there is one, or where the amount asks for no second; else by two.
 func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
 	if len(c.pool.endpoints) == 1 {
-		return c.judge(ctx, a, since)
+		return c.authorizationStatus(ctx, a, since)
 	}
-	ask := func(ctx context.Context, one *Chain) (payment.Verdict, error) { return one.judge(ctx, a, since) }
+	ask := func(ctx context.Context, one *Chain) (payment.Verdict, error) {
+		return one.authorizationStatus(ctx, a, since)
+	}
 	if a.Value < c.config.WitnessFrom {
-		verdict, err := c.judge(ctx, a, since)
-		if err == nil && verdict.State != payment.Gone {
+		verdict, err := c.authorizationStatus(ctx, a, since)
+		if err == nil && verdict.State != payment.Void {
 			return verdict, nil
 		}
 		return c.hear(ctx, ask)
@@ -148,11 +150,11 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 			continue
 		}
 		told++
-		if h.node.circuit.isAside(now) && h.verdict.State != payment.Moved {
+		if h.node.circuit.isAside(now) && h.verdict.State != payment.Settled {
 			continue
 		}
 		count[h.verdict.State]++
-		if h.verdict.State == payment.Gone {
+		if h.verdict.State == payment.Void {
 			gone = append(gone, h.verdict.Reason)
 		}
 	}
@@ -161,7 +163,7 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 	case told == 0:
 		return payment.Verdict{}, errs
 	case len(gone) >= witnesses && len(slices.Compact(gone)) == 1 && len(count) == 1:
-		return payment.Verdict{State: payment.Gone, Reason: gone[0]}, nil
+		return payment.Verdict{State: payment.Void, Reason: gone[0]}, nil
 	case count[payment.Unused] >= witnesses && len(gone) == 0:
 		return payment.Verdict{State: payment.Unused}, nil
 	}

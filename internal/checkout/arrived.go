@@ -47,15 +47,15 @@ type Finder interface {
 
 // moved answers a payment whose money arrived and that no order has: to its proven payer with the order, to anyone else with how to
 // prove it, since the payment itself is public by now. The money is kept as arrived before anything is said.
-func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error, at payment.Receipt) (Sold, error) {
+func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, refused error, at payment.Receipt) (PaidOrder, error) {
 	a := payment.Arrived{Network: c.Terms.Network, Asset: c.Terms.Asset, Authorization: pay.Authorization, Receipt: at}
 	if err := c.Store.Arrive(ctx, a); err != nil {
-		return Sold{}, fmt.Errorf("keep what arrived: %w", errors.Join(err, unknownYet("")))
+		return PaidOrder{}, fmt.Errorf("keep what arrived: %w", errors.Join(err, unknownYet("")))
 	}
 	c.Log.WarnContext(ctx, "money arrived without us", slog.String("kind", string(p.Kind)), slog.String("transaction", at.Transaction.String()))
 	faultpoint.Reach("arrive.committed")
 	if known != nil && known.Status != order.PaymentRequired {
-		return Sold{}, refused // an order that takes no payment
+		return PaidOrder{}, refused // an order that takes no payment
 	}
 	owner := known == nil || known.Owner == pay.Authorization.From
 	promised := c.promised(p, pay, known, at.SettledAt)
@@ -64,32 +64,32 @@ func (c *Checkout) moved(ctx context.Context, p Purchase, pay payment.Signed, kn
 	case err != nil && promised != nil:
 		offer = *promised
 	case err != nil:
-		return Sold{}, kept(err)
+		return PaidOrder{}, kept(err)
 	}
 	if !owner || offer.Price.USDC() != a.Authorization.Value {
-		return Sold{}, kept(fault.New(fault.TermsChanged, "The payment arrived, and it is not what is asked for here."))
+		return PaidOrder{}, kept(fault.New(fault.TermsChanged, "The payment arrived, and it is not what is asked for here."))
 	}
 	if !c.proven(ctx, p, pay) {
 		if err != nil {
-			return Sold{}, kept(err)
+			return PaidOrder{}, kept(err)
 		}
-		return Sold{}, c.unclaimed(p, offer)
+		return PaidOrder{}, c.unclaimed(p, offer)
 	}
-	var admission order.Admission
+	var admission order.Claim
 	if err == nil {
-		admission, err = c.products[p.Kind].Admit(ctx, a.Authorization.From, offer)
+		admission, err = c.products[p.Kind].Reserve(ctx, a.Authorization.From, offer)
 	}
-	placement := c.placement(p, pay, offer, admission, known)
+	placement := c.claimRequest(p, pay, offer, admission, known)
 	placement.Payment.ArrivedAt = &at.SettledAt
 	if f, ok := fault.As(err); ok && f.Status == http.StatusConflict {
 		placement.Order.Item = offer.Item
 		return c.giveBack(ctx, p, pay, placement, a, f)
 	}
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	sold, err := c.adopt(ctx, p, pay, placement, a)
-	sold.Private = false // a session shows its secrets, what is public does not
+	sold.ProvenCaller = false // a session shows its secrets, what is public does not
 	return sold, err
 }
 
@@ -168,9 +168,9 @@ func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Off
 		switch {
 		case err != nil:
 			return a, err
-		case verdict.State == payment.Moved:
+		case verdict.State == payment.Settled:
 			return a, nil
-		case verdict.State != payment.Gone:
+		case verdict.State != payment.Void:
 			return a, unshown()
 		}
 		c.Log.WarnContext(ctx, "money that arrived is not there", slog.String("payer", pay.Authorization.From.String()),
@@ -185,7 +185,7 @@ func (c *Checkout) owed(ctx context.Context, pay payment.Signed, offer order.Off
 // shown asks the chain whether it shows money that arrived.
 func (c *Checkout) shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
 	if c.Shown == nil {
-		return payment.Verdict{State: payment.Moved}, nil
+		return payment.Verdict{State: payment.Settled}, nil
 	}
 	a.Authorization = a.Bounded(c.Terms.MaxValidity)
 	return c.untilClear(ctx, func(ctx context.Context) (payment.Verdict, error) { return c.Shown(ctx, a) })
@@ -211,7 +211,7 @@ func (c *Checkout) unseen(ctx context.Context, pay payment.Signed) (bool, error)
 	if err != nil || claimed {
 		return false, err
 	}
-	verdict, err := c.Chain.Judge(ctx, pay.Authorization, payment.LookedForSince(c.Now()))
+	verdict, err := c.Chain.Verdict(ctx, pay.Authorization, payment.LookedForSince(c.Now()))
 	return err == nil && verdict.State == payment.Unused, err
 }
 
@@ -219,17 +219,17 @@ func (c *Checkout) unseen(ctx context.Context, pay payment.Signed) (bool, error)
 var errTaken = errors.New("the money that arrived is taken")
 
 // spend buys with money that arrived. ErrNotFound when there is none that this payment proves.
-func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer) (Sold, error) {
+func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer order.Offer) (PaidOrder, error) {
 	for {
 		a, err := c.owed(ctx, pay, offer)
 		if err != nil {
-			return Sold{}, err
+			return PaidOrder{}, err
 		}
-		admission, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
+		admission, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
 		if err != nil {
 			return c.unlessKnown(ctx, p, pay, err)
 		}
-		placement := c.placement(p, pay, offer, admission, known)
+		placement := c.claimRequest(p, pay, offer, admission, known)
 		placement.Payment = a.Claim(placement.Payment.ID, placement.Order.ID, c.Terms.MaxValidity, c.Now())
 		sold, err := c.adopt(ctx, p, pay, placement, a)
 		if !errors.Is(err, errTaken) {
@@ -240,11 +240,11 @@ func (c *Checkout) spend(ctx context.Context, p Purchase, pay payment.Signed, kn
 }
 
 // adopt places an order that money which arrived pays for, unless that may have bought goods already, or may have gone back.
-func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement Placement, a payment.Arrived) (Sold, error) {
+func (c *Checkout) adopt(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest, a payment.Arrived) (PaidOrder, error) {
 	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
-	sold, err := c.place(ctx, p, pay, placement)
+	sold, err := c.claimOrder(ctx, p, pay, placement)
 	sold.Replayed = err == nil
 	return sold, err
 }
@@ -300,24 +300,24 @@ func forOperator(why string) error {
 }
 
 // giveBack brings the money of a payment back that arrived for what cannot be sold any more: an order is claimed with it, and refunded.
-func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement Placement, a payment.Arrived, why *fault.Fault) (Sold, error) {
+func (c *Checkout) giveBack(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest, a payment.Arrived, why *fault.Fault) (PaidOrder, error) {
 	placement.Order.Returned = why.Detail
 	if err := c.stillOurs(ctx, a, placement.Order); err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
-	placed, err := c.Store.Place(ctx, placement)
+	placed, err := c.Store.Claim(ctx, placement)
 	if err != nil {
-		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
+		return PaidOrder{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
 	}
 	switch placed.Claim {
 	case Repeated:
 		return c.repeat(ctx, p, pay, placed.Order)
 	case Reused:
-		return Sold{}, authorizationReused()
+		return PaidOrder{}, authorizationReused()
 	case Fresh:
 	}
-	c.Runner.Adopt(placed.Job, c.Carry)
-	return Sold{}, returning(placed.Order)
+	c.Runner.Adopt(placed.Job, c.Fulfill)
+	return PaidOrder{}, returning(placed.Order)
 }
 
 // returning says that an order's payment goes back to its payer, or has gone.

@@ -21,10 +21,10 @@ import (
 
 // Buy answers a purchase: a *Challenge until it is paid, then the order with its proven payment. A
 // repeat of a paid purchase gets the same order again and is never charged again.
-func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
+func (c *Checkout) Buy(ctx context.Context, p Purchase) (PaidOrder, error) {
 	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.buy")
 	defer span.End()
@@ -36,9 +36,9 @@ func (c *Checkout) Buy(ctx context.Context, p Purchase) (Sold, error) {
 		c.pace(ctx, excess, known)
 		return c.repeat(ctx, p, pay, known)
 	case err != nil && !errors.Is(err, ErrNotFound):
-		return Sold{}, fmt.Errorf("look the purchase up: %w", err)
+		return PaidOrder{}, fmt.Errorf("look the purchase up: %w", err)
 	case excess != nil:
-		return Sold{}, excess // it was claimed a moment ago, and that claim is dead
+		return PaidOrder{}, excess // it was claimed a moment ago, and that claim is dead
 	case err != nil:
 		return c.claim(ctx, p, pay, nil)
 	}
@@ -56,9 +56,9 @@ const paidGrace = 10 * time.Second
 
 // claim verifies a payment, places the order and waits for the settlement. known is the order when its
 // earlier authorization is dead.
-func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (Sold, error) {
+func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order) (PaidOrder, error) {
 	if known != nil && known.Fingerprint != p.fingerprint() {
-		return Sold{}, keyReused(known.ID)
+		return PaidOrder{}, keyReused(known.ID)
 	}
 	available := c.products[p.Kind].Availability()
 	if err := available.RecordedOf(ctx, pay.Authorization.From); err != nil {
@@ -81,11 +81,11 @@ func (c *Checkout) claim(ctx context.Context, p Purchase, pay payment.Signed, kn
 	if err := available.Settle(ctx); err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
-	admission, err := c.products[p.Kind].Admit(ctx, pay.Authorization.From, offer)
+	admission, err := c.products[p.Kind].Reserve(ctx, pay.Authorization.From, offer)
 	if err != nil {
 		return c.refuse(ctx, p, pay, known, &offer, err)
 	}
-	return c.place(ctx, p, pay, c.placement(p, pay, offer, admission, known))
+	return c.claimOrder(ctx, p, pay, c.claimRequest(p, pay, offer, admission, known))
 }
 
 // verify reports whether a payment would move the price of an offer now. The error is a *payment.Rejection, or fit to show.
@@ -108,19 +108,19 @@ func noChain() *fault.Fault {
 		Then(fault.RetrySameRequest)
 }
 
-// place claims an order and waits until its payment is decided.
-func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, placement Placement) (Sold, error) {
+// claimOrder claims an order and waits until its payment is decided.
+func (c *Checkout) claimOrder(ctx context.Context, p Purchase, pay payment.Signed, placement ClaimRequest) (PaidOrder, error) {
 	leave, err := c.throttle(ctx, pay.Authorization.From, placement.Again)
 	if err != nil {
 		return c.unlessKnown(ctx, p, pay, err)
 	}
 	defer leave()
-	placed, err := c.Store.Place(ctx, placement)
+	placed, err := c.Store.Claim(ctx, placement)
 	if short, ok := errors.AsType[*order.Shortage](err); ok {
 		return c.unlessKnown(ctx, p, pay, short.Fault())
 	}
 	if errors.Is(err, ErrHistoryLost) {
-		return Sold{}, fmt.Errorf("place the order: %w", c.products[p.Kind].Availability().Lost(err))
+		return PaidOrder{}, fmt.Errorf("place the order: %w", c.products[p.Kind].Availability().Lost(err))
 	}
 	if errors.Is(err, ErrUndecided) {
 		return c.unlessKnown(ctx, p, pay, undecided())
@@ -133,19 +133,19 @@ func (c *Checkout) place(ctx context.Context, p Purchase, pay payment.Signed, pl
 	}
 	if err != nil {
 		// The commit may have happened: only the same request again is safe.
-		return Sold{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
+		return PaidOrder{}, fmt.Errorf("place the order: %w", errors.Join(err, unknownYet("")))
 	}
 	switch placed.Claim {
 	case Repeated:
 		return c.repeat(ctx, p, pay, placed.Order)
 	case Reused:
 		if placement.Payment.Authorization.Nonce != pay.Authorization.Nonce {
-			return Sold{}, errTaken
+			return PaidOrder{}, errTaken
 		}
-		return Sold{}, authorizationReused()
+		return PaidOrder{}, authorizationReused()
 	case Fresh:
 	}
-	decided := make(chan Sold, 1)
+	decided := make(chan PaidOrder, 1)
 	c.Runner.Adopt(placed.Job, c.begin(placed.Order, placement.Payment, decided))
 	return c.await(ctx, p, placed.Order.ID, decided, c.Wait)
 }
@@ -190,21 +190,21 @@ func (c *Checkout) offer(ctx context.Context, p Purchase, promised *order.Offer)
 	return product.Offer(ctx, p.Request, promised)
 }
 
-func (c *Checkout) placement(p Purchase, pay payment.Signed, offer order.Offer, admission order.Admission, known *order.Order) Placement {
+func (c *Checkout) claimRequest(p Purchase, pay payment.Signed, offer order.Offer, admission order.Claim, known *order.Order) ClaimRequest {
 	o := c.newOrder(p, pay.Authorization.From, offer.Price, admission.Item)
 	if known != nil {
 		o = *known
 	}
 	id := newID()
-	return Placement{
+	return ClaimRequest{
 		Order: o,
 		Payment: payment.Payment{
 			ID: id, Order: o.ID, Status: payment.Claimed, Network: c.Terms.Network, Asset: c.Terms.Asset,
 			Authorization: pay.Authorization, Signature: pay.Signature, CreatedAt: c.Now(),
 		},
-		Holds: admission.Holds, Undecided: c.Limits.Most(limit.Undecided),
+		Reservations: admission.Reservations, Undecided: c.Limits.Most(limit.Undecided),
 		Turns: c.turns(pay, known != nil),
-		Job:   c.Runner.Own(CarryJob(o.ID, id.String())),
+		Job:   c.Runner.Own(FulfillJob(o.ID, id.String())),
 		Again: known != nil,
 	}
 }
@@ -223,20 +223,20 @@ func (c *Checkout) newOrder(p Purchase, owner x402.Address, price money.Cents, i
 }
 
 // repeat answers a purchase that exists from its record, once its payment is decided.
-func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o order.Order) (Sold, error) {
+func (c *Checkout) repeat(ctx context.Context, p Purchase, pay payment.Signed, o order.Order) (PaidOrder, error) {
 	if o.Fingerprint != p.fingerprint() {
-		return Sold{}, keyReused(o.ID)
+		return PaidOrder{}, keyReused(o.ID)
 	}
 	patience, leave := c.waiting(o)
 	defer leave()
 	sold, err := c.await(ctx, p, o.ID, nil, patience)
-	sold.Private = err == nil && c.private(ctx, p, pay, sold)
+	sold.ProvenCaller = err == nil && c.provenCaller(ctx, p, pay, sold)
 	return sold, err
 }
 
 // await waits until the order's payment is decided, for no longer than it is given. The payment goes on without
 // it. here tells of it first when its job began in this process; it is nil for a repeat, which looks at once.
-func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan Sold, most time.Duration) (Sold, error) {
+func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-chan PaidOrder, most time.Duration) (PaidOrder, error) {
 	wake, stop := c.Store.Watch(id)
 	defer stop()
 	patience := time.NewTimer(most)
@@ -248,7 +248,7 @@ func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-ch
 		if looking {
 			o, err := c.Store.Find(ctx, id)
 			if err != nil {
-				return Sold{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(id)))
+				return PaidOrder{}, fmt.Errorf("read the order: %w", errors.Join(err, unknownYet(id)))
 			}
 			if o.Status != order.Settling {
 				return c.decided(ctx, p, o, replayed)
@@ -268,30 +268,30 @@ func (c *Checkout) await(ctx context.Context, p Purchase, id order.ID, here <-ch
 		case <-look.C:
 		case <-patience.C:
 			c.Metrics.Settled(ctx, string(p.Kind), "unknown")
-			return Sold{}, unknownYet(id)
+			return PaidOrder{}, unknownYet(id)
 		case <-ctx.Done():
-			return Sold{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(id)))
+			return PaidOrder{}, fmt.Errorf("wait for the settlement: %w", errors.Join(ctx.Err(), unknownYet(id)))
 		}
 	}
 }
 
 // decided answers an order whose payment is proven, one way or the other.
-func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, replayed bool) (Sold, error) {
+func (c *Checkout) decided(ctx context.Context, p Purchase, o order.Order, replayed bool) (PaidOrder, error) {
 	if o.ExpiresAt != nil {
 		// The claim came too late, whether that is recorded yet or not.
-		return Sold{}, expired(o.ID)
+		return PaidOrder{}, expired(o.ID)
 	}
 	pay, err := c.payment(ctx, o.ID)
 	if err != nil {
-		return Sold{}, fmt.Errorf("read the payment: %w", errors.Join(err, unknownYet(o.ID)))
+		return PaidOrder{}, fmt.Errorf("read the payment: %w", errors.Join(err, unknownYet(o.ID)))
 	}
 	return c.answer(ctx, p, o, pay, replayed)
 }
 
 // answer is what a payment that is decided bought, or how to pay instead.
-func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool) (Sold, error) {
+func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay payment.Payment, replayed bool) (PaidOrder, error) {
 	if o.Returned != "" {
-		return Sold{}, returning(o)
+		return PaidOrder{}, returning(o)
 	}
 	if o.Status.Paid() {
 		if replayed {
@@ -301,17 +301,17 @@ func (c *Checkout) answer(ctx context.Context, p Purchase, o order.Order, pay pa
 	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
-	return Sold{}, c.died(p, offer, pay)
+	return PaidOrder{}, c.died(p, offer, pay)
 }
 
 // paid is an order whose payment has arrived, and what became of it.
-func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment, replayed bool) (Sold, error) {
-	sold := Sold{Order: o, Payment: pay, Replayed: replayed, Private: !replayed}
+func (c *Checkout) paid(ctx context.Context, o order.Order, pay payment.Payment, replayed bool) (PaidOrder, error) {
+	sold := PaidOrder{Order: o, Payment: pay, Replayed: replayed, ProvenCaller: !replayed}
 	refunds, err := c.refunds(ctx, []order.Order{o})
 	if err != nil {
-		return Sold{}, errors.Join(err, unknownYet(o.ID))
+		return PaidOrder{}, errors.Join(err, unknownYet(o.ID))
 	}
 	if r, ok := refunds[o.ID]; ok {
 		sold.Refund = &r

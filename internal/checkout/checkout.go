@@ -39,8 +39,8 @@ type Product interface {
 	// Offer prices a request while it can be sold, or refuses with a fault what is asked for. With a quoted offer it
 	// returns that offer as long as it can be honoured, and terms_changed when it no longer can.
 	Offer(ctx context.Context, request json.RawMessage, quoted *order.Offer) (order.Offer, error)
-	// Admit judges the buyer, once known, before anything is claimed, and says what the order is claimed with.
-	Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error)
+	// Reserve judges the buyer, once known, before anything is claimed, and says what the order is claimed with.
+	Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error)
 	// Deliver takes one step. It is called again until it says Delivered, Refused or Doubtful, also
 	// after a crash at any point of it.
 	Deliver(ctx context.Context, l *job.Lease, o order.Order) (order.Progress, error)
@@ -76,23 +76,23 @@ type Store interface {
 	// Payments finds the payment that decides each order: the paid one, else the one in flight, else
 	// the last dead one. An order without a claim is left out.
 	Payments(ctx context.Context, ids ...order.ID) (map[order.ID]payment.Payment, error)
-	// Open stores an unpaid order, within the bounds. When one of its kind, owner and key exists, that one comes
+	// Create stores an unpaid order, within the bounds. When one of its kind, owner and key exists, that one comes
 	// back; when alone, also an open one of its kind and owner with any key. One too many is a *limit.Refusal;
 	// availability.ErrPaused while the product is not sold.
-	Open(ctx context.Context, o order.Order, b Bounds) (order.Order, error)
-	// Place claims an order, its payment, its holds and its job, in one transaction or not at all. ErrUndecided, an
+	Create(ctx context.Context, o order.Order, b Bounds) (order.Order, error)
+	// Claim claims an order, its payment, its holds and its job, in one transaction or not at all. ErrUndecided, an
 	// *order.Shortage or a *limit.Refusal says why not, and availability.ErrPaused that a switch, which any process
 	// may have set, closes the sale.
-	Place(ctx context.Context, p Placement) (Placed, error)
+	Claim(ctx context.Context, p ClaimRequest) (ClaimResult, error)
 	// Settle records a proven payment, moves its order to settled, and enqueues the job that follows the
 	// payment until it is final. Whatever moves an order posts what the move says, in the same transaction, and returns
 	// the order as it is stored then.
 	Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error)
 	// Reprove records where a paid payment's transfer stands for good.
 	Reprove(ctx context.Context, f job.Fence, p payment.Payment) error
-	// Bury records that a payment can never arrive, gives its order's holds back, and makes the order
+	// MarkDead records that a payment can never arrive, gives its order's holds back, and makes the order
 	// payable again.
-	Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error)
+	MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error)
 	// Suspend gives what an unpaid order holds of floats back until Settle, which takes it again.
 	Suspend(ctx context.Context, f job.Fence, id order.ID) error
 	// Move takes a step of an order. When it ends the order, its holds are given back.
@@ -122,11 +122,11 @@ type Query struct {
 	Limit  int
 }
 
-// Placement is everything that is claimed at once.
-type Placement struct {
-	Order   order.Order
-	Payment payment.Payment
-	Holds   []order.Hold
+// ClaimRequest is everything that is claimed at once.
+type ClaimRequest struct {
+	Order        order.Order
+	Payment      payment.Payment
+	Reservations []order.Reservation
 	// Undecided is how many payments of the payer may be undecided, this one included; zero is any number.
 	Undecided int
 	// Turns are counted with the claim; one too many undoes it with a *limit.Refusal.
@@ -138,21 +138,21 @@ type Placement struct {
 	Again bool
 }
 
-// Placed is what Place did.
-type Placed struct {
-	Claim Claim
+// ClaimResult is what Place did.
+type ClaimResult struct {
+	Claim ClaimOutcome
 	Order order.Order
 	// Job is the leased row, for a fresh claim.
 	Job job.Row
 }
 
-// Claim is how a placement ended.
-type Claim int
+// ClaimOutcome is how a placement ended.
+type ClaimOutcome int
 
 // The claims. A shortage of something held is an *order.Shortage error instead.
 const (
 	// Fresh: all of it is ours.
-	Fresh Claim = iota
+	Fresh ClaimOutcome = iota
 	// Repeated: the purchase exists; Placed.Order is it.
 	Repeated
 	// Reused: the authorization belongs to another order.
@@ -270,16 +270,16 @@ func (p Purchase) fingerprint() order.Fingerprint {
 	return order.FingerprintOf(p.Kind, p.Request)
 }
 
-// Sold is an order with a proven payment.
-type Sold struct {
+// PaidOrder is an order with a proven payment.
+type PaidOrder struct {
 	Order   order.Order
 	Payment payment.Payment
 	// Refund is set when the money was or is to be brought back.
 	Refund   *payment.Refund
 	Replayed bool
-	// Private says that the caller may see the order's secrets: it showed more than what anyone can read
+	// ProvenCaller says that the caller may see the order's secrets: it showed more than what anyone can read
 	// off the chain.
-	Private bool
+	ProvenCaller bool
 }
 
 // Receipt is the content of PAYMENT-RESPONSE for a payment: the same at every repeat.

@@ -53,7 +53,7 @@ func TestOnePaymentBuysOneCardWithFifteenDollarsOnIt(t *testing.T) {
 	if s.issuer.Executed(got.Ref) != 1 || s.spent(b) != price {
 		t.Errorf("opened %d times, spent %d", s.issuer.Executed(got.Ref), s.spent(b))
 	}
-	if held, err := s.store.Cards().Held(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
+	if held, err := s.store.Cards().Reserved(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
 		t.Errorf("float still held: %d, %v", held, err)
 	}
 }
@@ -388,7 +388,7 @@ func TestACardThatIsRefusedForGoodGoesToAnOperator(t *testing.T) {
 
 func TestAnOpeningThatLeavesNoTraceGoesToAnOperator(t *testing.T) {
 	// An issuer that does not deduplicate is never asked twice.
-	s := open(t, options{habits: card.Traits{Horizon: time.Millisecond}})
+	s := open(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)

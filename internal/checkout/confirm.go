@@ -25,14 +25,14 @@ type ConfirmArgs struct {
 func (ConfirmArgs) Kind() job.Kind { return Confirming }
 
 func confirmJob(p payment.Payment) job.New {
-	return job.New{Args: ConfirmArgs{Order: p.Order}, UniqueKey: p.ID.String(), MaxAttempts: carryAttempts}
+	return job.New{Args: ConfirmArgs{Order: p.Order}, UniqueKey: p.ID.String(), MaxAttempts: maxAttempts}
 }
 
 const (
 	confirmAgain   = 15 * time.Second
 	confirmAtLeast = 2 * time.Minute
-	// confirmPatience is longer than any chain takes to be final.
-	confirmPatience = 24 * time.Hour
+	// confirmDeadline is longer than any chain takes to be final.
+	confirmDeadline = 24 * time.Hour
 )
 
 // Confirm handles the job of a payment that was seen settled. A payment that a reorganisation undid is
@@ -46,7 +46,7 @@ func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, erro
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the payment: %w", err)
 	}
-	final, err := c.Final.Judge(ctx, pay.Authorization, pay.Since())
+	final, err := c.Final.Verdict(ctx, pay.Authorization, pay.Since())
 	if err == nil && final.State == payment.Unknown && pay.Receipt != nil && c.Evidence != nil {
 		// What no search finds may still stand where it was proven, by an operator's hint or before the logs were dropped.
 		final, err = c.Evidence.Prove(ctx, pay.Authorization, pay.Receipt.Transaction)
@@ -55,14 +55,14 @@ func (c *Checkout) Confirm(ctx context.Context, l *job.Lease) (job.Outcome, erro
 		return job.Outcome{}, fmt.Errorf("judge the payment: %w", err)
 	}
 	switch final.State {
-	case payment.Moved:
+	case payment.Settled:
 		faultpoint.Reach("confirm.final")
 		return c.confirmed(ctx, l, pay, *final.Receipt)
-	case payment.Gone:
+	case payment.Void:
 		return c.undone(ctx, l, pay, final.Reason)
 	case payment.Unknown, payment.Unused:
 	}
-	if c.Now().Sub(l.Row().CreatedAt) > confirmPatience {
+	if c.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
 		return job.Review("the payment never became final"), nil
 	}
 	if err := c.restore(ctx, pay); err != nil {
@@ -79,7 +79,7 @@ func confirmLater(age time.Duration) time.Duration {
 
 // restore brings a payment back to the chain when the latest block does not show it any more.
 func (c *Checkout) restore(ctx context.Context, pay payment.Payment) error {
-	latest, err := c.Chain.Judge(ctx, pay.Authorization, pay.Since())
+	latest, err := c.Chain.Verdict(ctx, pay.Authorization, pay.Since())
 	if err != nil {
 		return fmt.Errorf("look for the payment: %w", err)
 	}

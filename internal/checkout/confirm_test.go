@@ -18,7 +18,7 @@ type verdicts struct {
 	say func(a x402.Authorization) payment.Verdict
 }
 
-func (v verdicts) Judge(_ context.Context, a x402.Authorization, _ time.Time) (payment.Verdict, error) {
+func (v verdicts) Verdict(_ context.Context, a x402.Authorization, _ time.Time) (payment.Verdict, error) {
 	return v.say(a), nil
 }
 
@@ -39,10 +39,10 @@ func (s *shop) followed(t *testing.T, p payment.Payment) job.Row {
 
 func TestAPaymentIsFollowedToWhereItStandsForGood(t *testing.T) {
 	final := payment.Receipt{Transaction: x402.Hash{7}, BlockHash: x402.Hash{8}, Block: 9, LogIndex: 1, SettledAt: time.Unix(1_800_000_000, 0)}
-	s := open(t, options{judge: verdicts{say: func(a x402.Authorization) payment.Verdict {
+	s := open(t, options{verdict: verdicts{say: func(a x402.Authorization) payment.Verdict {
 		r := final
 		r.Payer, r.PayTo, r.Amount = a.From, a.To, a.Value
-		return payment.Verdict{State: payment.Moved, Receipt: &r}
+		return payment.Verdict{State: payment.Settled, Receipt: &r}
 	}}})
 	b := s.newBuyer(t)
 	sold := s.mustBuy(t, s.paid(t, b, "k"))
@@ -56,8 +56,8 @@ func TestAPaymentIsFollowedToWhereItStandsForGood(t *testing.T) {
 }
 
 func TestAPaymentThatWasUndoneGoesToAnOperator(t *testing.T) {
-	s := open(t, options{judge: verdicts{say: func(x402.Authorization) payment.Verdict {
-		return payment.Verdict{State: payment.Gone, Reason: payment.ReasonExpired}
+	s := open(t, options{verdict: verdicts{say: func(x402.Authorization) payment.Verdict {
+		return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}
 	}}})
 	b := s.newBuyer(t)
 	// The issuer leaves the card pending, so that the delivery is under way.

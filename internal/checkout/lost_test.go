@@ -25,7 +25,7 @@ func TestCheckoutLostOrderFindsItsGoods(t *testing.T) {
 		habits card.Traits
 	}{
 		"the same key": {"k", card.Traits{Deduplicates: true}},
-		"the same key, at an issuer that takes a reference twice": {"k", card.Traits{Horizon: time.Millisecond}},
+		"the same key, at an issuer that takes a reference twice": {"k", card.Traits{VisibilityDelay: time.Millisecond}},
 		"another key": {"another", card.Traits{Deduplicates: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestCheckoutKeylessOrdersAreDifferentPurchases(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		opened, err := s.Open(t.Context(), checkout.Opening{Kind: order.CardTopup, Owner: b.address, Request: request})
+		opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: order.CardTopup, Owner: b.address, Request: request})
 		if err != nil {
 			t.Fatal(err)
 		}

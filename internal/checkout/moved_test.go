@@ -27,7 +27,7 @@ func (s *shop) preempt(t *testing.T, p checkout.Purchase) x402.Authorization {
 }
 
 // buyAgain is what a payer does who is told that another payment is safe: it asks for the terms, signs once more and repeats.
-func (s *shop) buyAgain(t *testing.T, b buyer, p checkout.Purchase, err error) (checkout.Sold, error) {
+func (s *shop) buyAgain(t *testing.T, b buyer, p checkout.Purchase, err error) (checkout.PaidOrder, error) {
 	t.Helper()
 	f, ok := fault.As(err)
 	if !ok || !f.SafeToPayAgain {
@@ -57,7 +57,7 @@ func TestCheckoutPreemptedBuyerPaysOnce(t *testing.T) {
 		t.Errorf("kept as arrived: %+v, %v", kept, err1)
 	}
 	sold, err := s.buyAgain(t, b, p, err)
-	if err != nil || !sold.Replayed || !sold.Private {
+	if err != nil || !sold.Replayed || !sold.ProvenCaller {
 		t.Fatalf("sold %+v, %v, want a replay to its proven payer", sold, err)
 	}
 	if sold.Payment.Authorization.Nonce != a.Nonce || sold.Payment.Receipt == nil {
@@ -142,7 +142,7 @@ func TestCheckoutDerivedNonceProvesItsKey(t *testing.T) {
 				wantFault(t, err, fault.PaymentUnclaimed)
 				return
 			}
-			if err != nil || !sold.Replayed || sold.Private || sold.Payment.Authorization.Nonce != a.Nonce {
+			if err != nil || !sold.Replayed || sold.ProvenCaller || sold.Payment.Authorization.Nonce != a.Nonce {
 				t.Fatalf("sold %+v, %v, want the order without its secrets", sold, err)
 			}
 			s.reaches(t, sold.Order.ID, order.Fulfilled)
@@ -396,7 +396,7 @@ func TestCheckoutArrivalThatNodesDifferAboutIsNotClaimed(t *testing.T) {
 func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
-	opened, err := s.Open(t.Context(), checkout.Opening{Kind: order.CardIssue, Owner: b.address, Key: "opened", Request: purchase("").Request})
+	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: order.CardIssue, Owner: b.address, Key: "opened", Request: purchase("").Request})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -418,7 +418,7 @@ func TestCheckoutArrivedMoneyPaysAnOpenedOrder(t *testing.T) {
 func TestCheckoutOrderThatExpiredKeepsWhatArrived(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
-	opened, err := s.Open(t.Context(), checkout.Opening{Kind: order.CardIssue, Owner: b.address, Key: "opened", Request: purchase("").Request})
+	opened, err := s.Create(t.Context(), checkout.CreateRequest{Kind: order.CardIssue, Owner: b.address, Key: "opened", Request: purchase("").Request})
 	if err != nil {
 		t.Fatal(err)
 	}

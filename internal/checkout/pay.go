@@ -16,15 +16,15 @@ import (
 // Pay pays an order that exists: a *Challenge while it is unpaid, then the order with its proven payment, to
 // its owner's payments alone. A repeat gets the same answer and is never charged. Whoever knows the id is
 // told the price and whether it can be paid, and nothing else.
-func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x402.Resource) (Sold, error) {
+func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x402.Resource) (PaidOrder, error) {
 	ctx, span := otel.Tracer("checkout").Start(ctx, "checkout.pay")
 	defer span.End()
 	o, err := c.Store.Find(ctx, id)
 	if errors.Is(err, ErrNotFound) {
-		return Sold{}, fault.New(fault.OrderNotFound, "There is no order with this id.")
+		return PaidOrder{}, fault.New(fault.OrderNotFound, "There is no order with this id.")
 	}
 	if err != nil {
-		return Sold{}, fmt.Errorf("read the order: %w", err)
+		return PaidOrder{}, fmt.Errorf("read the order: %w", err)
 	}
 	o = o.AsOf(c.Now())
 	if o.Resource != "" {
@@ -33,7 +33,7 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 	p := Purchase{Kind: o.Kind, Key: o.Key, Payment: paid, Resource: resource, of: &o}
 	pay, excess, err := c.presented(ctx, p)
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	ctx, cancel := c.seenThrough(ctx)
 	defer cancel()
@@ -51,7 +51,7 @@ func (c *Checkout) Pay(ctx context.Context, id order.ID, paid string, resource x
 }
 
 // refuseCounted refuses a payment that no claim counts. Nobody has proven anything by it, and the answer asks the chain.
-func (c *Checkout) refuseCounted(ctx context.Context, p Purchase, pay payment.Signed, excess, why error) (sold Sold, err error) {
+func (c *Checkout) refuseCounted(ctx context.Context, p Purchase, pay payment.Signed, excess, why error) (sold PaidOrder, err error) {
 	err = c.unproven(ctx, excess, func() error {
 		sold, err = c.refuse(ctx, p, pay, p.of, nil, why)
 		return err

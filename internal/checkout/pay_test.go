@@ -18,21 +18,21 @@ import (
 )
 
 // opening is of a card order, paid later.
-func (b buyer) opening(key string) checkout.Opening {
-	return checkout.Opening{Kind: order.CardIssue, Owner: b.address, Key: key, Request: json.RawMessage(`{}`), Alone: true}
+func (b buyer) opening(key string) checkout.CreateRequest {
+	return checkout.CreateRequest{Kind: order.CardIssue, Owner: b.address, Key: key, Request: json.RawMessage(`{}`), Alone: true}
 }
 
 // funding is an opening of a top-up.
-func (b buyer) funding(key string, gross money.Cents) checkout.Opening {
+func (b buyer) funding(key string, gross money.Cents) checkout.CreateRequest {
 	n := b.opening(key)
 	n.Kind, n.Alone = order.CardTopup, false
 	n.Request, _ = json.Marshal(card.TopupRequest{Gross: gross})
 	return n
 }
 
-func (s *shop) mustOpen(t *testing.T, n checkout.Opening) order.Order {
+func (s *shop) mustOpen(t *testing.T, n checkout.CreateRequest) order.Order {
 	t.Helper()
-	got, err := s.Open(t.Context(), n)
+	got, err := s.Create(t.Context(), n)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -56,7 +56,7 @@ func (s *shop) terms(t *testing.T, id order.ID) x402.PaymentRequired {
 	return required
 }
 
-func (s *shop) mustPay(t *testing.T, id order.ID, paid string) checkout.Sold {
+func (s *shop) mustPay(t *testing.T, id order.ID, paid string) checkout.PaidOrder {
 	t.Helper()
 	sold, err := s.Pay(t.Context(), id, paid, at)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestAnOpenedOrderIsPaidOnceByItsOwner(t *testing.T) {
 func TestAFundingOrderCreditsTheCardItWasOpenedFor(t *testing.T) {
 	s := open(t, options{})
 	b := s.newBuyer(t)
-	_, err := s.Open(t.Context(), b.funding("", 5000))
+	_, err := s.Create(t.Context(), b.funding("", 5000))
 	wantFault(t, err, fault.ActiveCardMissing)
 	c := s.withCard(t, b)
 	one, two := s.mustOpen(t, b.funding("", 5000)), s.mustOpen(t, b.funding("", 5000))
@@ -156,22 +156,22 @@ func TestAKeyOpensOneOrder(t *testing.T) {
 	}
 	other := b.opening("k")
 	other.Request = json.RawMessage(`{"other":1}`)
-	_, err := s.Open(t.Context(), other)
+	_, err := s.Create(t.Context(), other)
 	wantFault(t, err, fault.IdempotencyKeyReused)
 	elsewhere := b.opening("k")
 	elsewhere.Resource = "https://shop.example/other"
-	_, err = s.Open(t.Context(), elsewhere)
+	_, err = s.Create(t.Context(), elsewhere)
 	wantFault(t, err, fault.IdempotencyKeyReused)
 	// Another wallet's key is another key, and an order that is over is answered as it is.
 	if foreign := s.mustOpen(t, s.newBuyer(t).opening("k")); foreign.ID == first.ID {
 		t.Error("two wallets share an order")
 	}
 	s.mustPay(t, first.ID, b.pay(t, s.terms(t, first.ID)))
-	if paid, err := s.Open(t.Context(), b.opening("k")); err != nil || paid.Order.ID != first.ID || paid.Payment.Receipt == nil {
+	if paid, err := s.Create(t.Context(), b.opening("k")); err != nil || paid.Order.ID != first.ID || paid.Payment.Receipt == nil {
 		t.Errorf("after the payment the key opens %+v, %v", paid, err)
 	}
 	s.reaches(t, first.ID, order.Fulfilled)
-	_, err = s.Open(t.Context(), b.opening(""))
+	_, err = s.Create(t.Context(), b.opening(""))
 	wantFault(t, err, fault.CardAlreadyExists)
 }
 
@@ -306,7 +306,7 @@ func TestWhatCannotBeSoldIsNeitherOpenedNorPaid(t *testing.T) {
 	paid := b.pay(t, s.terms(t, o.ID))
 	s.issuer.SetFloat(card.Price - 1)
 	s.now.Store(int64(2 * time.Second)) // the stock is remembered for a moment
-	_, err := s.Open(t.Context(), s.newBuyer(t).opening(""))
+	_, err := s.Create(t.Context(), s.newBuyer(t).opening(""))
 	wantFault(t, err, fault.FloatUnavailable)
 	for _, payment := range []string{"", paid} {
 		_, err := s.Pay(t.Context(), o.ID, payment, at)

@@ -33,7 +33,7 @@ func (c *Checkout) presented(ctx context.Context, p Purchase) (signed payment.Si
 		return signed, nil, c.unproven(ctx, nil, func() error { return c.undecoded(ctx, p, err) })
 	}
 	faultpoint.Reach("buy.decoded")
-	if excess, err = c.admit(ctx, p, pay.Authorization.From); err != nil {
+	if excess, err = c.countPayment(ctx, p, pay.Authorization.From); err != nil {
 		return signed, nil, err
 	}
 	// From here on the payer is who signed: nobody learns of an order by naming another's wallet.
@@ -55,10 +55,10 @@ func (c *Checkout) undecoded(ctx context.Context, p Purchase, err error) error {
 	return fmt.Errorf("decode the payment: %w", err)
 }
 
-// admit counts a payment that is presented by its address. When there were too many of them the error is a
+// countPayment counts a payment that is presented by its address. When there were too many of them the error is a
 // Refusal, unless the payment names a purchase that is claimed. In that case only excess is the Refusal, and the
 // answer as long as the payment is not authentic.
-func (c *Checkout) admit(ctx context.Context, p Purchase, payer x402.Address) (excess, err error) {
+func (c *Checkout) countPayment(ctx context.Context, p Purchase, payer x402.Address) (excess, err error) {
 	if _, _, excess = c.Limits.Take(limit.PaidAddress, limit.Address(ctx)); excess == nil {
 		return nil, nil
 	}

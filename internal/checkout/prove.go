@@ -19,29 +19,29 @@ type Evidence interface {
 
 // Prove settles an order by the transaction that an operator names. The operator is believed in nothing: the chain
 // shows the payment's transfer there, or the order stays as it is. A repeat with the same key shows what became of it.
-func (d Desk) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (Queued, error) {
+func (d Admin) Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (ReviewItem, error) {
 	pay, done, err := d.Records.Unproven(ctx, id, transaction, act)
 	if err != nil {
-		return Queued{}, known(err, "read the payment")
+		return ReviewItem{}, known(err, "read the payment")
 	}
 	if !done {
 		if err := d.prove(ctx, pay, transaction, act); err != nil {
-			return Queued{}, err
+			return ReviewItem{}, err
 		}
 	}
-	q, err := d.Records.Queued(ctx, id)
+	q, err := d.Records.ReviewItem(ctx, id)
 	if err != nil {
-		return Queued{}, known(err, "read the order")
+		return ReviewItem{}, known(err, "read the order")
 	}
 	return q, nil
 }
 
-func (d Desk) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
+func (d Admin) prove(ctx context.Context, pay payment.Payment, transaction x402.Hash, act order.Act) error {
 	shown, err := d.Evidence.Prove(ctx, pay.Authorization, transaction)
 	if err != nil {
 		return fmt.Errorf("look into the transaction: %w", errors.Join(fault.New(fault.DependencyDown, "The chain does not answer."), err))
 	}
-	if shown.State != payment.Moved {
+	if shown.State != payment.Settled {
 		return fault.New(fault.TransferUnproven, "The chain does not show this payment's transfer in the transaction.").About(string(pay.Order))
 	}
 	pay.Status, pay.Receipt = payment.Paid, shown.Receipt

@@ -24,7 +24,7 @@ func (e evidence) Prove(_ context.Context, _ x402.Authorization, transaction x40
 	if !shown {
 		return payment.Verdict{}, nil
 	}
-	return payment.Verdict{State: payment.Moved, Receipt: &r}, nil
+	return payment.Verdict{State: payment.Settled, Receipt: &r}, nil
 }
 
 // TestATransactionIsBelievedOnlyAsTheChainShowsIt: an operator names transactions for a payment that nobody can decide.
@@ -34,10 +34,10 @@ func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	_, err := s.Buy(t.Context(), s.paid(t, b, "k"))
 	id := order.ID(wantFault(t, err, fault.SettlementUnknown).OrderID)
 	right, wrong := x402.Hash{1}, x402.Hash{2}
-	s.desk.Evidence = evidence{right: {Transaction: right, Block: 7, BlockHash: x402.Hash{3}, LogIndex: 4, SettledAt: time.Now().UTC()}}
+	s.admin.Evidence = evidence{right: {Transaction: right, Block: 7, BlockHash: x402.Hash{3}, LogIndex: 4, SettledAt: time.Now().UTC()}}
 	act := order.Act{Operator: "ada", Key: "key", Reason: "the logs are gone"}
-	prove := func(id order.ID, transaction x402.Hash, act order.Act) (checkout.Queued, error) {
-		return s.desk.Prove(t.Context(), id, transaction, act)
+	prove := func(id order.ID, transaction x402.Hash, act order.Act) (checkout.ReviewItem, error) {
+		return s.admin.Prove(t.Context(), id, transaction, act)
 	}
 	_, err = prove(id, wrong, act)
 	wantFault(t, err, fault.TransferUnproven)
@@ -64,7 +64,7 @@ func TestATransactionIsBelievedOnlyAsTheChainShowsIt(t *testing.T) {
 	wantFault(t, err, fault.OrderNotFound)
 	run(t, s.runner) // the job goes on from there
 	s.reaches(t, id, order.Fulfilled)
-	life, err := s.desk.Inspect(t.Context(), id, order.Act{Operator: "ada"})
+	life, err := s.admin.Inspect(t.Context(), id, order.Act{Operator: "ada"})
 	if err != nil || len(life.Payments) != 1 || life.Payments[0].Receipt == nil || life.Payments[0].Receipt.Transaction != right {
 		t.Errorf("payments %+v, %v", life.Payments, err)
 	}

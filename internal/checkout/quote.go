@@ -13,8 +13,8 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// quoteLife is how long an offer is honoured: the payment window and a minute for the way.
-const quoteLife = 5 * time.Minute
+// quoteLifetime is how long an offer is honoured: the payment window and a minute for the way.
+const quoteLifetime = 5 * time.Minute
 
 var errQuote = errors.New("not a live quote of ours")
 
@@ -37,7 +37,7 @@ type quote struct {
 
 func (q quotes) sign(kind order.Kind, request order.Fingerprint, o order.Offer) string {
 	body, err := json.Marshal(quote{
-		Kind: kind, Price: o.Price, Item: o.Item, Description: o.Description, Request: request[:], Expires: q.now().Add(quoteLife).Unix(),
+		Kind: kind, Price: o.Price, Item: o.Item, Description: o.Description, Request: request[:], Expires: q.now().Add(quoteLifetime).Unix(),
 	})
 	if err != nil {
 		panic(fmt.Sprintf("checkout: marshal quote: %v", err))

@@ -17,17 +17,17 @@ var (
 	request = order.FingerprintOf(order.CardIssue, json.RawMessage(`{}`))
 )
 
-// desk makes quotes with a key at a time.
-func desk(key byte, at time.Time) quotes {
+// admin makes quotes with a key at a time.
+func admin(key byte, at time.Time) quotes {
 	return quotes{key: bytes.Repeat([]byte{key}, 32), now: func() time.Time { return at }}
 }
 
 var signedAt = time.Unix(1_790_000_000, 0)
 
 func TestAQuoteIsHonouredForItsRequestWhileItLives(t *testing.T) {
-	id := desk(1, signedAt).sign(order.CardIssue, request, quoted)
-	for _, after := range []time.Duration{0, time.Minute, quoteLife} {
-		got, err := desk(1, signedAt.Add(after)).open(id, order.CardIssue, request)
+	id := admin(1, signedAt).sign(order.CardIssue, request, quoted)
+	for _, after := range []time.Duration{0, time.Minute, quoteLifetime} {
+		got, err := admin(1, signedAt.Add(after)).open(id, order.CardIssue, request)
 		if diff := cmp.Diff(quoted, got); err != nil || diff != "" {
 			t.Errorf("after %s: %v\n%s", after, err, diff)
 		}
@@ -35,11 +35,11 @@ func TestAQuoteIsHonouredForItsRequestWhileItLives(t *testing.T) {
 	other := order.FingerprintOf(order.CardIssue, json.RawMessage(`{"other":1}`))
 	for name, open := range map[string]func() (order.Offer, error){
 		"too late": func() (order.Offer, error) {
-			return desk(1, signedAt.Add(quoteLife+time.Second)).open(id, order.CardIssue, request)
+			return admin(1, signedAt.Add(quoteLifetime+time.Second)).open(id, order.CardIssue, request)
 		},
-		"for another product":      func() (order.Offer, error) { return desk(1, signedAt).open(id, order.ESIM, request) },
-		"for another request":      func() (order.Offer, error) { return desk(1, signedAt).open(id, order.CardIssue, other) },
-		"at another service's key": func() (order.Offer, error) { return desk(2, signedAt).open(id, order.CardIssue, request) },
+		"for another product":      func() (order.Offer, error) { return admin(1, signedAt).open(id, order.ESIM, request) },
+		"for another request":      func() (order.Offer, error) { return admin(1, signedAt).open(id, order.CardIssue, other) },
+		"at another service's key": func() (order.Offer, error) { return admin(2, signedAt).open(id, order.CardIssue, request) },
 	} {
 		if got, err := open(); err == nil || got.Price != 0 {
 			t.Errorf("%s: %+v, %v", name, got, err)
@@ -48,7 +48,7 @@ func TestAQuoteIsHonouredForItsRequestWhileItLives(t *testing.T) {
 }
 
 func TestAQuoteIsOursToTheLastBit(t *testing.T) {
-	id := desk(1, signedAt).sign(order.CardIssue, request, quoted)
+	id := admin(1, signedAt).sign(order.CardIssue, request, quoted)
 	raw, err := base64.RawURLEncoding.DecodeString(id)
 	if err != nil {
 		t.Fatal(err)
@@ -66,13 +66,13 @@ func TestAQuoteIsOursToTheLastBit(t *testing.T) {
 		"no MAC":     forge(func(b []byte) []byte { return append(make([]byte, macSize), b[macSize:]...) }),
 	}
 	for name, forged := range forgeries {
-		if got, err := desk(1, signedAt).open(forged, order.CardIssue, request); err == nil {
+		if got, err := admin(1, signedAt).open(forged, order.CardIssue, request); err == nil {
 			t.Errorf("%s: honoured as %+v", name, got)
 		}
 	}
 	for i := range raw {
 		forged := forge(func(b []byte) []byte { b[i] ^= 1; return b })
-		if got, err := desk(1, signedAt).open(forged, order.CardIssue, request); err == nil {
+		if got, err := admin(1, signedAt).open(forged, order.CardIssue, request); err == nil {
 			t.Fatalf("bit of byte %d: honoured as %+v", i, got)
 		}
 	}

@@ -12,23 +12,23 @@ import (
 )
 
 // Order shows one order of a wallet. Another wallet's order does not exist.
-func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (Sold, error) {
+func (c *Checkout) Order(ctx context.Context, id order.ID, owner x402.Address) (PaidOrder, error) {
 	o, err := c.Store.Find(ctx, id)
 	if errors.Is(err, ErrNotFound) || (err == nil && o.Owner != owner) {
-		return Sold{}, fault.New(fault.OrderNotFound, "This wallet has no order with this id.")
+		return PaidOrder{}, fault.New(fault.OrderNotFound, "This wallet has no order with this id.")
 	}
 	if err != nil {
-		return Sold{}, fmt.Errorf("read the order: %w", err)
+		return PaidOrder{}, fmt.Errorf("read the order: %w", err)
 	}
 	all, err := c.withPayments(ctx, o)
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	return all[0], nil
 }
 
 // Orders lists a wallet's orders, newest first, and where the next page begins, if there is one.
-func (c *Checkout) Orders(ctx context.Context, owner x402.Address, q Query) (page []Sold, next order.ID, err error) {
+func (c *Checkout) Orders(ctx context.Context, owner x402.Address, q Query) (page []PaidOrder, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
 	orders, err := c.Store.Orders(ctx, owner, q)
@@ -43,7 +43,7 @@ func (c *Checkout) Orders(ctx context.Context, owner x402.Address, q Query) (pag
 	return page, next, err
 }
 
-func (c *Checkout) withPayments(ctx context.Context, orders ...order.Order) ([]Sold, error) {
+func (c *Checkout) withPayments(ctx context.Context, orders ...order.Order) ([]PaidOrder, error) {
 	ids := make([]order.ID, len(orders))
 	for i, o := range orders {
 		ids[i] = o.ID
@@ -56,9 +56,9 @@ func (c *Checkout) withPayments(ctx context.Context, orders ...order.Order) ([]S
 	if err != nil {
 		return nil, err
 	}
-	sold, now := make([]Sold, len(orders)), c.Now()
+	sold, now := make([]PaidOrder, len(orders)), c.Now()
 	for i, o := range orders {
-		sold[i] = Sold{Order: o.AsOf(now), Payment: payments[o.ID]}
+		sold[i] = PaidOrder{Order: o.AsOf(now), Payment: payments[o.ID]}
 		if r, ok := refunds[o.ID]; ok {
 			sold[i].Refund = &r
 		}

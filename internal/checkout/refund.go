@@ -19,8 +19,8 @@ type Refunds struct {
 	Treasury *payment.Treasury
 	// Collect brings a refund to the chain; nil when nobody can send it.
 	Collect Collector
-	// Patience is how long a refund may stay undecided before an operator looks at it.
-	Patience time.Duration
+	// Deadline is how long a refund may stay undecided before an operator looks at it.
+	Deadline time.Duration
 }
 
 // Unavailable says why nothing can be refunded, or is empty.
@@ -81,9 +81,9 @@ func (c *Checkout) refund(ctx context.Context, l *job.Lease, o order.Order) (ord
 		return o, 0, err
 	}
 	switch verdict.State {
-	case payment.Moved:
+	case payment.Settled:
 		return onward(c.refunded(ctx, l, o, r, *verdict.Receipt))
-	case payment.Gone:
+	case payment.Void:
 		if verdict.Reason == payment.ReasonExpired && c.Refunds.Unavailable() == "" && !c.impatient(o) {
 			return c.sign(ctx, l, o, &r)
 		}
@@ -103,7 +103,7 @@ func (c *Checkout) refundLater(o order.Order) time.Duration {
 }
 
 func (c *Checkout) impatient(o order.Order) bool {
-	return c.Now().Sub(o.UpdatedAt) > c.Refunds.Patience
+	return c.Now().Sub(o.UpdatedAt) > c.Refunds.Deadline
 }
 
 // sign stores the refund's authorization, with which the next step begins. Nothing of an earlier one can
@@ -116,12 +116,12 @@ func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlie
 	if err != nil {
 		return o, 0, fmt.Errorf("read the payment: %w", err)
 	}
-	switch arrived, err := c.Chain.Judge(ctx, pay.Authorization, pay.Since()); {
+	switch arrived, err := c.Chain.Verdict(ctx, pay.Authorization, pay.Since()); {
 	case err != nil:
 		return o, 0, fmt.Errorf("look for the payment: %w", err)
-	case arrived.State == payment.Gone:
+	case arrived.State == payment.Void:
 		return onward(c.move(ctx, l, o, order.OperatorReview, order.Progress{Reason: "nothing to refund: the payment was undone: " + arrived.Reason}))
-	case arrived.State == payment.Unused, arrived.State == payment.Unknown && c.Now().Sub(pay.CreatedAt) < confirmPatience:
+	case arrived.State == payment.Unused, arrived.State == payment.Unknown && c.Now().Sub(pay.CreatedAt) < confirmDeadline:
 		// A reorganisation took the payment out; who follows it brings it back. One that is older than that
 		// is out of the chain's reach, and final long since.
 		return o, c.refundLater(o), nil
@@ -140,7 +140,7 @@ func (c *Checkout) sign(ctx context.Context, l *job.Lease, o order.Order, earlie
 // bringBack looks at a signed refund, and has it sent while it is unused. Where nobody sends any more, it only looks:
 // somebody else still may.
 func (c *Checkout) bringBack(ctx context.Context, r payment.Refund) (v payment.Verdict, sent bool, err error) {
-	if v, err = c.Chain.Judge(ctx, r.Authorization, r.Since()); err != nil {
+	if v, err = c.Chain.Verdict(ctx, r.Authorization, r.Since()); err != nil {
 		return payment.Verdict{}, false, fmt.Errorf("look for the refund: %w", err)
 	}
 	if v.State != payment.Unused || c.Refunds.Collect == nil {

@@ -23,7 +23,7 @@ type RefundConfirmArgs struct {
 func (RefundConfirmArgs) Kind() job.Kind { return RefundConfirming }
 
 func refundConfirmJob(r payment.Refund) job.New {
-	return job.New{Args: RefundConfirmArgs{Order: r.Order}, UniqueKey: r.ID.String(), MaxAttempts: carryAttempts}
+	return job.New{Args: RefundConfirmArgs{Order: r.Order}, UniqueKey: r.ID.String(), MaxAttempts: maxAttempts}
 }
 
 // ConfirmRefund handles the job of a refund that was seen on chain. One that a reorganisation undid is
@@ -37,18 +37,18 @@ func (c *Checkout) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome
 	if err != nil {
 		return job.Outcome{}, err
 	}
-	final, err := c.Final.Judge(ctx, r.Authorization, r.Since())
+	final, err := c.Final.Verdict(ctx, r.Authorization, r.Since())
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("judge the refund: %w", err)
 	}
 	switch final.State {
-	case payment.Moved:
+	case payment.Settled:
 		faultpoint.Reach("refund.final")
 		if err := c.refundStands(ctx, l, r, *final.Receipt); err != nil {
 			return job.Outcome{}, err
 		}
 		return job.Done(), nil
-	case payment.Gone:
+	case payment.Void:
 		if final.Reason != payment.ReasonExpired || c.Refunds.Unavailable() != "" {
 			return job.Review("the refund was undone: " + final.Reason), nil
 		}
@@ -57,7 +57,7 @@ func (c *Checkout) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome
 		}
 	case payment.Unknown, payment.Unused:
 	}
-	if c.Now().Sub(l.Row().CreatedAt) > confirmPatience {
+	if c.Now().Sub(l.Row().CreatedAt) > confirmDeadline {
 		return job.Review("the refund never became final"), nil
 	}
 	if err := c.restoreRefund(ctx, r); err != nil {
@@ -68,7 +68,7 @@ func (c *Checkout) ConfirmRefund(ctx context.Context, l *job.Lease) (job.Outcome
 
 // restoreRefund sends a refund again that the latest block does not show any more.
 func (c *Checkout) restoreRefund(ctx context.Context, r payment.Refund) error {
-	latest, err := c.Chain.Judge(ctx, r.Authorization, r.Since())
+	latest, err := c.Chain.Verdict(ctx, r.Authorization, r.Since())
 	if err != nil {
 		return fmt.Errorf("look for the refund: %w", err)
 	}

@@ -21,7 +21,7 @@ import (
 
 const (
 	refundWindow   = time.Hour
-	refundPatience = 24 * time.Hour
+	refundDeadline = 24 * time.Hour
 )
 
 // treasury is a key that refunds are paid with.
@@ -86,7 +86,7 @@ func TestARefusedCardIsPaidBackOnceAndAnotherCanBeBought(t *testing.T) {
 		t.Errorf("again %+v", again)
 	}
 	for _, resource := range []string{"float/card", "card/" + b.address.Lower()} {
-		if held, err := s.store.Cards().Held(t.Context(), resource, time.Now()); err != nil || held != 0 {
+		if held, err := s.store.Cards().Reserved(t.Context(), resource, time.Now()); err != nil || held != 0 {
 			t.Errorf("%s: %d held, %v", resource, held, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestARefundThatTakesTooLongGoesToAnOperatorOnceItIsDead(t *testing.T) {
 	b := s.newBuyer(t)
 	sold := s.mustBuy(t, s.paid(t, b, "k~002"))
 	s.signed(t, sold.Order.ID)
-	s.now.Store(int64(refundPatience + time.Minute))
+	s.now.Store(int64(refundDeadline + time.Minute))
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	if r := s.refund(t, sold.Order.ID); r.Status != payment.RefundDead {
 		t.Errorf("an operator may decide, and the refund is %s", r.Status)
@@ -194,7 +194,7 @@ func TestARefundThatNobodySendsGoesToAnOperatorUnsigned(t *testing.T) {
 	if found, err := s.store.Orders().Refunds(t.Context(), sold.Order.ID); err != nil || len(found) != 0 {
 		t.Errorf("refunds %v, %v", found, err)
 	}
-	life, err := s.desk.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
+	life, err := s.admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestARefundThatNobodySendsGoesToAnOperatorUnsigned(t *testing.T) {
 	if last.Evidence["refusal"] != card.RefusedHolder || last.Evidence["not_refunded"] == "" {
 		t.Errorf("evidence %v", last.Evidence)
 	}
-	_, err = s.desk.Decide(t.Context(), sold.Order.ID, "refund", order.Act{Operator: "ada", Key: "1", Reason: "please"})
+	_, err = s.admin.Decide(t.Context(), sold.Order.ID, "refund", order.Act{Operator: "ada", Key: "1", Reason: "please"})
 	wantFault(t, err, fault.RefundUnavailable)
 }
 
@@ -211,7 +211,7 @@ func TestARefundThatAReorganisationUndidIsSentAgain(t *testing.T) {
 	chain := paymenttest.NewChain(domain(), time.Now)
 	chain.Fund(bank, 100_000_000)
 	var undone atomic.Bool
-	s := open(t, options{treasury: key, chain: chain, judge: undoing{chain, bank, &undone}})
+	s := open(t, options{treasury: key, chain: chain, verdict: undoing{chain, bank, &undone}})
 	b := s.newBuyer(t)
 	sold := s.mustBuy(t, s.paid(t, b, "k~002"))
 	s.reaches(t, sold.Order.ID, order.Refunded)
@@ -227,16 +227,16 @@ type undoing struct {
 	undone *atomic.Bool
 }
 
-func (u undoing) Judge(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
+func (u undoing) Verdict(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
 	if a.From == u.bank && u.undone.CompareAndSwap(false, true) {
 		u.Undo(a.From, a.Nonce)
 		return payment.Verdict{State: payment.Unused}, nil
 	}
-	return u.Chain.Judge(ctx, a, since)
+	return u.Chain.Verdict(ctx, a, since)
 }
 
 func TestAPaymentThatWasUndoneIsNotRefunded(t *testing.T) {
-	s, bank := openWithTreasury(t, options{habits: card.Traits{Horizon: time.Millisecond}}, 100_000_000)
+	s, bank := openWithTreasury(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)

@@ -16,7 +16,7 @@ import (
 // refuse answers a paid request that nothing was claimed for. Before a payer may be told that another payment is safe, the chain
 // is asked what became of this one: its money may have moved without us, or by an order that we have lost. offer is nil when
 // there was none.
-func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer, why error) (Sold, error) {
+func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, known *order.Order, offer *order.Offer, why error) (PaidOrder, error) {
 	no, rejected := errors.AsType[*payment.Rejection](why)
 	refused := why
 	switch {
@@ -32,7 +32,7 @@ func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, k
 	}
 	claimed, err := c.Store.Claimed(ctx, c.Terms.Network, c.Terms.Asset, pay.Authorization)
 	if err != nil {
-		return Sold{}, fmt.Errorf("look the authorization up: %w", err)
+		return PaidOrder{}, fmt.Errorf("look the authorization up: %w", err)
 	}
 	if claimed {
 		return c.unlessKnown(ctx, p, pay, c.claimedBefore(ctx, pay, known, offer, refused))
@@ -41,9 +41,9 @@ func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, k
 	switch {
 	case err != nil:
 		return c.unlessKnown(ctx, p, pay, err)
-	case verdict.State == payment.Moved:
+	case verdict.State == payment.Settled:
 		return c.moved(ctx, p, pay, known, refused, *verdict.Receipt)
-	case verdict.State == payment.Gone:
+	case verdict.State == payment.Void:
 		return c.unlessKnown(ctx, p, pay, c.void(refused, pay, verdict.Reason))
 	case verdict.State == payment.Unused && (!rejected || no.Reason != x402.ReasonNonceUsed):
 		return c.unlessKnown(ctx, p, pay, refused)
@@ -53,15 +53,15 @@ func (c *Checkout) refuse(ctx context.Context, p Purchase, pay payment.Signed, k
 }
 
 // unlessKnown returns err, unless the purchase has been placed meanwhile by a copy of the request.
-func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Signed, err error) (Sold, error) {
+func (c *Checkout) unlessKnown(ctx context.Context, p Purchase, pay payment.Signed, err error) (PaidOrder, error) {
 	known, lookup := c.Store.FindByKey(ctx, p.Kind, pay.Authorization.From, p.Key)
 	switch {
 	case lookup == nil && known.Status != order.PaymentRequired:
 		return c.repeat(ctx, p, pay, known)
 	case lookup != nil && !errors.Is(lookup, ErrNotFound):
-		return Sold{}, fmt.Errorf("look the purchase up again: %w", lookup)
+		return PaidOrder{}, fmt.Errorf("look the purchase up again: %w", lookup)
 	}
-	return Sold{}, err
+	return PaidOrder{}, err
 }
 
 // claimedBefore answers a payment that an order of ours has: this one, if it is another attempt of it, or another one.
@@ -103,7 +103,7 @@ const lookAgain = 250 * time.Millisecond
 // look finds out what became of an authorization that no order has claimed.
 func (c *Checkout) look(ctx context.Context, a x402.Authorization) (payment.Verdict, error) {
 	return c.untilClear(ctx, func(ctx context.Context) (payment.Verdict, error) {
-		return c.Chain.Judge(ctx, a, c.lookSince(a))
+		return c.Chain.Verdict(ctx, a, c.lookSince(a))
 	})
 }
 

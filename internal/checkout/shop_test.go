@@ -51,7 +51,7 @@ type shop struct {
 	issuer *cardtest.Issuer
 	runner *job.Runner
 	cards  *card.Cards
-	desk   checkout.Desk
+	admin  checkout.Admin
 	now    *atomic.Int64 // offset from the wall clock
 }
 
@@ -69,7 +69,7 @@ type options struct {
 	payments *availability.Payments
 	habits   card.Traits
 	// judge, when set, is what the final block says.
-	judge payment.Chain
+	verdict payment.Chain
 	// shown, when set, is what the chain shows of money that arrived.
 	shown func(context.Context, payment.Arrived) (payment.Verdict, error)
 	// treasury, when set, pays refunds.
@@ -107,7 +107,7 @@ func open(t *testing.T, o options) *shop {
 	s.cards = card.New(card.Config{
 		Store: s.store.Cards(), Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Traits: s.issuer.Traits(), Now: now,
 		Paused: o.paused, Payments: o.payments, Workers: availability.Check{Name: "workers", Run: o.workers},
-		Poll: 10 * time.Millisecond, Budget: 300 * time.Millisecond, Patience: time.Hour,
+		Poll: 10 * time.Millisecond, CallTimeout: 300 * time.Millisecond, Deadline: time.Hour,
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: domain().Contract, PayTo: payee, Domain: domain(),
@@ -120,7 +120,7 @@ func open(t *testing.T, o options) *shop {
 	collect := payment.NewCollector(payment.CollectorConfig{
 		Chain: s.chain, Settler: s.chain, Timeout: 200 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 	})
-	refunds := checkout.Refunds{Patience: refundPatience}
+	refunds := checkout.Refunds{Deadline: refundDeadline}
 	if o.treasury != nil {
 		refunds.Treasury = payment.NewTreasury(o.treasury, domain(), refundWindow)
 	}
@@ -128,7 +128,7 @@ func open(t *testing.T, o options) *shop {
 		refunds.Collect = collect
 	}
 	products := []checkout.Product{s.cards, card.Topups{Cards: s.cards}}
-	s.desk = checkout.Desk{Records: s.store.Desk(), Switches: s.store.Desk(), Refunds: refunds, Products: products}
+	s.admin = checkout.Admin{Records: s.store.Admin(), Switches: s.store.Admin(), Refunds: refunds, Products: products}
 	if o.shown == nil {
 		o.shown = s.chain.Shown
 	}
@@ -139,7 +139,7 @@ func open(t *testing.T, o options) *shop {
 		Session: signedIn, Look: o.look, Shown: o.shown, Unexplained: unexplained(s.store, s.issuer),
 		Limits: limit.New(o.limits, now), MostUnpaid: o.mostUnpaid,
 	})
-	s.runner.Register(checkout.Carrying, s.Carry)
+	s.runner.Register(checkout.Fulfilling, s.Fulfill)
 	s.runner.Register(checkout.Confirming, s.Confirm)
 	s.runner.Register(checkout.RefundConfirming, s.ConfirmRefund)
 	s.runner.Register(card.FeeJob, s.cards.WithdrawFee)
@@ -244,7 +244,7 @@ func (s *shop) paid(t *testing.T, b buyer, key string) checkout.Purchase {
 	return p
 }
 
-func (s *shop) mustBuy(t *testing.T, p checkout.Purchase) checkout.Sold {
+func (s *shop) mustBuy(t *testing.T, p checkout.Purchase) checkout.PaidOrder {
 	t.Helper()
 	sold, err := s.Buy(t.Context(), p)
 	if err != nil {
@@ -289,8 +289,8 @@ func wantFault(t *testing.T, err error, code fault.Code) *fault.Fault {
 func none(context.Context) error { return fault.New(fault.WorkersUnavailable, "") }
 
 func (o options) final(otherwise payment.Chain) payment.Chain {
-	if o.judge != nil {
-		return o.judge
+	if o.verdict != nil {
+		return o.verdict
 	}
 	return otherwise
 }

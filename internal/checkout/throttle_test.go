@@ -68,7 +68,7 @@ func TestPaymentsAreCountedBeforeTheirSignature(t *testing.T) {
 	b, stranger := s.newBuyer(t), s.newBuyer(t)
 	ctx := here(t, "an address")
 	terms := s.challenge(t, purchase("k"))
-	buy := func(ctx context.Context, key, payment string) (checkout.Sold, error) {
+	buy := func(ctx context.Context, key, payment string) (checkout.PaidOrder, error) {
 		p := purchase(key)
 		p.Payment = payment
 		return s.Buy(ctx, p)
@@ -140,9 +140,9 @@ func TestRefusedPaymentsAreCountedByAddressAlone(t *testing.T) {
 func TestOpenedOrdersAreBounded(t *testing.T) {
 	s := open(t, options{mostUnpaid: 3, limits: limit.Rates{limit.OrdersAddress: {Count: 7, Per: time.Hour}}})
 	b := s.newBuyer(t)
-	opening := func(key string) checkout.Opening { n := b.opening(key); n.Alone = false; return n }
+	opening := func(key string) checkout.CreateRequest { n := b.opening(key); n.Alone = false; return n }
 	for i := range 5 {
-		if _, err := s.Open(here(t, "an address"), opening(fmt.Sprint("k", i))); throttled(err) != (i >= 3) {
+		if _, err := s.Create(here(t, "an address"), opening(fmt.Sprint("k", i))); throttled(err) != (i >= 3) {
 			t.Errorf("order %d: %v", i, err)
 		}
 	}
@@ -152,7 +152,7 @@ func TestOpenedOrdersAreBounded(t *testing.T) {
 	many := 0
 	for range 9 {
 		b = s.newBuyer(t)
-		if _, err := s.Open(here(t, "a third address"), opening("k")); !throttled(err) {
+		if _, err := s.Create(here(t, "a third address"), opening("k")); !throttled(err) {
 			many++
 		}
 	}

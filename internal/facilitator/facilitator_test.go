@@ -458,7 +458,7 @@ func TestACollectorTrustsTheChainAlone(t *testing.T) {
 	b.remote.Next(facilitatortest.Lie, facilitatortest.Refuse, facilitatortest.Fail, facilitatortest.Lose)
 	c := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.client, Timeout: 10 * time.Second,
 		Log: slog.New(slog.DiscardHandler)})
-	if v := paymenttest.Decide(t.Context(), c, b.claim(1), time.Millisecond, 10*time.Second); v.State != payment.Moved {
+	if v := paymenttest.Decide(t.Context(), c, b.claim(1), time.Millisecond, 10*time.Second); v.State != payment.Settled {
 		t.Errorf("verdict %+v, want moved", v)
 	}
 	if n := b.chain.Calls().Transfers; n != 1 || b.remote.Calls("/settle") != 4 {

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// patience is how many failures in a row a facilitator may have before it is left alone for a while.
-	patience = 3
+	// maxFailures is how many failures in a row a facilitator may have before it is left alone for a while.
+	maxFailures = 3
 	// longestRest bounds that while, and what a facilitator may ask for.
 	longestRest = 30 * time.Second
 )
@@ -72,7 +72,7 @@ func (r *rests) after(id uuid.UUID, now time.Time, pause time.Duration, err erro
 	}
 	r.failures++
 	length := time.Duration(0)
-	if over := r.failures - patience; over >= 0 {
+	if over := r.failures - maxFailures; over >= 0 {
 		length = min(time.Second<<min(over, 5), longestRest)
 	}
 	if busy, ok := errors.AsType[*busyError](err); ok {
@@ -88,7 +88,7 @@ func (r *rests) count(id uuid.UUID, now time.Time, err error) {
 		return
 	}
 	r.bad = rest{until: now.Add(doubt), err: err}
-	if _, no := errors.AsType[*Refusal](err); no && len(r.refused) < patience {
+	if _, no := errors.AsType[*Refusal](err); no && len(r.refused) < maxFailures {
 		if r.refused == nil {
 			r.refused = map[uuid.UUID]bool{}
 		}
@@ -104,7 +104,7 @@ const doubt = 2 * longestRest
 func (r *rests) failing(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Before(r.bad.until) && (r.failures >= patience || len(r.refused) >= patience) {
+	if now.Before(r.bad.until) && (r.failures >= maxFailures || len(r.refused) >= maxFailures) {
 		return r.bad.err
 	}
 	return nil

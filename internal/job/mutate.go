@@ -31,8 +31,8 @@ type Mutation[T any] struct {
 	// Refusal says that an error of Send is the provider's definite no, Absent that an error of Read is
 	// its word that it knows no such reference.
 	Refusal, Absent func(error) bool
-	// Budget bounds one call. Horizon is how long after it the reference may still appear.
-	Budget, Horizon time.Duration
+	// CallTimeout bounds one call. Horizon is how long after it the reference may still appear.
+	CallTimeout, VisibilityDelay time.Duration
 	// Deduplicates: the same reference sent twice takes effect once.
 	Deduplicates bool
 	Now          func() time.Time
@@ -56,7 +56,7 @@ func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], er
 	if !begun && m.Deduplicates {
 		return m.submit(ctx, l)
 	}
-	call, cancel := context.WithTimeout(ctx, m.Budget)
+	call, cancel := context.WithTimeout(ctx, m.CallTimeout)
 	defer cancel()
 	got, err := m.Read(call)
 	switch {
@@ -75,7 +75,7 @@ func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], er
 // tooEarly says that a reference sent by this job may still appear at the provider.
 func (m Mutation[T]) tooEarly(l *Lease) bool {
 	at := l.StepAt()
-	return at != nil && m.Now().Before(at.Add(m.Budget+m.Horizon))
+	return at != nil && m.Now().Before(at.Add(m.CallTimeout+m.VisibilityDelay))
 }
 
 func (m Mutation[T]) submit(ctx context.Context, l *Lease) (Finding[T], error) {
@@ -83,7 +83,7 @@ func (m Mutation[T]) submit(ctx context.Context, l *Lease) (Finding[T], error) {
 		got  T
 		said error
 	)
-	err := l.Submit(ctx, m.Step, m.Budget, func(ctx context.Context) error {
+	err := l.Submit(ctx, m.Step, m.CallTimeout, func(ctx context.Context) error {
 		got, said = m.Send(ctx)
 		return nil
 	})

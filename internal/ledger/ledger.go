@@ -75,7 +75,7 @@ const (
 	SupplierFloat   Account = "supplier:float"
 	EsimRevenue     Account = "revenue:esim"
 	EsimCost        Account = "cost:esim"
-	Strays          Account = "unmatched"
+	UnmatchedFunds  Account = "unmatched"
 	Donations       Account = "revenue:donation"
 	IssueFeeCost    Account = "cost:issue_fee"
 )
@@ -215,19 +215,19 @@ func Refunded(order string, amount money.USDC) Posting {
 
 // Unmatched records USDC that arrived for no order, in a transfer named by its transaction and log index.
 func Unmatched(transaction string, logIndex uint, amount money.USDC) Posting {
-	return posting(KindUnmatched, transfer(transaction, logIndex), "", Entry{Treasury, amount}, Entry{Strays, -amount})
+	return posting(KindUnmatched, transfer(transaction, logIndex), "", Entry{Treasury, amount}, Entry{UnmatchedFunds, -amount})
 }
 
 // Matched takes such money back out of the books of nobody's, because an order has claimed it: it is posted as settled there.
 func Matched(order, transaction string, logIndex uint, amount money.USDC) Posting {
-	p := posting(KindMatched, transfer(transaction, logIndex), order, Entry{Strays, amount}, Entry{Treasury, -amount})
+	p := posting(KindMatched, transfer(transaction, logIndex), order, Entry{UnmatchedFunds, amount}, Entry{Treasury, -amount})
 	p.Undoes = Unmatched(transaction, logIndex, amount).ID
 	return p
 }
 
 // Resolved records where such money went by an operator's word: out of the treasury, or among what is earned.
 func Resolved(transaction string, logIndex uint, amount money.USDC, to Account) Posting {
-	return posting(KindResolved, transfer(transaction, logIndex), "", Entry{Strays, amount}, Entry{to, -amount})
+	return posting(KindResolved, transfer(transaction, logIndex), "", Entry{UnmatchedFunds, amount}, Entry{to, -amount})
 }
 
 // OfTransfer names the postings that there may be of a transfer, "0x…/5", beside those of an order that it pays.

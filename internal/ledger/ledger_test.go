@@ -57,7 +57,7 @@ func TestEveryPostingBalances(t *testing.T) {
 		},
 		"a stray transfer": {
 			[]Posting{Unmatched("0xaa", 7, 1)},
-			map[Account]money.USDC{Treasury: 1, Strays: -1},
+			map[Account]money.USDC{Treasury: 1, UnmatchedFunds: -1},
 		},
 	}
 	for name, tt := range tests {
@@ -79,8 +79,8 @@ func TestWhatDoesNotBalanceIsRefused(t *testing.T) {
 	for name, entries := range map[string][]Entry{
 		"nothing":       nil,
 		"one entry":     {{Treasury, 1}},
-		"a zero":        {{Treasury, 0}, {Strays, 0}},
-		"a missing one": {{Treasury, 5}, {Strays, -4}},
+		"a zero":        {{Treasury, 0}, {UnmatchedFunds, 0}},
+		"a missing one": {{Treasury, 5}, {UnmatchedFunds, -4}},
 	} {
 		if err := (Posting{ID: "x", Entries: entries}).Check(); !errors.Is(err, ErrUnbalanced) {
 			t.Errorf("%s: %v", name, err)

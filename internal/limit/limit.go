@@ -66,8 +66,8 @@ func (r Rate) each() time.Duration { return r.Per / time.Duration(r.Count) }
 // Rates are the rates of the classes that are limited.
 type Rates map[Class]Rate
 
-// Standard are the rates when nothing else is configured.
-func Standard() Rates {
+// Defaults are the rates when nothing else is configured.
+func Defaults() Rates {
 	return Rates{
 		Challenge: {10, time.Minute}, Verify: {10, time.Minute}, Unpaid: {60, time.Minute},
 		Paid: {10, time.Minute}, PaidAddress: {60, time.Minute}, Repeat: {60, time.Minute},
@@ -195,7 +195,7 @@ func (l *Limiter) take(class Class, name string) (s State, limited bool, err err
 		return s, true, tooOften(s)
 	}
 	s.Remaining = int((each*time.Duration(rate.Count) - s.Reset) / each)
-	l.forget(now)
+	l.prune(now)
 	l.full[key] = next
 	return s, true, nil
 }
@@ -214,8 +214,8 @@ func (l *Limiter) Give(class Class, name string) {
 	}
 }
 
-// forget makes room: callers whose rate is whole again first, then whichever come to hand.
-func (l *Limiter) forget(now time.Time) {
+// prune makes room: callers whose rate is whole again first, then whichever come to hand.
+func (l *Limiter) prune(now time.Time) {
 	if len(l.full) < maxCallers {
 		return
 	}

@@ -14,9 +14,9 @@ func Parse(text string) (Rates, error) {
 	case "off":
 		return Rates{}, nil
 	case "standard":
-		return Standard(), nil
+		return Defaults(), nil
 	}
-	rates := Standard()
+	rates := Defaults()
 	for part := range strings.SplitSeq(text, ",") {
 		part = strings.TrimSpace(part)
 		if times, ok := strings.CutPrefix(part, "x"); ok {
@@ -30,7 +30,7 @@ func Parse(text string) (Rates, error) {
 			continue
 		}
 		name, value, ok := strings.Cut(part, "=")
-		standard, known := Standard()[Class(name)]
+		standard, known := Defaults()[Class(name)]
 		if !ok || !known {
 			return nil, fmt.Errorf("%q is no class of requests with its rate", part)
 		}

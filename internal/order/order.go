@@ -170,9 +170,9 @@ type Reference struct {
 	Reference string
 }
 
-// Hold is a share of something scarce that an order takes when it is claimed: issuer float, the one
+// Reservation is a share of something scarce that an order takes when it is claimed: issuer float, the one
 // card a wallet may have. It is given back when the order no longer needs it.
-type Hold struct {
+type Reservation struct {
 	// Resource names what is scarce, for example "float/card" or "card/0xabc…".
 	Resource string
 	Units    int64

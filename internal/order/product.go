@@ -18,12 +18,12 @@ type Offer struct {
 	Description string
 }
 
-// Admission is what an order is claimed with, once its buyer is known.
-type Admission struct {
+// Claim is what an order is claimed with, once its buyer is known.
+type Claim struct {
 	// Item becomes the order's: the offer's, with what only the buyer decides.
 	Item json.RawMessage
-	// Holds are what the order takes of what is scarce.
-	Holds []Hold
+	// Reservations are what the order takes of what is scarce.
+	Reservations []Reservation
 }
 
 // Progress is how far a delivery has come.
@@ -53,10 +53,10 @@ const (
 )
 
 // Shortage says that a hold could not be taken.
-type Shortage struct{ Hold Hold }
+type Shortage struct{ Reservation Reservation }
 
 // Error implements error.
-func (s *Shortage) Error() string { return "not enough of " + s.Hold.Resource }
+func (s *Shortage) Error() string { return "not enough of " + s.Reservation.Resource }
 
 // leastUnsettled is how many purchases like the one at hand may always be on their way: a small float, of which a
 // share would be less than one purchase, can be sold all the same.
@@ -72,7 +72,9 @@ func UnsettledLimit(limit, units int64, percent int) int64 {
 }
 
 // Fault is what the buyer is told about the shortage.
-func (s *Shortage) Fault() *fault.Fault { return fault.New(s.Hold.Refusal, s.Hold.Detail) }
+func (s *Shortage) Fault() *fault.Fault {
+	return fault.New(s.Reservation.Refusal, s.Reservation.Detail)
+}
 
 // Paused is what a buyer is told while the sale of a product is closed.
 func Paused(product Kind) *fault.Fault {

@@ -32,7 +32,7 @@ func NewCollector(config CollectorConfig) *Collector { return &Collector{config:
 func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	verdict, err := c.config.Chain.Judge(ctx, p.Authorization, p.Since())
+	verdict, err := c.config.Chain.Verdict(ctx, p.Authorization, p.Since())
 	if err != nil {
 		err = fmt.Errorf("judge payment: %w", err)
 		verdict = Verdict{}

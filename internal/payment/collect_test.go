@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const patience = 20 * time.Second
+const deadline = 20 * time.Second
 
 // claimed is a stored payment, good for two minutes of the test's virtual clock.
 func claimed(t *testing.T) payment.Payment {
@@ -38,7 +38,7 @@ func collectorOn(chain *paymenttest.Chain) *payment.Collector {
 // decide looks every half second until the chain has decided.
 func decide(t *testing.T, c *payment.Collector, p payment.Payment) payment.Verdict {
 	t.Helper()
-	return paymenttest.Decide(t.Context(), c, p, 500*time.Millisecond, patience)
+	return paymenttest.Decide(t.Context(), c, p, 500*time.Millisecond, deadline)
 }
 
 // collecting runs a story on a virtual clock: a funded payer, a claimed payment, a collector.
@@ -67,7 +67,7 @@ func TestCollectMovesTheMoneyOnceWhateverHappensToTheSubmission(t *testing.T) {
 			collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 				chain.Next(queue...)
 				verdict := decide(t, c, p)
-				if verdict.State != payment.Moved || verdict.Receipt == nil || verdict.Receipt.Amount != price {
+				if verdict.State != payment.Settled || verdict.Receipt == nil || verdict.Receipt.Amount != price {
 					t.Errorf("verdict %+v, want moved with a receipt", verdict)
 				}
 				if got := chain.Balance(payee); got != price {
@@ -100,7 +100,7 @@ func TestCollectReportsWhatCanNeverMove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 				tt.prepare(chain, p)
-				if verdict := decide(t, c, p); verdict.State != payment.Gone || verdict.Reason != tt.reason {
+				if verdict := decide(t, c, p); verdict.State != payment.Void || verdict.Reason != tt.reason {
 					t.Errorf("verdict %+v, want gone, %s", verdict, tt.reason)
 				}
 			})
@@ -124,7 +124,7 @@ func TestCollectNeverCallsAnUnknownOutcomeAFailure(t *testing.T) {
 			t.Errorf("stalled: verdict %+v, want unused", verdict)
 		}
 		chain.Release()
-		if verdict := decide(t, c, p); verdict.State != payment.Moved {
+		if verdict := decide(t, c, p); verdict.State != payment.Settled {
 			t.Errorf("released: verdict %+v, want moved", verdict)
 		}
 		if got := chain.Calls().Transfers; got != 1 {
@@ -145,7 +145,7 @@ func TestCollectLooksOnce(t *testing.T) {
 		if verdict := c.Collect(t.Context(), p); verdict != (payment.Verdict{}) {
 			t.Errorf("silent chain: verdict %+v, want unknown", verdict)
 		}
-		if calls, took := chain.Calls(), time.Since(start); calls.Judge != 2 || calls.Submit != 1 || took != 0 {
+		if calls, took := chain.Calls(), time.Since(start); calls.Verdict != 2 || calls.Submit != 1 || took != 0 {
 			t.Errorf("%+v in %v, want two looks and one submission at once", calls, took)
 		}
 	})
@@ -193,7 +193,7 @@ func TestLooksGrowApartAndStayWithinAWait(t *testing.T) {
 func TestCollectSubmitsNothingThatHasAlreadyMoved(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		chain.Settle(p.Authorization)
-		if verdict := decide(t, c, p); verdict.State != payment.Moved {
+		if verdict := decide(t, c, p); verdict.State != payment.Settled {
 			t.Errorf("verdict %+v, want moved", verdict)
 		}
 		if got := chain.Calls().Submit; got != 0 {
@@ -209,7 +209,7 @@ func TestCollectOfADrainedPayerEndsWithExpiry(t *testing.T) {
 			t.Errorf("drained: verdict %+v, want unused", verdict)
 		}
 		time.Sleep(2 * time.Minute) // virtual
-		if verdict := decide(t, c, p); verdict.State != payment.Gone || verdict.Reason != payment.ReasonExpired {
+		if verdict := decide(t, c, p); verdict.State != payment.Void || verdict.Reason != payment.ReasonExpired {
 			t.Errorf("expired: verdict %+v, want gone, expired", verdict)
 		}
 	})
@@ -220,7 +220,7 @@ func TestManyCollectorsOfOnePaymentAgree(t *testing.T) {
 		var group sync.WaitGroup
 		for range 10 {
 			group.Go(func() {
-				if verdict := decide(t, c, p); verdict.State != payment.Moved {
+				if verdict := decide(t, c, p); verdict.State != payment.Settled {
 					t.Errorf("verdict %+v, want moved", verdict)
 				}
 			})

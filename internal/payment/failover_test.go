@@ -79,7 +79,7 @@ func TestThePaymentMovesOnceWhateverTheFirstSettlerDoes(t *testing.T) {
 				second := &settler{name: "second", submit: chain.Submit}
 				c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: failover(first, second), Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 				start := time.Now()
-				if v := decide(t, c, p); v.State != payment.Moved {
+				if v := decide(t, c, p); v.State != payment.Settled {
 					t.Fatalf("verdict %+v, want moved", v)
 				}
 				if took := time.Since(start); took > tt.within {

@@ -123,18 +123,18 @@ const (
 	Unknown State = iota
 	// Unused: the authorization can still be used.
 	Unused
-	// Moved: exactly this money moved.
-	Moved
-	// Gone: it can never move.
-	Gone
+	// Settled: exactly this money moved.
+	Settled
+	// Void: it can never move.
+	Void
 )
 
 // Chain reads the truth. An error means that the chain did not answer, never that a payment failed.
 type Chain interface {
 	// Simulate says whether the authorization would move the money now. A *Rejection says why not.
 	Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error
-	// Judge decides what became of an authorization since a time shortly before it was claimed.
-	Judge(ctx context.Context, a x402.Authorization, since time.Time) (Verdict, error)
+	// Verdict decides what became of an authorization since a time shortly before it was claimed.
+	Verdict(ctx context.Context, a x402.Authorization, since time.Time) (Verdict, error)
 }
 
 // Settler brings a claimed payment to the chain.

@@ -29,7 +29,7 @@ func TestAPaymentIsPostedAsSettledAndTakenFromWhatIsNobodys(t *testing.T) {
 	}
 	// Beside what stood there as nobody's, the money counts once.
 	sums := ledger.Balances(append(p.Postings(), ledger.Unmatched(transaction, 2, 25)))
-	if sums[ledger.Treasury] != 25 || sums[ledger.Strays] != 0 || sums[ledger.Customer("o")] != -25 {
+	if sums[ledger.Treasury] != 25 || sums[ledger.UnmatchedFunds] != 0 || sums[ledger.Customer("o")] != -25 {
 		t.Errorf("balances %v", sums)
 	}
 }

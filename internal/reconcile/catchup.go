@@ -71,8 +71,8 @@ const (
 	beatEvery = time.Second
 	// pendingFor is how long transactions on their way are waited for.
 	pendingFor = 20 * time.Second
-	// beatBudget bounds one look for the mark.
-	beatBudget = 5 * time.Second
+	// beatTimeout bounds one look for the mark.
+	beatTimeout = 5 * time.Second
 )
 
 // errNotCaughtUp is what readiness says.
@@ -121,7 +121,7 @@ func (c *CatchUp) Once(ctx context.Context) error { return c.catchUp(ctx) }
 // step looks for the mark, and catches up when it is not there.
 func (c *CatchUp) step(ctx context.Context) error {
 	if now := c.state.Load(); now != nil {
-		asking, cancel := context.WithTimeout(ctx, beatBudget)
+		asking, cancel := context.WithTimeout(ctx, beatTimeout)
 		defer cancel()
 		mark, err := c.Marks.Keep(asking, now.mark, now.head)
 		switch {
@@ -149,7 +149,7 @@ func blamed(err error) error {
 
 // catchUp reads everything between two looks at one database.
 func (c *CatchUp) catchUp(ctx context.Context) error {
-	c.Marks.Forget()
+	c.Marks.Prune()
 	mark, err := c.Marks.Begin(ctx)
 	if err != nil {
 		return fmt.Errorf("leave a mark: %w", err)

@@ -97,7 +97,7 @@ func (e early) Arrive(_ context.Context, a payment.Arrived) error {
 }
 
 func (p *past) Begin(context.Context) (Mark, error) { return Mark{ID: uuid.New()}, nil }
-func (p *past) Forget()                             { p.forgets++ }
+func (p *past) Prune()                              { p.forgets++ }
 
 func (p *past) Keep(_ context.Context, m Mark, head uint64) (Mark, error) {
 	if p.lost {

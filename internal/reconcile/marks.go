@@ -55,8 +55,8 @@ type Marks interface {
 	// Keep finds the mark and makes it newer, with the block up to which transfers have been read. From then on the
 	// mark allows claims. ErrHistoryLost when the database does not have the mark as it was left.
 	Keep(ctx context.Context, m Mark, head uint64) (Mark, error)
-	// Forget ends what Keep allows.
-	Forget()
+	// Prune ends what Keep allows.
+	Prune()
 	// Refunds are those of the nonces with which a refund of ours was signed.
 	Refunds(ctx context.Context, nonces []x402.Hash) ([]x402.Hash, error)
 	// SentBack resolves transfers that belong to no order as sent back, each unless that is done.

@@ -23,13 +23,13 @@ import (
 
 // Config is what a Reconciler is made of.
 type Config struct {
-	Chain    Chain
-	Issuer   Issuer
-	Arrivals Arrivals
-	Unread   Unread
-	Books    Books
-	Reports  Reports
-	Strays   Strays
+	Chain     Chain
+	Issuer    Issuer
+	Arrivals  Arrivals
+	Unread    Unread
+	Books     Books
+	Reports   Reports
+	Unmatched UnmatchedTransfers
 	// PayTo is the payee, whose transfers are read.
 	PayTo x402.Address
 	Now   func() time.Time

@@ -61,7 +61,7 @@ func newWorld(t *testing.T) *world {
 	w.books = storetest.Open(t, url).Treasury(kit.Asset, kit.PayTo)
 	b := w.books
 	w.reconcile = reconcile.New(reconcile.Config{
-		Chain: w, Issuer: w, Arrivals: b, Unread: b, Books: b, Reports: b, Strays: b, PayTo: kit.PayTo, Now: func() time.Time { return w.now },
+		Chain: w, Issuer: w, Arrivals: b, Unread: b, Books: b, Reports: b, Unmatched: b, PayTo: kit.PayTo, Now: func() time.Time { return w.now },
 	})
 	return w
 }
@@ -465,8 +465,8 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 	w.now = w.now.Add(24 * time.Hour)
 	w.wants("a day later")
 	for what, tt := range map[string]struct {
-		spoil, mend string
-		want        []reconcile.Code
+		spoil, fix string
+		want       []reconcile.Code
 	}{
 		"an entry": {"UPDATE ledger_entries SET amount = amount - 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
 			"UPDATE ledger_entries SET amount = amount + 1 WHERE account = 'customer:" + kit.OrderID(4) + "' AND posting_id LIKE 'settled/%'",
@@ -478,8 +478,8 @@ func TestOldRowsAreFoundByTheRounds(t *testing.T) {
 	} {
 		w.unlocked(tt.spoil)
 		w.wants(what, tt.want...)
-		if tt.mend != "" {
-			w.unlocked(tt.mend)
+		if tt.fix != "" {
+			w.unlocked(tt.fix)
 			w.wants(what + ", mended")
 		} else {
 			if err := kit.Sell(t.Context(), w.db, 3, 3, "arrivals"); err != nil {

@@ -38,8 +38,8 @@ func query() checkout.UnmatchedQuery {
 }
 
 // claiming is a purchase of a key that is paid by money that arrived.
-func claiming(key string, a payment.Arrived) checkout.Placement {
-	return placement(key, func(p *checkout.Placement) {
+func claiming(key string, a payment.Arrived) checkout.ClaimRequest {
+	return claimRequest(key, func(p *checkout.ClaimRequest) {
 		p.Payment = a.Claim(p.Payment.ID, p.Order.ID, time.Hour, p.Payment.CreatedAt)
 	})
 }
@@ -100,11 +100,11 @@ func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if placed := place(t, s, claiming("k", shown)); placed.Claim != checkout.Fresh {
+	if placed := claim(t, s, claiming("k", shown)); placed.Claim != checkout.Fresh {
 		t.Fatalf("claim %v", placed.Claim)
 	}
-	pays, err := s.Orders().Payments(t.Context(), placedID(t, s, "k"))
-	if p := pays[placedID(t, s, "k")]; err != nil || p.Signed() || p.ArrivedAt == nil || !p.ArrivedAt.Equal(shown.Receipt.SettledAt) {
+	pays, err := s.Orders().Payments(t.Context(), claimedID(t, s, "k"))
+	if p := pays[claimedID(t, s, "k")]; err != nil || p.Signed() || p.ArrivedAt == nil || !p.ArrivedAt.Equal(shown.Receipt.SettledAt) {
 		t.Errorf("the payment is %+v, %v", p, err)
 	}
 	got, err = s.Orders().Unmatched(t.Context(), query())
@@ -113,7 +113,7 @@ func TestArrivedMoneyIsFoundUntilItIsClaimed(t *testing.T) {
 	}
 }
 
-func placedID(t *testing.T, s *store.Store, key string) order.ID {
+func claimedID(t *testing.T, s *store.Store, key string) order.ID {
 	t.Helper()
 	o, err := s.Orders().FindByKey(t.Context(), order.CardIssue, payer, key)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestArrivedMoneyIsClaimedOnce(t *testing.T) {
 	if err := s.Orders().Arrive(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
-	all := make([]checkout.Placement, 8)
+	all := make([]checkout.ClaimRequest, 8)
 	for i := range all {
 		all[i] = claiming(fmt.Sprint("key", i), a)
 	}
@@ -147,14 +147,14 @@ func TestArrivedMoneyIsClaimedOrResolved(t *testing.T) {
 		a := moneyIn()
 		found := read(t, books, a)
 		var group sync.WaitGroup
-		var placed checkout.Placed
+		var placed checkout.ClaimResult
 		var claimErr, resolveErr error
-		group.Go(func() { placed, claimErr = s.Orders().Place(t.Context(), claiming(fmt.Sprint("race", i), a)) })
+		group.Go(func() { placed, claimErr = s.Orders().Claim(t.Context(), claiming(fmt.Sprint("race", i), a)) })
 		group.Go(func() {
 			_, resolveErr = books.Resolve(t.Context(), found.Place(), reconcile.RefundedByHand, order.Act{Operator: "ada", Key: uuid.NewString(), Reason: "r"})
 		})
 		group.Wait()
-		if claimErr != nil || (resolveErr != nil && !errors.Is(resolveErr, reconcile.ErrNoStray)) {
+		if claimErr != nil || (resolveErr != nil && !errors.Is(resolveErr, reconcile.ErrNoUnmatched)) {
 			t.Fatalf("claim: %v, resolve: %v", claimErr, resolveErr)
 		}
 		bought, sentBack := placed.Claim == checkout.Fresh, resolveErr == nil
@@ -178,14 +178,14 @@ func TestClaimedMoneyLeavesTheBooksOfNobodys(t *testing.T) {
 			a := moneyIn()
 			read(t, books, a)
 			p := claiming("k", a)
-			placed := place(t, s, p)
+			placed := claim(t, s, p)
 			paid := p.Payment
 			paid.Status, paid.Receipt = payment.Paid, &a.Receipt
 			m := move(p, order.Settling, order.Settled)
 			m.Postings = paid.Postings()
 			var err error
 			if byOperator {
-				err = s.Desk().Prove(t.Context(), paid, m, follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
+				err = s.Admin().Prove(t.Context(), paid, m, follow(p), order.Act{Operator: "ada", Key: "k", Reason: "seen"})
 			} else {
 				_, err = s.Orders().Settle(t.Context(), placed.Job.Fence(), paid, m, follow(p))
 			}
@@ -212,13 +212,13 @@ func wantClaimed(t *testing.T, books store.Treasury, id order.ID) {
 	for account, units := range sums {
 		balances[ledger.Account(account)] = units
 	}
-	if balances[ledger.Strays] != 0 || balances[ledger.Treasury] != 25_000_000 {
+	if balances[ledger.UnmatchedFunds] != 0 || balances[ledger.Treasury] != 25_000_000 {
 		t.Errorf("balances %v", balances)
 	}
 	if !slices.ContainsFunc(ofOrder.Postings, func(p ledger.Posting) bool { return p.Kind == ledger.KindMatched }) {
 		t.Error("nothing is posted as matched")
 	}
-	if open, err := books.Strays(t.Context(), reconcile.StrayQuery{Limit: 9}, order.Act{Operator: "ada"}); err != nil || len(open) != 0 {
+	if open, err := books.ListUnmatched(t.Context(), reconcile.UnmatchedQuery{Limit: 9}, order.Act{Operator: "ada"}); err != nil || len(open) != 0 {
 		t.Errorf("open: %+v, %v", open, err)
 	}
 }

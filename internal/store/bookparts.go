@@ -286,11 +286,11 @@ func scanArrival(row pgx.CollectableRow) (t reconcile.Transfer, err error) {
 	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&t.Value), &nonce); err != nil {
 		return t, err
 	}
-	return t, placed(&t, transaction, sender, nonce, index, block)
+	return t, claimedOrder(&t, transaction, sender, nonce, index, block)
 }
 
-// placed reads the columns that say where a transfer stands.
-func placed(t *reconcile.Transfer, transaction, sender, nonce string, index, block int64) error {
+// claimedOrder reads the columns that say where a transfer stands.
+func claimedOrder(t *reconcile.Transfer, transaction, sender, nonce string, index, block int64) error {
 	t.LogIndex, t.Block = uint(index), uint64(block)
 	var err1, err2, err3 error
 	t.Transaction, err1 = x402.ParseHash(transaction)

@@ -76,16 +76,16 @@ func (c Cards) Issued(ctx context.Context, orders ...order.ID) (map[order.ID]car
 	return found, nil
 }
 
-// Held implements card.Store.
-func (c Cards) Held(ctx context.Context, resource string, asOf time.Time) (int64, error) {
-	return c.s.held(ctx, resource, asOf)
+// Reserved implements card.Store.
+func (c Cards) Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error) {
+	return c.s.reserved(ctx, resource, asOf)
 }
 
-// held is what live orders hold of a resource.
-func (s *Store) held(ctx context.Context, resource string, asOf time.Time) (held int64, err error) {
+// reserved is what live orders hold of a resource.
+func (s *Store) reserved(ctx context.Context, resource string, asOf time.Time) (held int64, err error) {
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	err = s.pool.QueryRow(ctx, "SELECT ("+heldSQL+")::bigint", resource, asOf).Scan(&held)
+	err = s.pool.QueryRow(ctx, "SELECT ("+reservedSQL+")::bigint", resource, asOf).Scan(&held)
 	return held, mapError(err)
 }
 

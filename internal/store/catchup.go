@@ -107,7 +107,7 @@ func (m Marks) Keep(ctx context.Context, k reconcile.Mark, head uint64) (reconci
 		return k, fmt.Errorf("keep the mark: %w", mapError(err))
 	}
 	if tag.RowsAffected() == 0 {
-		m.Forget()
+		m.Prune()
 		return k, reconcile.ErrHistoryLost
 	}
 	k.Beat++
@@ -115,8 +115,8 @@ func (m Marks) Keep(ctx context.Context, k reconcile.Mark, head uint64) (reconci
 	return k, nil
 }
 
-// Forget implements reconcile.Marks.
-func (m Marks) Forget() {
+// Prune implements reconcile.Marks.
+func (m Marks) Prune() {
 	now := mark{server: databaseSQL}
 	if before := m.s.mark.Load(); before != nil {
 		now.server = before.server

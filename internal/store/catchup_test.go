@@ -18,12 +18,12 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 	url := storetest.URL(t)
 	s := storetest.Open(t, url)
 	marks := s.Marks(x402.Address{1}, x402.Address{2})
-	place(t, s, placement("nobody keeps marks"))
+	claim(t, s, claimRequest("nobody keeps marks"))
 
 	claimed := func(key string, want error) {
 		t.Helper()
-		p := placement(key)
-		if _, err := s.Orders().Place(t.Context(), p); !errors.Is(err, want) {
+		p := claimRequest(key)
+		if _, err := s.Orders().Claim(t.Context(), p); !errors.Is(err, want) {
 			t.Fatalf("place %s: %v, want %v", key, err, want)
 		}
 		if _, err := s.Orders().FindByKey(t.Context(), p.Order.Kind, p.Order.Owner, key); (err == nil) != (want == nil) {
@@ -67,15 +67,15 @@ func TestNothingIsClaimedBeforeTheMarkIsKept(t *testing.T) {
 	keep(m, nil)
 	keep(m, nil)
 	claimed("kept twice", nil)
-	marks.Forget()
+	marks.Prune()
 	claimed("forgotten", checkout.ErrHistoryLost)
 }
 
 // TestOnlyWhatIsStoredIsSent: a process that goes on with a payment that its database has lost signs nothing for it.
 func TestOnlyWhatIsStoredIsSent(t *testing.T) {
 	s := storetest.New(t)
-	known, lost := placement("known"), placement("lost")
-	place(t, s, known)
+	known, lost := claimRequest("known"), claimRequest("lost")
+	claim(t, s, known)
 	sign := func(uint64) (payment.Transaction, error) { return payment.Transaction{Raw: []byte{1}}, nil }
 	if _, err := s.Attempts().OfStored().Prepare(t.Context(), known.Payment.ID, x402.Address{9}, 0, sign); err != nil {
 		t.Errorf("a payment that is stored: %v", err)

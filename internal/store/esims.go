@@ -27,9 +27,9 @@ type Esims struct{ s *Store }
 
 var _ esim.Store = Esims{}
 
-// Held implements esim.Store.
-func (e Esims) Held(ctx context.Context, resource string, asOf time.Time) (int64, error) {
-	return e.s.held(ctx, resource, asOf)
+// Reserved implements esim.Store.
+func (e Esims) Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error) {
+	return e.s.reserved(ctx, resource, asOf)
 }
 
 // Esims is the part of the store that the eSIM product uses.
@@ -205,7 +205,7 @@ func (e Esims) Install(ctx context.Context, f job.Fence, p esim.Profile, posting
 		now := e.s.stamp()
 		n, err := tx.EsimProfile.Update().Where(esimprofile.ID(p.ID), esimprofile.StatusEQ(esimprofile.StatusOrdered)).
 			SetStatus(esimprofile.StatusReady).SetAccount(p.Account).SetCostMicros(int64(p.Cost)).
-			SetSealedKey(p.Material.Key).SetSealed(p.Material.Box).SetUpdatedAt(now).Save(ctx)
+			SetSealedKey(p.ActivationData.Key).SetSealed(p.ActivationData.Box).SetUpdatedAt(now).Save(ctx)
 		if err == nil && n > 0 {
 			post(tx, now, postings...)
 		}
@@ -278,7 +278,7 @@ func planOf(row *ent.EsimPlan) esim.Plan {
 func profileOf(row *ent.EsimProfile) esim.Profile {
 	return esim.Profile{
 		ID: row.ID, Order: order.ID(row.OrderID), Plan: esim.PlanID(row.PlanID), Status: esim.Status(row.Status), Ref: esim.Ref(row.Reference),
-		Account: row.Account, Cost: money.USDC(row.CostMicros), Material: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
+		Account: row.Account, Cost: money.USDC(row.CostMicros), ActivationData: esim.Sealed{Key: row.SealedKey, Box: row.Sealed},
 		CreatedAt: row.CreatedAt.UTC(), UpdatedAt: row.UpdatedAt.UTC(),
 	}
 }

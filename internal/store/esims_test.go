@@ -39,8 +39,8 @@ func TestEsimsKeepTheRulesOfTheirStore(t *testing.T) {
 			o.Owner = x402.Address{19: 7}
 			pay := payment.Payment{ID: uuid.New(), Order: o.ID, Status: payment.Claimed, CreatedAt: o.CreatedAt,
 				Authorization: x402.Authorization{From: o.Owner, Value: 1_000_000, Nonce: x402.Hash(order.FingerprintOf(o.Kind, nil))}}
-			args := job.New{Args: checkout.CarryArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me", LeaseTTL: time.Minute}
-			if _, err := s.Orders().Place(t.Context(), checkout.Placement{Order: o, Payment: pay, Job: args}); err != nil {
+			args := job.New{Args: checkout.FulfillArgs{Order: o.ID}, UniqueKey: pay.ID.String(), LeaseOwner: "me", LeaseTTL: time.Minute}
+			if _, err := s.Orders().Claim(t.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: args}); err != nil {
 				t.Fatal(err)
 			}
 		}}
@@ -59,7 +59,7 @@ func TestAProfileIsWrittenUnderItsJobsFenceOnly(t *testing.T) {
 	if _, err := s.Esims().Reserve(t.Context(), row.Fence(), p); err != nil {
 		t.Fatal(err)
 	}
-	p.Material = esim.Sealed{Key: "k", Box: []byte("box")}
+	p.ActivationData = esim.Sealed{Key: "k", Box: []byte("box")}
 	if err := s.Esims().Install(t.Context(), lost, p, p.Postings()); err == nil {
 		t.Error("installed without the job")
 	}

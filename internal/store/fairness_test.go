@@ -21,19 +21,19 @@ import (
 )
 
 // by makes a placement a wallet's, which may have so many undecided payments.
-func by(wallet x402.Address, undecided int) func(*checkout.Placement) {
-	return func(p *checkout.Placement) {
+func by(wallet x402.Address, undecided int) func(*checkout.ClaimRequest) {
+	return func(p *checkout.ClaimRequest) {
 		p.Order.Owner, p.Payment.Authorization.From, p.Undecided = wallet, wallet, undecided
 	}
 }
 
-// placeAll places all at once.
-func placeAll(t *testing.T, s *store.Store, all []checkout.Placement) (placed []checkout.Placed, errs []error) {
+// claimAll places all at once.
+func claimAll(t *testing.T, s *store.Store, all []checkout.ClaimRequest) (placed []checkout.ClaimResult, errs []error) {
 	t.Helper()
-	placed, errs = make([]checkout.Placed, len(all)), make([]error, len(all))
+	placed, errs = make([]checkout.ClaimResult, len(all)), make([]error, len(all))
 	var group sync.WaitGroup
 	for i, p := range all {
-		group.Go(func() { placed[i], errs[i] = s.Orders().Place(t.Context(), p) })
+		group.Go(func() { placed[i], errs[i] = s.Orders().Claim(t.Context(), p) })
 	}
 	group.Wait()
 	return placed, errs
@@ -45,12 +45,12 @@ func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
 	s := storetest.New(t)
 	const most = 4
 	greedy, modest := x402.Address{0: 0x66, 19: 1}, x402.Address{0: 0x77, 19: 1}
-	var all []checkout.Placement
+	var all []checkout.ClaimRequest
 	for i := range 12 {
-		all = append(all, placement(fmt.Sprint("greedy-", i), by(greedy, most)))
+		all = append(all, claimRequest(fmt.Sprint("greedy-", i), by(greedy, most)))
 	}
-	all = append(all, placement("modest", by(modest, most)))
-	placed, errs := placeAll(t, s, all)
+	all = append(all, claimRequest("modest", by(modest, most)))
+	placed, errs := claimAll(t, s, all)
 	var taken []int
 	for i, err := range errs[:12] {
 		switch {
@@ -73,11 +73,11 @@ func TestAPayerHasOnlySoManyUndecidedPayments(t *testing.T) {
 	}
 	dead := all[void].Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().Bury(t.Context(), placed[void].Job.Fence(), dead, move(all[void], order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), placed[void].Job.Fence(), dead, move(all[void], order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatalf("bury: %v", err)
 	}
 	for i := range 3 {
-		_, err := s.Orders().Place(t.Context(), placement(fmt.Sprint("next-", i), by(greedy, most)))
+		_, err := s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint("next-", i), by(greedy, most)))
 		if (i < 2) != (err == nil) || err != nil && !errors.Is(err, checkout.ErrUndecided) {
 			t.Errorf("number %d after two were decided: %v", i, err)
 		}
@@ -90,14 +90,14 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 	s := storetest.New(t)
 	for round, most := range []int64{0, 10, 100} { // one lock, far from the edge in lanes, and always at it
 		const units, unsettled, limit = 10, 200, 1000
-		hold := func(n int64) order.Hold {
-			return order.Hold{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit, Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}
+		hold := func(n int64) order.Reservation {
+			return order.Reservation{Resource: fmt.Sprint("float/", round), Units: n, Most: most, Limit: limit, Unsettled: unsettled, AsOf: time.Now(), Refusal: fault.FloatUnavailable}
 		}
-		var all []checkout.Placement
+		var all []checkout.ClaimRequest
 		for i := range 40 {
-			all = append(all, placement(fmt.Sprint(round, "-", i), holding(hold(units))))
+			all = append(all, claimRequest(fmt.Sprint(round, "-", i), holding(hold(units))))
 		}
-		placed, errs := placeAll(t, s, all)
+		placed, errs := claimAll(t, s, all)
 		var taken []int
 		for i, err := range errs {
 			short, ok := errors.AsType[*order.Shortage](err)
@@ -117,13 +117,13 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 			}
 		}
 		for i := range 6 {
-			_, err := s.Orders().Place(t.Context(), placement(fmt.Sprint(round, "-next-", i), holding(hold(units))))
+			_, err := s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-next-", i), holding(hold(units))))
 			if (i < 5) != (err == nil) {
 				t.Errorf("most %d: number %d after five were paid: %v", most, i, err)
 			}
 		}
 		// What is paid is still promised to its buyers.
-		if held, err := s.Cards().Held(t.Context(), fmt.Sprint("float/", round), time.Now()); err != nil || held != unsettled+5*units {
+		if held, err := s.Cards().Reserved(t.Context(), fmt.Sprint("float/", round), time.Now()); err != nil || held != unsettled+5*units {
 			t.Errorf("most %d: %d is held, %v", most, held, err)
 		}
 	}
@@ -132,9 +132,9 @@ func TestUnpaidOrdersHoldAShareOfTheFloat(t *testing.T) {
 func TestLossesArePayersAndLastAnHour(t *testing.T) {
 	s := storetest.New(t)
 	wallet := x402.Address{0: 0x55, 19: 1}
-	mine, mineToo, others := placement("a", by(wallet, 0)), placement("b", by(wallet, 0)), placement("c", by(x402.Address{0: 0x56}, 0))
-	for _, p := range []checkout.Placement{mine, mineToo, others} {
-		place(t, s, p)
+	mine, mineToo, others := claimRequest("a", by(wallet, 0)), claimRequest("b", by(wallet, 0)), claimRequest("c", by(x402.Address{0: 0x56}, 0))
+	for _, p := range []checkout.ClaimRequest{mine, mineToo, others} {
+		claim(t, s, p)
 	}
 	revert := func(id uuid.UUID, spent int64) {
 		t.Helper()
@@ -176,8 +176,8 @@ func TestPruningKeepsTheAccountNonce(t *testing.T) {
 	}
 	prepare := func(key string) payment.Attempt {
 		t.Helper()
-		p := placement(key)
-		place(t, s, p)
+		p := claimRequest(key)
+		claim(t, s, p)
 		a, err := s.Attempts().Prepare(t.Context(), p.Payment.ID, relayerA, 0, sign)
 		if err != nil {
 			t.Fatal(err)
@@ -216,8 +216,8 @@ func TestPruningKeepsTheAccountNonce(t *testing.T) {
 func TestABatchOfPrunedAttemptsStaysPruned(t *testing.T) {
 	s := storetest.New(t)
 	for i := range 3 {
-		p := placement(fmt.Sprint("k", i))
-		place(t, s, p)
+		p := claimRequest(fmt.Sprint("k", i))
+		claim(t, s, p)
 		a, err := s.Attempts().Prepare(t.Context(), p.Payment.ID, relayerA, 0, func(uint64) (payment.Transaction, error) {
 			return payment.Transaction{Hash: nonce(), Raw: []byte{1}, SignedAt: time.Now()}, nil
 		})

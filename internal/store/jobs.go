@@ -138,7 +138,7 @@ func queueJob(ctx context.Context, tx *ent.Tx, n job.New, into *job.Row) error {
 	if err != nil {
 		return err
 	}
-	q := queued{sql: insertJobSQL, args: jobValues(ctx, n, row)}
+	q := reviewItem{sql: insertJobSQL, args: jobValues(ctx, n, row)}
 	if into != nil {
 		q.sql = addJobSQL
 		q.read = func(answers pgx.BatchResults) (err error) {

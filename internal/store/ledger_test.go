@@ -84,7 +84,7 @@ func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 	s := storetest.New(t)
 	item := card.TopupOf(2599)
 	item.Card = uuid.New()
-	p := placement("k", func(p *checkout.Placement) {
+	p := claimRequest("k", func(p *checkout.ClaimRequest) {
 		text, err := json.Marshal(item)
 		if err != nil {
 			t.Fatal(err)
@@ -92,7 +92,7 @@ func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 		p.Order.Kind, p.Order.Item, p.Order.Price = order.CardTopup, text, 2599
 		p.Payment.Authorization.Value = 25_990_000
 	})
-	fence := place(t, s, p).Job.Fence()
+	fence := claim(t, s, p).Job.Fence()
 	wantPosted(t, s)
 	paid := settled(p)
 	if n := atOnce(func() error {
@@ -114,13 +114,13 @@ func TestATopupIsPostedOnceHoweverOftenItIsMoved(t *testing.T) {
 }
 
 // boughtEsim is an eSIM for 5.00 that was paid for and that this test delivers. The supplier charges cost.
-func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Placement, fence job.Fence) {
+func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.ClaimRequest, fence job.Fence) {
 	t.Helper()
-	p = placement(uuid.NewString(), func(p *checkout.Placement) {
+	p = claimRequest(uuid.NewString(), func(p *checkout.ClaimRequest) {
 		p.Order.Kind, p.Order.Price, p.Payment.Authorization.Value = order.ESIM, 500, 5_000_000
 		p.Order.Owner[5] = byte(time.Now().UnixNano())
 	})
-	fence = place(t, s, p).Job.Fence()
+	fence = claim(t, s, p).Job.Fence()
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func boughtEsim(t *testing.T, s *store.Store, cost money.USDC) (p checkout.Place
 	if err != nil {
 		t.Fatal(err)
 	}
-	made.Account, made.Cost, made.Material = "acc", cost, esim.Sealed{Key: "k", Box: []byte("box")}
+	made.Account, made.Cost, made.ActivationData = "acc", cost, esim.Sealed{Key: "k", Box: []byte("box")}
 	if n := atOnce(func() error { return s.Esims().Install(t.Context(), fence, made, made.Postings()) }); n != 10 {
 		t.Errorf("installed %d times without an error, want all", n)
 	}
@@ -171,7 +171,7 @@ func TestAFailedESIMCostsNothing(t *testing.T) {
 	if err := s.Esims().Fail(t.Context(), row.Fence(), p.ID); err != nil {
 		t.Fatal(err)
 	}
-	p.Account, p.Cost, p.Material = "acc", 1, esim.Sealed{Key: "k", Box: []byte("box")}
+	p.Account, p.Cost, p.ActivationData = "acc", 1, esim.Sealed{Key: "k", Box: []byte("box")}
 	if err := s.Esims().Install(t.Context(), row.Fence(), p, p.Postings()); err != nil {
 		t.Fatal(err)
 	}
@@ -180,9 +180,9 @@ func TestAFailedESIMCostsNothing(t *testing.T) {
 
 func TestADeadPaymentIsNeverPosted(t *testing.T) {
 	s := storetest.New(t)
-	p := placement("k")
-	fence := place(t, s, p).Job.Fence()
-	if err := errOf(s.Orders().Bury(t.Context(), fence, p.Payment, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	p := claimRequest("k")
+	fence := claim(t, s, p).Job.Fence()
+	if err := errOf(s.Orders().MarkDead(t.Context(), fence, p.Payment, move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	wantPosted(t, s)
@@ -191,11 +191,11 @@ func TestADeadPaymentIsNeverPosted(t *testing.T) {
 // activated is a card whose fee job this test has claimed.
 func activated(t *testing.T, s *store.Store) (card.Card, card.FeeArgs, job.Row) {
 	t.Helper()
-	p := placement(uuid.NewString(), func(p *checkout.Placement) {
+	p := claimRequest(uuid.NewString(), func(p *checkout.ClaimRequest) {
 		any := nonce()
 		copy(p.Order.Owner[:], any[:])
 	})
-	fence := place(t, s, p).Job.Fence()
+	fence := claim(t, s, p).Job.Fence()
 	c, err := s.Cards().Reserve(t.Context(), fence, card.Card{
 		ID: uuid.New(), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),
 		Load: card.Price, CreatedAt: time.Now().UTC(), UpdatedAt: time.Now().UTC(),
@@ -267,14 +267,14 @@ func TestTheDatabaseKeepsTheLedgerBalancedAndAsItIs(t *testing.T) {
 		t.Errorf("posted %d times without an error, want all", n)
 	}
 	changed := good
-	changed.Entries = []ledger.Entry{{Account: ledger.Treasury, Amount: 6}, {Account: ledger.Strays, Amount: -6}}
+	changed.Entries = []ledger.Entry{{Account: ledger.Treasury, Amount: 6}, {Account: ledger.UnmatchedFunds, Amount: -6}}
 	if err := post(changed); err != nil {
 		t.Errorf("a posting that is there: %v", err)
 	}
 	for name, entries := range map[string][]ledger.Entry{
 		"one-sided":  {{Account: ledger.Treasury, Amount: 5}},
-		"unbalanced": {{Account: ledger.Treasury, Amount: 5}, {Account: ledger.Strays, Amount: -4}},
-		"zero":       {{Account: ledger.Treasury}, {Account: ledger.Strays}},
+		"unbalanced": {{Account: ledger.Treasury, Amount: 5}, {Account: ledger.UnmatchedFunds, Amount: -4}},
+		"zero":       {{Account: ledger.Treasury}, {Account: ledger.UnmatchedFunds}},
 	} {
 		if err := post(ledger.Posting{ID: ledger.ID(name), Kind: ledger.KindUnmatched, Entries: entries}); !refusedBy(err, "23514") {
 			t.Errorf("%s: %v, want it refused", name, err)
@@ -309,11 +309,11 @@ func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
 	}
 	item := card.TopupOf(10_000)
 	item.Card = c.ID
-	p := placement("topup", func(p *checkout.Placement) {
+	p := claimRequest("topup", func(p *checkout.ClaimRequest) {
 		p.Order.Kind, p.Order.Price, p.Payment.Authorization.Value = order.CardTopup, 10_000, 100_000_000
 		p.Order.Item, _ = json.Marshal(item) // a struct of numbers
 	})
-	fence := place(t, s, p).Job.Fence()
+	fence := claim(t, s, p).Job.Fence()
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestWhatHappenedBeforeTheLedgerIsPosted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	place(t, s, placement("unpaid"))
+	claim(t, s, claimRequest("unpaid"))
 	travel, travels := boughtEsim(t, s, 0)
 	boughtEsim(t, s, 0) // not delivered
 	if err := errOf(s.Orders().Move(t.Context(), travels, move(travel, order.Provisioning, order.Fulfilled))); err != nil {

@@ -121,11 +121,11 @@ func (o Orders) Watch(id order.ID) (wake <-chan struct{}, stop func()) {
 // errRepeated ends a placement that lost against another one for the same purchase.
 var errRepeated = errors.New("the purchase exists")
 
-// Place implements checkout.Store: order, payment, holds, timeline and job, or nothing.
-func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Placed, error) {
-	placed, err := o.place(ctx, p, false)
+// Claim implements checkout.Store: order, payment, holds, timeline and job, or nothing.
+func (o Orders) Claim(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
+	placed, err := o.insertClaim(ctx, p, false)
 	if errors.Is(err, errCrowded) {
-		placed, err = o.place(ctx, p, true)
+		placed, err = o.insertClaim(ctx, p, true)
 	}
 	switch {
 	case err == nil:
@@ -135,16 +135,16 @@ func (o Orders) Place(ctx context.Context, p checkout.Placement) (checkout.Place
 		return o.whatBecameOf(ctx, placed, err)
 	case errors.Is(err, errRepeated), violates(err, "orders_purchase"), violates(err, "payments_live"):
 		known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
-		return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
+		return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
 	case violates(err, "payments_authorization"), errors.Is(err, errResolved):
 		return o.reused(ctx, p)
 	}
-	return checkout.Placed{}, o.s.refusedTurn(ctx, err)
+	return checkout.ClaimResult{}, o.s.refusedTurn(ctx, err)
 }
 
-// place is one attempt at a placement, beside others or alone with what it holds.
-func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (checkout.Placed, error) {
-	placed := checkout.Placed{Claim: checkout.Fresh, Order: p.Order}
+// insertClaim is one attempt at a placement, beside others or alone with what it holds.
+func (o Orders) insertClaim(ctx context.Context, p checkout.ClaimRequest, alone bool) (checkout.ClaimResult, error) {
+	placed := checkout.ClaimResult{Claim: checkout.Fresh, Order: p.Order}
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		selling(tx, p.Order.Kind)
 		var err error
@@ -164,35 +164,35 @@ func (o Orders) place(ctx context.Context, p checkout.Placement, alone bool) (ch
 		}
 		o.s.caughtUp(tx)
 		takeTurns(tx, p.Turns)
-		takeHolds(tx, p, o.s.stamp(), alone)
+		takeReservations(tx, p, o.s.stamp(), alone)
 		return faultpoint.Fail("place.before_commit")
 	})
 	return placed, err
 }
 
 // whatBecameOf finds out by the purchase's key whether a placement was committed after all.
-func (o Orders) whatBecameOf(ctx context.Context, placed checkout.Placed, unknown error) (checkout.Placed, error) {
+func (o Orders) whatBecameOf(ctx context.Context, placed checkout.ClaimResult, unknown error) (checkout.ClaimResult, error) {
 	known, err := o.FindByKey(ctx, placed.Order.Kind, placed.Order.Owner, placed.Order.Key)
 	switch {
 	case err != nil || known.Status == order.PaymentRequired:
-		return checkout.Placed{}, unknown
+		return checkout.ClaimResult{}, unknown
 	case known.ID == placed.Order.ID && known.Version == placed.Order.Version:
 		return placed, nil
 	}
-	return checkout.Placed{Claim: checkout.Repeated, Order: known}, nil
+	return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, nil
 }
 
 // reused tells a copy of the very purchase apart from another purchase with the same authorization.
-func (o Orders) reused(ctx context.Context, p checkout.Placement) (checkout.Placed, error) {
+func (o Orders) reused(ctx context.Context, p checkout.ClaimRequest) (checkout.ClaimResult, error) {
 	known, err := o.FindByKey(ctx, p.Order.Kind, p.Order.Owner, p.Order.Key)
 	if errors.Is(err, checkout.ErrNotFound) || (err == nil && known.Status == order.PaymentRequired) {
-		return checkout.Placed{Claim: checkout.Reused}, nil
+		return checkout.ClaimResult{Claim: checkout.Reused}, nil
 	}
-	return checkout.Placed{Claim: checkout.Repeated, Order: known}, err
+	return checkout.ClaimResult{Claim: checkout.Repeated, Order: known}, err
 }
 
 // claim makes the order, or takes an unpaid one up whose time is not over.
-func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.Placement) (order.Order, error) {
+func (o Orders) claim(ctx context.Context, tx *ent.Tx, p checkout.ClaimRequest) (order.Order, error) {
 	ord := p.Order
 	move := order.Move{Order: ord.ID, From: order.PaymentRequired, To: order.Settling, Actor: "buyer", Reason: "payment claimed"}
 	if p.Again {
@@ -241,7 +241,7 @@ const (
 func (o Orders) Settle(ctx context.Context, f job.Fence, p payment.Payment, m order.Move, follow job.New) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		prove(tx, p, entpayment.StatusClaimed)
-		settleHolds(tx, p.Order, o.s.stamp())
+		settleReservations(tx, p.Order, o.s.stamp())
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
 		}
@@ -265,8 +265,8 @@ func prove(tx *ent.Tx, p payment.Payment, from entpayment.Status) {
 		p.ID, from, r.Transaction.String(), int64(r.Block), r.BlockHash.String(), int64(r.LogIndex), r.SettledAt)
 }
 
-// Bury implements checkout.Store.
-func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error) {
+// MarkDead implements checkout.Store.
+func (o Orders) MarkDead(ctx context.Context, f job.Fence, p payment.Payment, m order.Move) (order.Order, error) {
 	return o.moving(ctx, f, m, func(ctx context.Context, tx *ent.Tx) error {
 		n, err := tx.Payment.Update().
 			Where(entpayment.ID(p.ID), entpayment.StatusEQ(entpayment.StatusClaimed)).
@@ -285,7 +285,7 @@ func (o Orders) Bury(ctx context.Context, f job.Fence, p payment.Payment, m orde
 func (o Orders) Suspend(ctx context.Context, f job.Fence, id order.ID) error {
 	return o.s.tx(ctx, func(_ context.Context, tx *ent.Tx) error {
 		fence(tx, f)
-		suspendHolds(tx, id, o.s.stamp())
+		suspendReservations(tx, id, o.s.stamp())
 		return nil
 	})
 }
@@ -323,7 +323,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 	if m.Refused {
 		refused = 1
 	}
-	pgxOf(tx).later(queued{
+	pgxOf(tx).later(reviewItem{
 		sql:  moveOrderSQL,
 		args: []any{m.Order, m.From, m.To, now, refused, uuid.Must(uuid.NewV7()), m.Actor, m.Reason, m.Evidence},
 		read: func(answers pgx.BatchResults) (err error) {
@@ -338,7 +338,7 @@ func moveOrder(tx *ent.Tx, m order.Move, now time.Time, moved *order.Order) {
 		},
 	})
 	if m.To.Final() || m.To == order.PaymentRequired {
-		releaseHolds(tx, m.Order, now)
+		releaseReservations(tx, m.Order, now)
 	}
 	post(tx, now, m.Postings...)
 }

@@ -22,7 +22,7 @@ type pgxTx struct {
 	// pool is where the connection comes from, once the first statement goes out.
 	pool  *pgxpool.Pool
 	conn  *pgxpool.Conn
-	queue []queued
+	queue []reviewItem
 	ended bool
 	wakes []subject
 }
@@ -32,8 +32,8 @@ var (
 	_ driver.Tx  = (*pgxTx)(nil)
 )
 
-// queued is a statement on its way. What to do with its answer may be left out.
-type queued struct {
+// reviewItem is a statement on its way. What to do with its answer may be left out.
+type reviewItem struct {
 	sql  string
 	args []any
 	// read reads the answer.
@@ -42,7 +42,7 @@ type queued struct {
 	refused func(*pgconn.PgError) error
 }
 
-func (q queued) answer(from pgx.BatchResults) (err error) {
+func (q reviewItem) answer(from pgx.BatchResults) (err error) {
 	if q.read != nil {
 		err = q.read(from)
 	} else {
@@ -64,7 +64,7 @@ const (
 )
 
 // later queues a statement.
-func (t *pgxTx) later(q queued) { t.queue = append(t.queue, q) }
+func (t *pgxTx) later(q reviewItem) { t.queue = append(t.queue, q) }
 
 // Exec implements dialect.Tx. ent gives no v where it does not want the result.
 func (t *pgxTx) Exec(ctx context.Context, query string, args, v any) error {
@@ -75,7 +75,7 @@ func (t *pgxTx) Exec(ctx context.Context, query string, args, v any) error {
 	if !ok {
 		return fmt.Errorf("arguments of type %T", args)
 	}
-	t.later(queued{sql: query, args: values})
+	t.later(reviewItem{sql: query, args: values})
 	return nil
 }
 
@@ -86,7 +86,7 @@ func (t *pgxTx) Query(ctx context.Context, query string, args, v any) error {
 
 // send sends what is queued and last behind it, and reads the answers of the former. The caller reads the
 // answer of last, and closes the batch before it sends anything else.
-func (t *pgxTx) send(ctx context.Context, last ...queued) (pgx.BatchResults, error) {
+func (t *pgxTx) send(ctx context.Context, last ...reviewItem) (pgx.BatchResults, error) {
 	if err := t.open(ctx); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (t *pgxTx) open(ctx context.Context) error {
 		return fmt.Errorf("take a connection: %w", err)
 	}
 	t.conn = conn
-	t.queue = append([]queued{{sql: beginSQL}, {sql: limitsSQL}}, t.queue...)
+	t.queue = append([]reviewItem{{sql: beginSQL}, {sql: limitsSQL}}, t.queue...)
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (t *pgxTx) Commit() error {
 }
 
 func (t *pgxTx) commit() error {
-	answers, err := t.send(t.ctx, queued{sql: commitSQL})
+	answers, err := t.send(t.ctx, reviewItem{sql: commitSQL})
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ var _ pgxRunner = asked{}
 
 // Exec implements pgxRunner.
 func (t asked) Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	answers, err := t.send(ctx, queued{sql: sql, args: args})
+	answers, err := t.send(ctx, reviewItem{sql: sql, args: args})
 	if err != nil {
 		return pgconn.CommandTag{}, err
 	}
@@ -217,7 +217,7 @@ func (t asked) Exec(ctx context.Context, sql string, args ...any) (pgconn.Comman
 
 // Query implements pgxRunner. The rows have to be closed before anything else is asked.
 func (t asked) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
-	answers, err := t.send(ctx, queued{sql: sql, args: args})
+	answers, err := t.send(ctx, reviewItem{sql: sql, args: args})
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type proved struct {
 }
 
 // Unproven implements checkout.Records.
-func (d Desk) Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool, err error) {
+func (d Admin) Unproven(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (p payment.Payment, done bool, err error) {
 	err = d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		if done, err = d.s.repeats(ctx, tx, act, actProve, string(id), proved{transaction.String()}); err != nil || done {
 			return err
@@ -49,13 +49,13 @@ func (d Desk) Unproven(ctx context.Context, id order.ID, transaction x402.Hash, 
 
 // Prove implements checkout.Records. As in Decide, the job's lock comes first, and a worker that is just settling the
 // order loses its lease: what it finds out is not recorded twice.
-func (d Desk) Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error {
+func (d Admin) Prove(ctx context.Context, p payment.Payment, m order.Move, follow job.New, act order.Act) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
 	after := proved{p.Receipt.Transaction.String()}
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		err := raw(tx).QueryRow(ctx, lockJobSQL, checkout.Carrying, p.ID.String()).Scan()
+		err := raw(tx).QueryRow(ctx, lockJobSQL, checkout.Fulfilling, p.ID.String()).Scan()
 		if errors.Is(err, pgx.ErrNoRows) {
 			err = fmt.Errorf("payment %s has no job", p.ID)
 		}
@@ -72,10 +72,10 @@ func (d Desk) Prove(ctx context.Context, p payment.Payment, m order.Move, follow
 		if row.Status != entorder.StatusSettling {
 			return checkout.ErrNotSettling
 		}
-		later(tx, decideJobSQL, checkout.Carrying, p.ID.String())
+		later(tx, decideJobSQL, checkout.Fulfilling, p.ID.String())
 		wakeOnCommit(tx, topicJobs, "")
 		prove(tx, p, entpayment.StatusClaimed)
-		settleHolds(tx, p.Order, d.s.stamp())
+		settleReservations(tx, p.Order, d.s.stamp())
 		if err := queueJob(ctx, tx, follow, nil); err != nil {
 			return err
 		}

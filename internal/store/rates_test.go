@@ -47,7 +47,7 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 	errs := make([]error, 40)
 	var all sync.WaitGroup
 	for i := range errs {
-		all.Go(func() { _, errs[i] = stores[i%2].Orders().Open(t.Context(), unpaid(fmt.Sprint("k", i)), b) })
+		all.Go(func() { _, errs[i] = stores[i%2].Orders().Create(t.Context(), unpaid(fmt.Sprint("k", i)), b) })
 	}
 	all.Wait()
 	opened := 0
@@ -65,7 +65,7 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 		t.Errorf("%d orders were opened, %d are stored", opened, n)
 	}
 	// The same order again is none that is new.
-	if _, err := stores[1].Orders().Open(t.Context(), unpaid("k0"), b); err != nil && refused(err) == nil {
+	if _, err := stores[1].Orders().Create(t.Context(), unpaid("k0"), b); err != nil && refused(err) == nil {
 		t.Errorf("again: %v", err)
 	}
 	// Time gives turns back.
@@ -73,7 +73,7 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, free := range []bool{true, true, false} {
-		if _, err := stores[i%2].Orders().Open(t.Context(), unpaid(fmt.Sprint("later", i)), b); (err == nil) != free {
+		if _, err := stores[i%2].Orders().Create(t.Context(), unpaid(fmt.Sprint("later", i)), b); (err == nil) != free {
 			t.Errorf("later %d: %v", i, err)
 		}
 	}
@@ -83,9 +83,9 @@ func TestTurnsAreCountedOverAllProcesses(t *testing.T) {
 func TestAClaimTooManyClaimsNothing(t *testing.T) {
 	s, _ := clocked(t, storetest.URL(t))
 	paid := turn(limit.Paid, 1, time.Hour)
-	place(t, s, placement("first", func(p *checkout.Placement) { p.Turns = paid }))
-	second := placement("second", func(p *checkout.Placement) { p.Turns = paid })
-	if _, err := s.Orders().Place(t.Context(), second); refused(err) == nil {
+	claim(t, s, claimRequest("first", func(p *checkout.ClaimRequest) { p.Turns = paid }))
+	second := claimRequest("second", func(p *checkout.ClaimRequest) { p.Turns = paid })
+	if _, err := s.Orders().Claim(t.Context(), second); refused(err) == nil {
 		t.Fatalf("a second claim: %v", err)
 	}
 	unclaimed(t, s, second)
@@ -93,8 +93,8 @@ func TestAClaimTooManyClaimsNothing(t *testing.T) {
 		t.Errorf("its order: %v", err)
 	}
 	// A repeat is no claim, whatever the rate.
-	again := placement("first", func(p *checkout.Placement) { p.Turns = paid })
-	if got := place(t, s, again); got.Claim != checkout.Repeated {
+	again := claimRequest("first", func(p *checkout.ClaimRequest) { p.Turns = paid })
+	if got := claim(t, s, again); got.Claim != checkout.Repeated {
 		t.Errorf("a repeat: %+v", got)
 	}
 }
@@ -144,7 +144,7 @@ func TestAnOwnerHasSoManyUnpaidOrders(t *testing.T) {
 	for i := range errs {
 		o := unpaid(fmt.Sprint("k", i), func(o *order.Order) { o.Kind = kinds[i%len(kinds)] })
 		by := []*store.Store{s, other}[i%2]
-		all.Go(func() { _, errs[i] = by.Orders().Open(t.Context(), o, b) })
+		all.Go(func() { _, errs[i] = by.Orders().Create(t.Context(), o, b) })
 	}
 	all.Wait()
 	opened := 0
@@ -159,14 +159,14 @@ func TestAnOwnerHasSoManyUnpaidOrders(t *testing.T) {
 		t.Errorf("%d orders were opened", opened)
 	}
 	stranger := unpaid("k", func(o *order.Order) { o.Owner = x402.Address{19: 99} })
-	if _, err := s.Orders().Open(t.Context(), stranger, b); err != nil {
+	if _, err := s.Orders().Create(t.Context(), stranger, b); err != nil {
 		t.Errorf("another owner's: %v", err)
 	}
 	ahead.Store(int64(2 * time.Hour))
 	late := unpaid("late")
 	until := late.ExpiresAt.Add(3 * time.Hour)
 	late.ExpiresAt = &until
-	if _, err := s.Orders().Open(t.Context(), late, b); err != nil {
+	if _, err := s.Orders().Create(t.Context(), late, b); err != nil {
 		t.Errorf("once the others have expired: %v", err)
 	}
 }
@@ -178,13 +178,13 @@ func TestAnOrderThatExpiredUnpaidIsPruned(t *testing.T) {
 		opened(t, s, unpaid(fmt.Sprint("old", i)), false)
 	}
 	paid := opened(t, s, unpaid("paid"), false)
-	place(t, s, paying(paid))
+	claim(t, s, paying(paid))
 	dead := opened(t, s, unpaid("dead"), false)
 	p := paying(dead)
-	place(t, s, p)
+	claim(t, s, p)
 	gone := p.Payment
 	gone.Status, gone.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().Bury(t.Context(), claimOf(t, s, p), gone, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), claimOf(t, s, p), gone, move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	ahead.Store(int64(2 * time.Hour))
@@ -266,7 +266,7 @@ func TestOwnersShareTheirLocks(t *testing.T) {
 	s := storetest.New(t)
 	for i := range 600 {
 		o := unpaid("k", func(o *order.Order) { o.Owner = x402.Address{18: byte(i >> 8), 19: byte(i)} })
-		if _, err := s.Orders().Open(t.Context(), o, checkout.Bounds{Alone: true, MostUnpaid: 2}); err != nil {
+		if _, err := s.Orders().Create(t.Context(), o, checkout.Bounds{Alone: true, MostUnpaid: 2}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -125,7 +125,7 @@ func scanUnmatched(row pgx.CollectableRow) (u reconcile.Unmatched, err error) {
 	if err := row.Scan(&transaction, &index, &block, &sender, (*int64)(&u.Value), &nonce, &u.ValidAfter, &u.ValidBefore); err != nil {
 		return u, err
 	}
-	return u, placed(&u.Transfer, transaction, sender, nonce, index, block)
+	return u, claimedOrder(&u.Transfer, transaction, sender, nonce, index, block)
 }
 
 func scanOwnedCard(row pgx.CollectableRow) (c card.Card, err error) {
@@ -265,11 +265,11 @@ func (r Recovery) write(ctx context.Context, tx *ent.Tx, k taking, pay payment.P
 	if err := insertPayment(ctx, tx, pay); err != nil {
 		return err
 	}
-	if _, _, err := insertJob(ctx, tx, checkout.CarryJob(k.order.ID, pay.ID.String())); err != nil {
+	if _, _, err := insertJob(ctx, tx, checkout.FulfillJob(k.order.ID, pay.ID.String())); err != nil {
 		return err
 	}
 	if k.step != "" {
-		later(tx, markAdoptedSQL, checkout.Carrying, pay.ID.String(), k.step)
+		later(tx, markAdoptedSQL, checkout.Fulfilling, pay.ID.String(), k.step)
 	}
 	k.act.Key = k.transfer.Place().String()
 	return s.record(ctx, tx, k.act, k.action, string(k.order.ID), nil, adopted{k.act.Key, k.reference})

@@ -110,11 +110,11 @@ func TestAnOpenedOrderIsGoneOnWith(t *testing.T) {
 	s := storetest.New(t)
 	arrives(t, s, 25_000_000)
 	u := lostOf(t, s).Unmatched[0]
-	o := placement("opened").Order
+	o := claimRequest("opened").Order
 	o.Owner, o.Status, o.Price = lostBuyer, order.PaymentRequired, 2500
 	past := time.Now().Add(-time.Hour)
 	o.ExpiresAt = &past
-	opened, err := s.Orders().Open(t.Context(), o, checkout.Bounds{})
+	opened, err := s.Orders().Create(t.Context(), o, checkout.Bounds{})
 	if err != nil {
 		t.Fatal(err)
 	}

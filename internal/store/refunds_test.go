@@ -26,10 +26,10 @@ import (
 var ann = order.Act{Operator: "ann", Key: "k", Reason: "because"}
 
 // paidOrder places an order, settles it and moves it along, under a fence that holds.
-func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) (checkout.Placement, job.Fence) {
+func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) (checkout.ClaimRequest, job.Fence) {
 	t.Helper()
-	p := placement(key, holding(order.Hold{Resource: "float/" + key, Units: 1, Limit: 1}))
-	fence := place(t, s, p).Job.Fence()
+	p := claimRequest(key, holding(order.Reservation{Resource: "float/" + key, Units: 1, Limit: 1}))
+	fence := claim(t, s, p).Job.Fence()
 	if err := errOf(s.Orders().Settle(t.Context(), fence, settled(p), move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatalf("settle: %v", err)
 	}
@@ -45,7 +45,7 @@ func paidOrder(t *testing.T, s *store.Store, key string, along ...order.Status) 
 	return p, fence
 }
 
-func signedRefund(p checkout.Placement, validBefore uint64) payment.Refund {
+func signedRefund(p checkout.ClaimRequest, validBefore uint64) payment.Refund {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	return payment.Refund{
 		ID: uuid.New(), Order: p.Order.ID, Status: payment.RefundSigned, Network: x402.NetworkID, Asset: p.Payment.Asset,
@@ -142,7 +142,7 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 	if records, err := treasury(s).OfOrders(t.Context(), []order.ID{p.Order.ID}, nil); err != nil || balanceOf(records.Postings, ledger.Customer(string(p.Order.ID))) != 0 {
 		t.Errorf("the ledger owes the customer of a refunded order: %+v, %v", records.Postings, err)
 	}
-	if held, err := s.Cards().Held(t.Context(), "float/k", time.Now().Add(time.Minute)); err != nil || held != 0 {
+	if held, err := s.Cards().Reserved(t.Context(), "float/k", time.Now().Add(time.Minute)); err != nil || held != 0 {
 		t.Errorf("holds %d, %v", held, err)
 	}
 	if _, found, err := s.Jobs().Find(t.Context(), checkout.RefundConfirming, r.ID.String()); err != nil || !found {
@@ -156,7 +156,7 @@ func TestARefundIsRecordedOnceWithItsOrderAndItsFollowUp(t *testing.T) {
 }
 
 // decided is what an operator makes of an order.
-func decided(p checkout.Placement, to order.Status, act order.Act) order.Move {
+func decided(p checkout.ClaimRequest, to order.Status, act order.Act) order.Move {
 	m := move(p, order.OperatorReview, to)
 	m.Actor, m.Reason = "operator:"+act.Operator, act.Reason
 	return m
@@ -167,7 +167,7 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	p, fence := paidOrder(t, s, "k", order.Provisioning, order.OperatorReview)
 	carrier := func() job.Row {
 		t.Helper()
-		row, found, err := s.Jobs().Find(t.Context(), checkout.Carrying, p.Payment.ID.String())
+		row, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String())
 		if err != nil || !found {
 			t.Fatalf("job: %v", err)
 		}
@@ -179,7 +179,7 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	decisions := make([]error, 8)
 	var all sync.WaitGroup
 	for i := range decisions {
-		all.Go(func() { decisions[i] = s.Desk().Decide(t.Context(), decided(p, order.Provisioning, ann), ann) })
+		all.Go(func() { decisions[i] = s.Admin().Decide(t.Context(), decided(p, order.Provisioning, ann), ann) })
 	}
 	all.Wait()
 	for _, err := range decisions {
@@ -198,15 +198,15 @@ func TestADecisionIsWrittenWithItsAuditRowOrNotAtAll(t *testing.T) {
 	for name, act := range map[string]order.Act{
 		"another reason": {Operator: "ann", Key: "k", Reason: "other"}, "nothing to decide": {Operator: "ann", Key: "k2", Reason: "because"},
 	} {
-		err := s.Desk().Decide(t.Context(), decided(p, order.Provisioning, act), act)
+		err := s.Admin().Decide(t.Context(), decided(p, order.Provisioning, act), act)
 		if !errors.Is(err, checkout.ErrKeyReused) && !errors.Is(err, checkout.ErrNotInReview) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := s.Desk().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, checkout.ErrKeyReused) {
+	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); !errors.Is(err, checkout.ErrKeyReused) {
 		t.Errorf("another decision with the key: %v", err)
 	}
-	life, err := s.Desk().Life(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
+	life, err := s.Admin().History(t.Context(), p.Order.ID, order.Act{Operator: "ann"})
 	if err != nil || len(life.Timeline) != 5 || life.Timeline[4].Actor != "operator:ann" || life.Timeline[4].Reason != "because" {
 		t.Errorf("timeline %+v, %v", life.Timeline, err)
 	}
@@ -226,7 +226,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	if err := errOf(s.Orders().Move(t.Context(), fence, move(p, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Desk().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); err == nil {
+	if err := s.Admin().Decide(t.Context(), decided(p, order.Fulfilled, ann), ann); err == nil {
 		t.Error("fulfilled while the refund is out")
 	}
 	other, fence := paidOrder(t, s, "k2", order.Provisioning, order.RefundPending)
@@ -237,7 +237,7 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 	if err := errOf(s.Orders().GiveUpRefund(t.Context(), fence, r, move(other, order.RefundPending, order.OperatorReview))); err != nil {
 		t.Fatalf("give up: %v", err)
 	}
-	if err := s.Desk().Decide(t.Context(), decided(other, order.Fulfilled, ann), ann); err != nil {
+	if err := s.Admin().Decide(t.Context(), decided(other, order.Fulfilled, ann), ann); err != nil {
 		t.Errorf("decide: %v", err)
 	}
 }
@@ -245,27 +245,27 @@ func TestNothingIsDecidedWhileARefundMayMoveMoney(t *testing.T) {
 func TestASwitchIsSetOnceForEachKeyAndSeenByAll(t *testing.T) {
 	url := storetest.URL(t)
 	s, other := storetest.Open(t, url), storetest.Open(t, url)
-	all, err := other.Desk().Switches(t.Context())
+	all, err := other.Admin().Switches(t.Context())
 	if want := []availability.Switch{{Product: order.CardIssue}, {Product: order.CardTopup}, {Product: order.ESIM}}; err != nil || !cmp.Equal(all, want) {
 		t.Fatalf("switches %+v, %v", all, err)
 	}
 	for range 3 {
-		set, err := s.Desk().SetSwitch(t.Context(), order.CardTopup, true, ann)
+		set, err := s.Admin().SetSwitch(t.Context(), order.CardTopup, true, ann)
 		if err != nil || !set.Paused || set.Operator != "ann" || set.Reason != "because" {
 			t.Fatalf("set %+v, %v", set, err)
 		}
 	}
-	if _, err := s.Desk().SetSwitch(t.Context(), order.CardTopup, false, ann); !errors.Is(err, checkout.ErrKeyReused) {
+	if _, err := s.Admin().SetSwitch(t.Context(), order.CardTopup, false, ann); !errors.Is(err, checkout.ErrKeyReused) {
 		t.Errorf("another change with the key: %v", err)
 	}
-	if all, err = other.Desk().Switches(t.Context()); err != nil || all[0].Paused || !all[1].Paused || all[2].Paused {
+	if all, err = other.Admin().Switches(t.Context()); err != nil || all[0].Paused || !all[1].Paused || all[2].Paused {
 		t.Errorf("switches %+v, %v", all, err)
 	}
 	var changes sync.WaitGroup
 	for i := range 8 {
 		changes.Go(func() {
 			act := order.Act{Operator: fmt.Sprint("op", i), Key: "k", Reason: "r"}
-			if _, err := s.Desk().SetSwitch(t.Context(), order.ESIM, i%2 == 0, act); err != nil {
+			if _, err := s.Admin().SetSwitch(t.Context(), order.ESIM, i%2 == 0, act); err != nil {
 				t.Error(err)
 			}
 		})
@@ -305,7 +305,7 @@ func balanceOf(postings []ledger.Posting, account ledger.Account) money.USDC {
 	return sum
 }
 
-func newCard(p checkout.Placement) card.Card {
+func newCard(p checkout.ClaimRequest) card.Card {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	return card.Card{
 		ID: uuid.Must(uuid.NewV7()), Order: p.Order.ID, Owner: p.Order.Owner, Status: card.Pending, Ref: card.Ref(uuid.New()),

@@ -29,7 +29,7 @@ const (
 // product. It comes first: from then on to the commit the switch cannot be set.
 func selling(tx *ent.Tx, product order.Kind) {
 	later(tx, sellingLockSQL, saleLock(product))
-	pgxOf(tx).later(queued{sql: sellingSQL, args: []any{product}, refused: func(err *pgconn.PgError) error {
+	pgxOf(tx).later(reviewItem{sql: sellingSQL, args: []any{product}, refused: func(err *pgconn.PgError) error {
 		if err.Code != divisionByZero {
 			return err
 		}

@@ -19,13 +19,13 @@ const setSwitchSQL = `
 		changed_at = excluded.changed_at`
 
 // Switches implements availability.SwitchStore.
-func (d Desk) Switches(ctx context.Context) ([]availability.Switch, error) {
+func (d Admin) Switches(ctx context.Context) ([]availability.Switch, error) {
 	all, err := switches(ctx, d.s.ent.KillSwitch)
 	return all, mapError(err)
 }
 
 // LookAtSwitches implements checkout.Switches.
-func (d Desk) LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error) {
+func (d Admin) LookAtSwitches(ctx context.Context, act order.Act) ([]availability.Switch, error) {
 	var all []availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) (err error) {
 		if all, err = switches(ctx, tx.KillSwitch); err != nil {
@@ -62,7 +62,7 @@ type switched struct {
 }
 
 // SetSwitch implements checkout.Switches.
-func (d Desk) SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
+func (d Admin) SetSwitch(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
 	var now availability.Switch
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "switch/"+string(product))

@@ -15,7 +15,7 @@ import (
 func pause(t *testing.T, s *store.Store, product order.Kind, paused bool, key string) {
 	t.Helper()
 	act := order.Act{Operator: "ann", Reason: "drill", Key: key}
-	if _, err := s.Desk().SetSwitch(t.Context(), product, paused, act); err != nil {
+	if _, err := s.Admin().SetSwitch(t.Context(), product, paused, act); err != nil {
 		t.Errorf("set the switch: %v", err)
 	}
 }
@@ -30,13 +30,13 @@ func TestASwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(t.Context())
-	scarce := order.Hold{Resource: "scarce/1", Units: 1, Limit: 1}
+	scarce := order.Reservation{Resource: "scarce/1", Units: 1, Limit: 1}
 	if _, err := tx.Exec(t.Context(), "INSERT INTO mutexes (id) VALUES ($1)", store.Bucket(scarce.Resource)); err != nil {
 		t.Fatal(err)
 	}
 	claimed, answered := make(chan error, 1), make(chan struct{})
 	go func() {
-		_, err := selling.Orders().Place(t.Context(), placement("under way", holding(scarce)))
+		_, err := selling.Orders().Claim(t.Context(), claimRequest("under way", holding(scarce)))
 		claimed <- err
 	}()
 	awaitWaiting(t, operators, 1, nil)
@@ -58,7 +58,7 @@ func TestASwitchIsAnsweredOnceNoClaimCanSucceed(t *testing.T) {
 	}
 	<-answered
 	for _, s := range []*store.Store{selling, operators} {
-		if _, err := s.Orders().Place(t.Context(), placement("after")); !errors.Is(err, availability.ErrPaused) {
+		if _, err := s.Orders().Claim(t.Context(), claimRequest("after")); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("a claim after the answer: %v", err)
 		}
 	}
@@ -93,36 +93,36 @@ func awaitWaiting(t *testing.T, s *store.Store, want int, ended <-chan struct{})
 func TestASwitchClosesItsOwnProductWhateverWayItIsBought(t *testing.T) {
 	s := storetest.New(t)
 	for _, product := range order.Kinds() {
-		of := func(p *checkout.Placement) { p.Order.Kind = product }
-		opened := placement("opened "+string(product), of)
+		of := func(p *checkout.ClaimRequest) { p.Order.Kind = product }
+		opened := claimRequest("opened "+string(product), of)
 		until := time.Now().Add(time.Hour)
 		opened.Order.ExpiresAt = &until
-		stored, err := s.Orders().Open(t.Context(), opened.Order, checkout.Bounds{})
+		stored, err := s.Orders().Create(t.Context(), opened.Order, checkout.Bounds{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		opened.Order, opened.Again = stored, true
 		pause(t, s, product, true, "1")
-		if _, err := s.Orders().Place(t.Context(), placement("new", of)); !errors.Is(err, availability.ErrPaused) {
+		if _, err := s.Orders().Claim(t.Context(), claimRequest("new", of)); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: a purchase: %v", product, err)
 		}
-		if _, err := s.Orders().Place(t.Context(), opened); !errors.Is(err, availability.ErrPaused) {
+		if _, err := s.Orders().Claim(t.Context(), opened); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: the payment of an open order: %v", product, err)
 		}
-		if _, err := s.Orders().Open(t.Context(), placement("another", of).Order, checkout.Bounds{}); !errors.Is(err, availability.ErrPaused) {
+		if _, err := s.Orders().Create(t.Context(), claimRequest("another", of).Order, checkout.Bounds{}); !errors.Is(err, availability.ErrPaused) {
 			t.Errorf("%s: another open order: %v", product, err)
 		}
 		for _, other := range order.Kinds() {
 			if other == product {
 				continue
 			}
-			p := placement("beside "+string(product), func(p *checkout.Placement) { p.Order.Kind = other })
-			if _, err := s.Orders().Place(t.Context(), p); err != nil {
+			p := claimRequest("beside "+string(product), func(p *checkout.ClaimRequest) { p.Order.Kind = other })
+			if _, err := s.Orders().Claim(t.Context(), p); err != nil {
 				t.Errorf("%s while %s is closed: %v", other, product, err)
 			}
 		}
 		pause(t, s, product, false, "2")
-		if got := place(t, s, opened); got.Claim != checkout.Fresh {
+		if got := claim(t, s, opened); got.Claim != checkout.Fresh {
 			t.Errorf("%s: claim %d of the open order, once it is sold again", product, got.Claim)
 		}
 	}

@@ -28,10 +28,10 @@ func TestTheChainIsReadOnceAndNeverBackwards(t *testing.T) {
 	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{}) {
 		t.Errorf("before: %+v, %v", scan, err)
 	}
-	p := placement("k")
+	p := claimRequest("k")
 	paid := settled(p)
 	paid.Receipt.Block = 77
-	if err := errOf(s.Orders().Settle(t.Context(), place(t, s, p).Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p))); err != nil {
+	if err := errOf(s.Orders().Settle(t.Context(), claim(t, s, p).Job.Fence(), paid, move(p, order.Settling, order.Settled), follow(p))); err != nil {
 		t.Fatal(err)
 	}
 	if scan, err := books.Scanned(t.Context()); err != nil || scan != (reconcile.Scan{Oldest: 77}) {

@@ -85,7 +85,7 @@ func pgxOf(tx *ent.Tx) *pgxTx { return tx.RawTx().(*pgxTx) }
 func raw(tx *ent.Tx) pgxRunner { return asked{pgxOf(tx)} }
 
 // later queues a statement in tx whose result nobody waits for.
-func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(queued{sql: sql, args: args}) }
+func later(tx *ent.Tx, sql string, args ...any) { pgxOf(tx).later(reviewItem{sql: sql, args: args}) }
 
 // divisionByZero is how a queued statement makes the server undo its transaction.
 const divisionByZero = "22012"
@@ -94,7 +94,7 @@ const divisionByZero = "22012"
 // row it divides by zero: so the server itself undoes the transaction, which fails with otherwise, and nobody
 // waits for the answer before the commit.
 func touchOne(tx *ent.Tx, otherwise error, sql string, args ...any) {
-	pgxOf(tx).later(queued{
+	pgxOf(tx).later(reviewItem{
 		sql: "WITH touched AS (" + sql + ") SELECT 1 / count(*) FROM touched", args: args,
 		refused: func(err *pgconn.PgError) error {
 			if err.Code != divisionByZero {

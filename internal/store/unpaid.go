@@ -22,8 +22,8 @@ func (s *Store) inTime() predicate.Order {
 	return entorder.Or(entorder.ExpiresAtIsNil(), entorder.ExpiresAtGT(s.stamp()))
 }
 
-// Open implements checkout.Store.
-func (o Orders) Open(ctx context.Context, ord order.Order, b checkout.Bounds) (order.Order, error) {
+// Create implements checkout.Store.
+func (o Orders) Create(ctx context.Context, ord order.Order, b checkout.Bounds) (order.Order, error) {
 	ord.Status, ord.Version = order.PaymentRequired, 1
 	stored := ord
 	err := o.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {

@@ -33,7 +33,7 @@ func clocked(t *testing.T, url string) (*store.Store, *atomic.Int64) {
 
 // unpaid is an order of a key that can be paid for an hour.
 func unpaid(key string, change ...func(*order.Order)) order.Order {
-	o := placement(key).Order
+	o := claimRequest(key).Order
 	until := o.CreatedAt.Add(time.Hour)
 	o.ExpiresAt = &until
 	for _, f := range change {
@@ -44,7 +44,7 @@ func unpaid(key string, change ...func(*order.Order)) order.Order {
 
 func opened(t *testing.T, s *store.Store, o order.Order, alone bool) order.Order {
 	t.Helper()
-	got, err := s.Orders().Open(t.Context(), o, checkout.Bounds{Alone: alone})
+	got, err := s.Orders().Create(t.Context(), o, checkout.Bounds{Alone: alone})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -52,10 +52,10 @@ func opened(t *testing.T, s *store.Store, o order.Order, alone bool) order.Order
 }
 
 // paying is a first payment for an unpaid order.
-func paying(o order.Order) checkout.Placement {
-	return placement(o.Key, func(p *checkout.Placement) {
+func paying(o order.Order) checkout.ClaimRequest {
+	return claimRequest(o.Key, func(p *checkout.ClaimRequest) {
 		p.Order, p.Payment.Order, p.Again = o, o.ID, true
-		p.Holds = []order.Hold{float(time.Now())}
+		p.Reservations = []order.Reservation{float(time.Now())}
 	})
 }
 
@@ -69,15 +69,15 @@ func expire(t *testing.T, s *store.Store, limit int) int {
 }
 
 // unclaimed checks that a payment left no trace.
-func unclaimed(t *testing.T, s *store.Store, p checkout.Placement) {
+func unclaimed(t *testing.T, s *store.Store, p checkout.ClaimRequest) {
 	t.Helper()
 	if found, err := s.Orders().Payments(t.Context(), p.Order.ID); err != nil || len(found) != 0 {
 		t.Errorf("payments %v, %v", found, err)
 	}
-	if _, found, err := s.Jobs().Find(t.Context(), checkout.Carrying, p.Payment.ID.String()); err != nil || found {
+	if _, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String()); err != nil || found {
 		t.Errorf("a job is there: %t, %v", found, err)
 	}
-	if held, err := s.Cards().Held(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
+	if held, err := s.Cards().Reserved(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
 		t.Errorf("holds %d, %v", held, err)
 	}
 }
@@ -89,7 +89,7 @@ func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
 		t.Fatalf("opened %+v", o)
 	}
 	p := paying(o)
-	if got := place(t, s, p); got.Claim != checkout.Fresh || got.Order.ExpiresAt != nil || got.Order.Version != 2 {
+	if got := claim(t, s, p); got.Claim != checkout.Fresh || got.Order.ExpiresAt != nil || got.Order.Version != 2 {
 		t.Fatalf("placed %+v", got)
 	}
 	ahead.Store(int64(2 * time.Hour))
@@ -100,7 +100,7 @@ func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
 	fence := claimOf(t, s, p)
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().Bury(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatal(err)
 	}
 	if n := expire(t, s, 10); n != 0 {
@@ -110,14 +110,14 @@ func TestAnUnpaidOrderIsPaidInItsTimeAndThenStays(t *testing.T) {
 	if err != nil || found.Status != order.PaymentRequired || found.ExpiresAt != nil {
 		t.Fatalf("order %+v, %v", found, err)
 	}
-	if got := place(t, s, paying(found)); got.Claim != checkout.Fresh {
+	if got := claim(t, s, paying(found)); got.Claim != checkout.Fresh {
 		t.Errorf("the next payment: %+v", got)
 	}
 }
 
-func claimOf(t *testing.T, s *store.Store, p checkout.Placement) job.Fence {
+func claimOf(t *testing.T, s *store.Store, p checkout.ClaimRequest) job.Fence {
 	t.Helper()
-	row, found, err := s.Jobs().Find(t.Context(), checkout.Carrying, p.Payment.ID.String())
+	row, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String())
 	if err != nil || !found {
 		t.Fatalf("the job: %t, %v", found, err)
 	}
@@ -135,7 +135,7 @@ func TestAnOrderWhoseTimeIsOverTakesNoPayment(t *testing.T) {
 					t.Fatalf("%d orders expired", n)
 				}
 			}
-			got := place(t, s, p)
+			got := claim(t, s, p)
 			if got.Claim != checkout.Repeated || got.Order.ID != p.Order.ID || (got.Order.Status == order.Expired) != recorded {
 				t.Errorf("placed %+v", got)
 			}
@@ -153,12 +153,12 @@ func TestAPaymentAndTheEndOfItsTimeHaveOneWinner(t *testing.T) {
 	paid := 0
 	for round := range 40 {
 		p := paying(opened(t, early, unpaid(fmt.Sprint(round)), false))
-		p.Holds = nil
-		var placed checkout.Placed
+		p.Reservations = nil
+		var placed checkout.ClaimResult
 		var moved int
 		var errs [2]error
 		var both sync.WaitGroup
-		both.Go(func() { placed, errs[0] = early.Orders().Place(t.Context(), p) })
+		both.Go(func() { placed, errs[0] = early.Orders().Claim(t.Context(), p) })
 		both.Go(func() { moved, errs[1] = late.Orders().Expire(t.Context(), 10) })
 		both.Wait()
 		if errs[0] != nil || errs[1] != nil {
@@ -235,7 +235,7 @@ func raceToOpen(t *testing.T, s *store.Store, n int, alone bool, make func(i int
 	for i := range n {
 		o := make(i)
 		all.Go(func() {
-			got, err := s.Orders().Open(t.Context(), o, checkout.Bounds{Alone: alone})
+			got, err := s.Orders().Create(t.Context(), o, checkout.Bounds{Alone: alone})
 			if err != nil {
 				t.Errorf("open: %v", err)
 			}
@@ -254,7 +254,7 @@ func TestAnOrderIsOpenedAnewOnceTheLastOneIsOver(t *testing.T) {
 	if again := opened(t, s, unpaid("b"), true); again.ID != first.ID {
 		t.Errorf("a second order %s beside %s", again.ID, first.ID)
 	}
-	place(t, s, paying(first))
+	claim(t, s, paying(first))
 	second := opened(t, s, unpaid("c"), true)
 	ahead.Store(int64(2 * time.Hour))
 	third := opened(t, s, unpaid("d", func(o *order.Order) { until := o.CreatedAt.Add(3 * time.Hour); o.ExpiresAt = &until }), true)

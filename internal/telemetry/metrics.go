@@ -214,10 +214,10 @@ func count(ctx context.Context, c metric.Int64Counter, attrs ...attribute.KeyVal
 	c.Add(ctx, 1, metric.WithAttributes(attrs...))
 }
 
-// Levels are how things stand, as opposed to what has happened.
-type Levels struct {
-	Jobs   []JobLevel
-	Orders []OrderLevel
+// Gauges are how things stand, as opposed to what has happened.
+type Gauges struct {
+	Jobs   []JobGauge
+	Orders []OrderGauge
 	// FloatCents is what the issuer can still load; nil when it does not answer.
 	FloatCents *int64
 	// BalanceUnits is what the payee holds of the asset, in its smallest unit; nil when the chain does not answer.
@@ -225,32 +225,32 @@ type Levels struct {
 	// ReceivableCents is what owners owe of issue fees; nil when it cannot be read.
 	ReceivableCents *int64
 	Asset           string
-	Findings        []FindingLevel
+	Findings        []FindingGauge
 	// BooksAge is since when the books have not been compared; nil before they ever were.
 	BooksAge *time.Duration
 }
 
-// FindingLevel is how many findings of a code are open, and how many of them keep top-ups from being sold.
-type FindingLevel struct {
+// FindingGauge is how many findings of a code are open, and how many of them keep top-ups from being sold.
+type FindingGauge struct {
 	Code           string
 	Open, Blocking int
 }
 
-// JobLevel is how many jobs of a kind are in a state, and how old the oldest is.
-type JobLevel struct {
+// JobGauge is how many jobs of a kind are in a state, and how old the oldest is.
+type JobGauge struct {
 	Kind, State string
 	Depth       int
 	Age         time.Duration
 }
 
-// OrderLevel is how old the oldest order of a product is that is not final.
-type OrderLevel struct {
+// OrderGauge is how old the oldest order of a product is that is not final.
+type OrderGauge struct {
 	Product string
 	Age     time.Duration
 }
 
 // Observe asks look for the levels whenever the numbers are read. It must return in seconds.
-func (m *Metrics) Observe(look func(context.Context) Levels) error {
+func (m *Metrics) Observe(look func(context.Context) Gauges) error {
 	if m == nil {
 		return nil
 	}

@@ -77,7 +77,7 @@ func (t *Telemetry) startTraces(ctx context.Context, res *resource.Resource) err
 		if err != nil {
 			return fmt.Errorf("make the trace exporter: %w", err)
 		}
-		opts = append(opts, sdktrace.WithBatcher(Discreet(exporter)))
+		opts = append(opts, sdktrace.WithBatcher(Redacting(exporter)))
 	} else {
 		// The log names the spans all the same; what nobody takes need not be kept.
 		opts = append(opts, sdktrace.WithSampler(sdktrace.NeverSample()))

@@ -181,9 +181,9 @@ func TestMetricsPassPromtool(t *testing.T) {
 	m.Served(ctx, Request{Method: "GET", Route: "/health", Status: 200, Call: Call{Procedure: "/roamcard.v1.RuntimeService/GetHealth"}, Took: age})
 	m.Asked(ctx, "issuer", "load", "ok", age)
 	m.Waited(ctx, "delivered", age)
-	if err := m.Observe(func(context.Context) Levels {
-		return Levels{
-			Jobs: []JobLevel{{"carry", "ready", 1, age}}, Orders: []OrderLevel{{"esim", age}}, Findings: []FindingLevel{{"lost", 1, 1}},
+	if err := m.Observe(func(context.Context) Gauges {
+		return Gauges{
+			Jobs: []JobGauge{{"carry", "ready", 1, age}}, Orders: []OrderGauge{{"esim", age}}, Findings: []FindingGauge{{"lost", 1, 1}},
 			FloatCents: &one, BalanceUnits: &one, ReceivableCents: &one, Asset: "USD Coin", BooksAge: &age,
 		}
 	}); err != nil {

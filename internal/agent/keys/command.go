@@ -14,7 +14,7 @@ func openCommand(c Config) (roamcard.Signer, error) {
 	if _, err := exec.LookPath(c.Command[0]); err != nil {
 		return nil, &Error{Kind: ErrNoProgram, Where: "the signer " + c.Command[0], Advice: "name its path", Err: reason(err)}
 	}
-	return discreet{roamcard.CommandSigner{Account: c.Address, Command: c.Command}}, nil
+	return redacting{roamcard.CommandSigner{Account: c.Address, Command: c.Command}}, nil
 }
 
 // reason is why a program cannot be run, without the name, which is told already.
@@ -25,17 +25,17 @@ func reason(err error) error {
 	return err
 }
 
-// discreet is a program that signs, whose complaints show nothing that could be a key.
-type discreet struct{ roamcard.CommandSigner }
+// redacting is a program that signs, whose complaints show nothing that could be a key.
+type redacting struct{ roamcard.CommandSigner }
 
 // SignTypedData implements roamcard.Signer.
-func (d discreet) SignTypedData(ctx context.Context, doc roamcard.TypedData) ([]byte, error) {
+func (d redacting) SignTypedData(ctx context.Context, doc roamcard.TypedData) ([]byte, error) {
 	sig, err := d.CommandSigner.SignTypedData(ctx, doc)
 	return sig, redact(err)
 }
 
 // SignMessage implements roamcard.Signer.
-func (d discreet) SignMessage(ctx context.Context, text string) ([]byte, error) {
+func (d redacting) SignMessage(ctx context.Context, text string) ([]byte, error) {
 	sig, err := d.CommandSigner.SignMessage(ctx, text)
 	return sig, redact(err)
 }

@@ -109,10 +109,10 @@ func expect(t *testing.T, err, kind error) {
 	if typed, ok := errors.AsType[*keys.Error](err); !ok || typed.Where == "" {
 		t.Errorf("%v does not say where", err)
 	}
-	discreet(t, err)
+	redacting(t, err)
 }
 
-func discreet(t *testing.T, err error) {
+func redacting(t *testing.T, err error) {
 	t.Helper()
 	for e := err; e != nil; e = errors.Unwrap(e) {
 		if text := fmt.Sprintf("%v %+v", e, e); strings.Contains(text, key[:16]) || strings.Contains(text, "horse") {
@@ -209,7 +209,7 @@ func TestADamagedKeystoreNeverOpensAsAnotherKey(t *testing.T) {
 		}
 		signer, err := keys.Open(t.Context(), keys.Config{Keystore: &keys.Keystore{File: file, PassphraseFile: pass}})
 		if err != nil {
-			discreet(t, err)
+			redacting(t, err)
 			if _, ok := errors.AsType[*keys.Error](err); !ok {
 				t.Errorf("untyped: %v", err)
 			}
@@ -341,9 +341,9 @@ func TestAProgramSigns(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "cannot sign with 0x[redacted]") {
 		t.Errorf("%v", err)
 	}
-	discreet(t, err)
+	redacting(t, err)
 	_, err = signer.SignTypedData(t.Context(), roamcard.TypedData{})
-	discreet(t, err)
+	redacting(t, err)
 	if err == nil {
 		t.Error("no error")
 	}

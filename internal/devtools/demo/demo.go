@@ -38,8 +38,8 @@ type Config struct {
 	ShowCard bool
 	// HTTP makes the requests; nil means http.DefaultTransport.
 	HTTP http.RoundTripper
-	// Patience bounds each wait; zero means two minutes.
-	Patience time.Duration
+	// Deadline bounds each wait; zero means two minutes.
+	Deadline time.Duration
 }
 
 // Summary is what came of the story.
@@ -85,8 +85,8 @@ var ErrOutcome = errors.New("the outcome is not as promised")
 // Run tells the story. An error says what to do next. With JSON the summary is written in any case.
 func Run(ctx context.Context, c Config) (Summary, error) {
 	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
-	if c.Patience == 0 {
-		c.Patience = 2 * time.Minute
+	if c.Deadline == 0 {
+		c.Deadline = 2 * time.Minute
 	}
 	s := &story{
 		Config: c, network: &lossy{next: c.HTTP}, key: roamcard.NewKey(),
@@ -211,7 +211,7 @@ func (s *story) count(ctx context.Context) error {
 }
 
 func (s *story) balance(ctx context.Context) (roamcard.USDC, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline)
 	defer cancel()
 	return roamcard.USDCBalance(ctx, s.RPCURL, s.summary.Wallet)
 }

@@ -16,7 +16,7 @@ const lookEvery = 500 * time.Millisecond
 // awaitCard follows the order until the card is ACTIVE.
 func (s *story) awaitCard(ctx context.Context) error {
 	s.begin("Wait for the card")
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline)
 	defer cancel()
 	s.wait("its order is on its way")
 	id, err := s.client.Cards.WaitUntilActive(ctx, s.summary.OrderID)
@@ -31,7 +31,7 @@ func (s *story) awaitCard(ctx context.Context) error {
 // awaitBalance looks at the card's balance until the issue fee is withdrawn.
 func (s *story) awaitBalance(ctx context.Context) error {
 	s.begin("Wait until the issue fee is withdrawn")
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline)
 	defer cancel()
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -65,7 +65,7 @@ func (s *story) reveal(ctx context.Context) error {
 // travel buys the cheapest eSIM and shows it.
 func (s *story) travel(ctx context.Context) error {
 	s.begin("Buy the cheapest eSIM")
-	ctx, cancel := context.WithTimeout(ctx, s.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline)
 	defer cancel()
 	bought, err := s.client.ESIM.Purchase(ctx, "", "")
 	if err != nil {

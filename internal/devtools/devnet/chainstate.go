@@ -19,7 +19,7 @@ const (
 	lockFile     = "chain.lock"
 
 	goodCopyEvery = 15 * time.Second
-	lockPatience  = 10 * time.Second
+	lockTimeout   = 10 * time.Second
 )
 
 // lockChain makes dir and takes its lock, waiting for a chain that is still writing its state after its parent died.
@@ -27,7 +27,7 @@ func lockChain(ctx context.Context, dir string) (*os.File, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make chain folder: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, lockPatience)
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

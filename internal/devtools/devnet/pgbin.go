@@ -119,7 +119,7 @@ const oldestMajor = 15
 
 // versionOf runs the PostgreSQL in dir as the account and returns its major version.
 func versionOf(dir string, who account) (int, error) {
-	if err := mendSymlinks(filepath.Dir(dir)); err != nil {
+	if err := fixSymlinks(filepath.Dir(dir)); err != nil {
 		return 0, err
 	}
 	out, err := pgBinaries{dir: dir, who: who}.command("postgres", "--version").Output()
@@ -141,9 +141,9 @@ func versionOf(dir string, who account) (int, error) {
 	return major, err
 }
 
-// mendSymlinks makes the library links that npm's archives cannot carry and its install script makes, when that script
+// fixSymlinks makes the library links that npm's archives cannot carry and its install script makes, when that script
 // was not allowed to run. Folders that did not come from npm are left alone.
-func mendSymlinks(native string) error {
+func fixSymlinks(native string) error {
 	list, err := os.ReadFile(filepath.Join(native, "pg-symlinks.json"))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil

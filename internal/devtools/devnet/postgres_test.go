@@ -277,7 +277,7 @@ func TestLibraryLinksAreMendedWithoutInstallScripts(t *testing.T) {
 		}
 	}
 	for range 2 { // the second time it finds them made
-		if err := mendSymlinks(native); err != nil {
+		if err := fixSymlinks(native); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -288,7 +288,7 @@ func TestLibraryLinksAreMendedWithoutInstallScripts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(native, "pg-symlinks.json"), []byte(evil), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := mendSymlinks(native); err == nil {
+	if err := fixSymlinks(native); err == nil {
 		t.Error("a link out of the package was made")
 	}
 }

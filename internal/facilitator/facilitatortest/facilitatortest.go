@@ -71,8 +71,8 @@ type Config struct {
 	Settler payment.Settler
 	// Token is asked for with every call, when it is set.
 	Token secret.Text
-	// Patience is how long a settlement may take before the answer is settlement_pending: 10 s.
-	Patience time.Duration
+	// Deadline is how long a settlement may take before the answer is settlement_pending: 10 s.
+	Deadline time.Duration
 	Now      func() time.Time
 }
 
@@ -92,8 +92,8 @@ type Server struct {
 
 // New makes a facilitator that behaves.
 func New(c Config) *Server {
-	if c.Patience == 0 {
-		c.Patience = 10 * time.Second
+	if c.Deadline == 0 {
+		c.Deadline = 10 * time.Second
 	}
 	s := &Server{config: c, mux: http.NewServeMux(), calls: map[string]int{},
 		kinds: []x402.Kind{{X402Version: x402.Version, Scheme: x402.Scheme, Network: x402.NetworkID}}}
@@ -231,7 +231,7 @@ func (s *Server) settle(w http.ResponseWriter, r *http.Request) {
 
 // move settles and waits for the chain.
 func (s *Server) move(ctx context.Context, body []byte) x402.Settlement {
-	ctx, cancel := context.WithTimeout(ctx, s.config.Patience)
+	ctx, cancel := context.WithTimeout(ctx, s.config.Deadline)
 	defer cancel()
 	p, reason := s.read(ctx, body)
 	answer := x402.Settlement{Network: x402.NetworkID, Payer: p.Authorization.From.String(), ErrorReason: reason}
@@ -250,12 +250,12 @@ func (s *Server) move(ctx context.Context, body []byte) x402.Settlement {
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for {
-		v, err := s.config.Chain.Judge(ctx, p.Authorization, since.Add(-time.Minute))
+		v, err := s.config.Chain.Verdict(ctx, p.Authorization, since.Add(-time.Minute))
 		switch {
-		case err == nil && v.State == payment.Moved:
+		case err == nil && v.State == payment.Settled:
 			answer.Success, answer.Transaction, answer.Amount = true, v.Receipt.Transaction.String(), p.Authorization.Value.String()
 			return answer
-		case err == nil && v.State == payment.Gone:
+		case err == nil && v.State == payment.Void:
 			answer.ErrorReason = x402.ReasonTransaction
 			return answer
 		}

@@ -60,7 +60,7 @@ type Chain struct {
 }
 
 // Calls counts what was asked of a chain.
-type Calls struct{ Simulate, Judge, Submit, Transfers int }
+type Calls struct{ Simulate, Verdict, Submit, Transfers int }
 
 type key struct {
 	payer x402.Address
@@ -181,11 +181,11 @@ func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signa
 	return ctx.Err()
 }
 
-// Judge implements payment.Chain.
-func (c *Chain) Judge(ctx context.Context, a x402.Authorization, _ time.Time) (payment.Verdict, error) {
+// Verdict implements payment.Chain.
+func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, _ time.Time) (payment.Verdict, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calls.Judge++
+	c.calls.Verdict++
 	if c.down {
 		return payment.Verdict{}, ErrDown
 	}
@@ -195,24 +195,24 @@ func (c *Chain) Judge(ctx context.Context, a x402.Authorization, _ time.Time) (p
 	u, known := c.used[key{a.From, a.Nonce}]
 	switch {
 	case !known && uint64(c.now().Unix()) >= a.ValidBefore:
-		return payment.Verdict{State: payment.Gone, Reason: payment.ReasonExpired}, nil
+		return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}, nil
 	case !known:
 		return payment.Verdict{State: payment.Unused}, nil
 	case c.hidden:
 		return payment.Verdict{}, nil
 	case u.reason != "":
-		return payment.Verdict{State: payment.Gone, Reason: u.reason}, nil
+		return payment.Verdict{State: payment.Void, Reason: u.reason}, nil
 	case u.to != a.To || u.receipt.Amount != a.Value:
-		return payment.Verdict{State: payment.Gone, Reason: payment.ReasonUsedElsewhere}, nil
+		return payment.Verdict{State: payment.Void, Reason: payment.ReasonUsedElsewhere}, nil
 	}
 	receipt := *u.receipt
-	return payment.Verdict{State: payment.Moved, Receipt: &receipt}, nil
+	return payment.Verdict{State: payment.Settled, Receipt: &receipt}, nil
 }
 
 // Shown is payment.Moved for a transfer that there is. One that a reorganisation took out may come back; any other was
 // never made.
 func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
-	verdict, err := c.Judge(ctx, a.Authorization, a.Receipt.SettledAt)
+	verdict, err := c.Verdict(ctx, a.Authorization, a.Receipt.SettledAt)
 	if err != nil || verdict.State != payment.Unused {
 		return verdict, err
 	}
@@ -221,7 +221,7 @@ func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, 
 	if c.undone[key{a.Authorization.From, a.Authorization.Nonce}] {
 		return payment.Verdict{}, nil
 	}
-	return payment.Verdict{State: payment.Gone, Reason: payment.ReasonNeverMade}, nil
+	return payment.Verdict{State: payment.Void, Reason: payment.ReasonNeverMade}, nil
 }
 
 // Submit implements payment.Settler. It settles at once unless a fault is queued.

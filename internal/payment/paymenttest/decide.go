@@ -11,7 +11,7 @@ import (
 func Decide(ctx context.Context, c *payment.Collector, p payment.Payment, pause, within time.Duration) payment.Verdict {
 	for deadline := time.Now().Add(within); ; time.Sleep(pause) {
 		verdict := c.Collect(ctx, p)
-		if verdict.State == payment.Moved || verdict.State == payment.Gone || !time.Now().Add(pause).Before(deadline) {
+		if verdict.State == payment.Settled || verdict.State == payment.Void || !time.Now().Add(pause).Before(deadline) {
 			return verdict
 		}
 	}

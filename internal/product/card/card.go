@@ -130,8 +130,8 @@ type Store interface {
 	Observe(ctx context.Context, seen ...Seen) ([]Card, error)
 	// Fail makes a pending card FAILED, which frees its owner to buy another.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
-	// Held is how much of a resource live orders hold.
-	Held(ctx context.Context, resource string, asOf time.Time) (int64, error)
+	// Reserved is how much of a resource live orders hold.
+	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
 }
 
 // references are derived, so that a lost row could not change them.

@@ -98,7 +98,7 @@ func (c *Cards) opened(ctx context.Context, l *job.Lease, o order.Order, card Ca
 // wait goes on looking until the issuer's time is up.
 func (c *Cards) wait(o order.Order, card Card) order.Progress {
 	// Since the delivery began: an operator's retry gives the issuer its time again.
-	if c.Now().Sub(o.UpdatedAt) > c.Patience {
+	if c.Now().Sub(o.UpdatedAt) > c.Deadline {
 		return order.Progress{State: order.Doubtful, Reason: "the issuer left the card pending for too long", Evidence: evidence(card)}
 	}
 	return order.Progress{State: order.Waiting, After: c.pace(o)}

@@ -56,7 +56,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 			story(t, careful, func(s *shelf) {
 				s.issuer.Fault(cardtest.Open, mode)
 				id := s.paid()
-				s.pass(budget + horizon - time.Second)
+				s.pass(callTimeout + visibilityDelay - time.Second)
 				if n := s.issuer.Calls(cardtest.Open); n != 1 {
 					t.Errorf("%d openings within the horizon", n)
 				}
@@ -70,7 +70,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 }
 
 func TestAnIssuerThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
-	story(t, card.Traits{Horizon: horizon}, func(s *shelf) {
+	story(t, card.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
 		s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
 		id := s.paid()
 		s.pass(time.Hour)
@@ -118,11 +118,11 @@ func TestACardThatNeverBecomesActiveGoesToAPerson(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		s.issuer.Fault(cardtest.Open, cardtest.StaysPending)
 		pending := s.paid()
-		s.pass(patience / 2)
+		s.pass(deadline / 2)
 		if _, ended := s.done[pending]; ended || s.card(pending).Status != card.Pending {
 			t.Errorf("given up early: %+v", s.done[pending])
 		}
-		s.pass(patience)
+		s.pass(deadline)
 		if s.done[pending].State != order.Doubtful {
 			t.Errorf("left pending: %+v", s.done[pending])
 		}

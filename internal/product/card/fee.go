@@ -138,7 +138,7 @@ func (c *Cards) WithdrawFee(ctx context.Context, l *job.Lease) (job.Outcome, err
 		}
 	case job.Unknown:
 	}
-	if c.Now().Sub(l.Row().CreatedAt) > c.Patience {
+	if c.Now().Sub(l.Row().CreatedAt) > c.Deadline {
 		return job.Review("the issuer left the withdrawal undecided for too long"), nil
 	}
 	return job.Snooze(job.Pace(c.Poll, c.Now().Sub(l.Row().CreatedAt))), nil

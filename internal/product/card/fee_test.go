@@ -35,10 +35,10 @@ func TestTheFeeIsTakenOnceWhateverTheAnswer(t *testing.T) {
 }
 
 func TestAFeeWithoutATraceGoesToAPerson(t *testing.T) {
-	story(t, card.Traits{Horizon: horizon}, func(s *shelf) {
+	story(t, card.Traits{VisibilityDelay: visibilityDelay}, func(s *shelf) {
 		s.issuer.Fault(cardtest.Move, cardtest.TimeoutBefore)
 		id := s.paid()
-		s.pass(patience)
+		s.pass(deadline)
 		if fee := s.fee(id); fee.Status != job.OperatorReview || s.issuer.Calls(cardtest.Move) != 1 {
 			t.Errorf("fee job %s after %d withdrawals", fee.Status, s.issuer.Calls(cardtest.Move))
 		}
@@ -63,7 +63,7 @@ func TestAFeeFailsByTheIssuersWordOnly(t *testing.T) {
 	story(t, careful, func(s *shelf) {
 		s.issuer.Fault(cardtest.Move, cardtest.StaysPending)
 		id := s.paid()
-		s.pass(patience + 10*time.Minute)
+		s.pass(deadline + 10*time.Minute)
 		if fee := s.fee(id); fee.Status != job.OperatorReview {
 			t.Errorf("left pending: fee job %s", fee.Status)
 		}
@@ -127,7 +127,7 @@ func TestAFeeThatWasSpentIsOwed(t *testing.T) {
 		if owed, err := s.store.Owes(s.Context(), owner); err != nil || owed != card.Fee {
 			t.Errorf("owed %s, %v", owed, err)
 		}
-		_, err := (card.Topups{Cards: s.Cards}).Admit(s.Context(), owner, topup)
+		_, err := (card.Topups{Cards: s.Cards}).Reserve(s.Context(), owner, topup)
 		wantFault(t, err, fault.FeeOutstanding)
 		wantFault(t, card.Topups{Cards: s.Cards}.Invite(s.Context(), owner), fault.FeeOutstanding)
 	})

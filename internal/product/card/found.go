@@ -10,14 +10,14 @@ import (
 
 // Found implements checkout.Finder: the issuer has a card under the order's reference.
 func (c *Cards) Found(ctx context.Context, o order.Order) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Budget)
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	return found(c.Issuer.Account(ctx, openingRef(o)))
 }
 
 // Found implements checkout.Finder: the issuer has a load under the order's reference.
 func (t Topups) Found(ctx context.Context, o order.Order) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.Budget)
+	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
 	defer cancel()
 	return found(t.Issuer.Moved(ctx, LoadRef(o.Name(), o.Delivery)))
 }

@@ -82,9 +82,9 @@ type Stock interface {
 type Traits struct {
 	// Deduplicates: the same reference sent twice takes effect once.
 	Deduplicates bool
-	// Horizon is how long after the last send a reference may still appear. Until it has passed,
+	// VisibilityDelay is how long after the last send a reference may still appear. Until it has passed,
 	// "no such reference" means unknown.
-	Horizon time.Duration
+	VisibilityDelay time.Duration
 }
 
 // Capabilities are what an issuer can do beyond what all of them can.
@@ -204,8 +204,8 @@ type Inventory struct {
 	// BINs are the card ranges, each open or not.
 	BINs []BIN
 	AsOf time.Time
-	// Held is what of the float is promised to live orders. The issuer leaves it alone.
-	Held money.Cents
+	// Reserved is what of the float is promised to live orders. The issuer leaves it alone.
+	Reserved money.Cents
 }
 
 // BIN is a range of card numbers.

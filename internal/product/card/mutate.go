@@ -26,7 +26,7 @@ func mutate[T any](ctx context.Context, c *Cards, l *job.Lease, m mutation[T]) (
 	found, err := job.Mutate(ctx, l, job.Mutation[T]{
 		Step: m.step, Send: m.send, Read: m.read,
 		Refusal: job.IsError[*Refusal], Absent: func(err error) bool { return errors.Is(err, ErrNoRef) },
-		Budget: c.Budget, Horizon: c.Traits.Horizon, Deduplicates: c.Traits.Deduplicates, Now: c.Now,
+		CallTimeout: c.CallTimeout, VisibilityDelay: c.Traits.VisibilityDelay, Deduplicates: c.Traits.Deduplicates, Now: c.Now,
 	})
 	if err != nil {
 		return outcome[T]{}, err

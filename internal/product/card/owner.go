@@ -19,7 +19,7 @@ func (c *Cards) List(ctx context.Context, owner x402.Address) ([]Card, error) {
 	if err != nil {
 		return nil, err
 	}
-	looking, cancel := context.WithTimeout(ctx, listBudget)
+	looking, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	for i, card := range cards {
 		// One of them is live at most. What cannot be recorded is found again by the job.
@@ -89,7 +89,7 @@ func (c *Cards) Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (
 	if err != nil {
 		return Balance{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Budget)
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	b, err := c.Vault.Balance(ctx, card.Account)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Cards) Credentials(ctx context.Context, id uuid.UUID, owner x402.Addres
 	if err != nil {
 		return Credentials{}, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Budget)
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	s, err := c.Vault.Credentials(ctx, card.Account)
 	if err != nil {

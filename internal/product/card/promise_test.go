@@ -26,8 +26,8 @@ func TestWhatWasPromisedIsOfferedAgain(t *testing.T) {
 	if err != nil || promised.Price != 5000 || string(promised.Item) != string(item) {
 		t.Fatalf("a top-up: %+v, %v", promised, err)
 	}
-	got, err := topups.Admit(t.Context(), owner, promised)
-	if err != nil || string(got.Item) != string(item) || got.Holds[0].Units != 4925 {
+	got, err := topups.Reserve(t.Context(), owner, promised)
+	if err != nil || string(got.Item) != string(item) || got.Reservations[0].Units != 4925 {
 		t.Errorf("admitted %+v, %v", got, err)
 	}
 	if _, err := offered(t.Context(), topups, &order.Offer{Price: 5000, Item: json.RawMessage(`[]`)}); err == nil {
@@ -41,6 +41,6 @@ func TestAPromisedTopUpIsForTheCardItWasPromisedFor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = card.Topups{Cards: s.Cards}.Admit(t.Context(), owner, order.Offer{Price: 5000, Item: item})
+	_, err = card.Topups{Cards: s.Cards}.Reserve(t.Context(), owner, order.Offer{Price: 5000, Item: item})
 	wantFault(t, err, fault.TermsChanged)
 }

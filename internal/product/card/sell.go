@@ -38,10 +38,10 @@ type Config struct {
 	Workers availability.Check
 	// Poll is how often a pending card or movement is read at the issuer.
 	Poll time.Duration
-	// Budget bounds one call to the issuer.
-	Budget time.Duration
-	// Patience is how long the issuer may leave a card pending before an operator looks at it.
-	Patience time.Duration
+	// CallTimeout bounds one call to the issuer.
+	CallTimeout time.Duration
+	// Deadline is how long the issuer may leave a card pending before an operator looks at it.
+	Deadline time.Duration
 	// UnsettledPercent is the share of the float that orders may hold that nobody has paid yet; zero is no bound.
 	UnsettledPercent int
 }
@@ -61,7 +61,7 @@ func New(c Config) *Cards {
 	cards := &Cards{Config: c}
 	// Unpaid requests ask neither the issuer nor the database each.
 	cards.stock = availability.NewMemo(availability.MemoConfig[Inventory]{
-		Read: cards.take, TTL: time.Second, Timeout: c.Budget + availability.ReadTimeout, Now: c.Now,
+		Read: cards.take, TTL: time.Second, Timeout: c.CallTimeout + availability.ReadTimeout, Now: c.Now,
 	})
 	return cards
 }
@@ -122,7 +122,7 @@ func (c *Cards) Offer(ctx context.Context, _ json.RawMessage, quoted *order.Offe
 // covers fails while the issuer has less float than an amount that nobody else was promised.
 func (c *Cards) covers(ctx context.Context, amount money.Cents) error {
 	inv, err := c.inventory(ctx)
-	if err == nil && inv.Float-inv.Held < amount {
+	if err == nil && inv.Float-inv.Reserved < amount {
 		err = fault.New(fault.FloatUnavailable, noFloat)
 	}
 	return err
@@ -147,21 +147,21 @@ func (c *Cards) take(ctx context.Context) (Inventory, error) {
 	if err != nil {
 		return Inventory{}, fmt.Errorf("ask the issuer: %w", errors.Join(err, issuerDown()))
 	}
-	held, err := c.Store.Held(ctx, floatResource, asOf)
+	held, err := c.Store.Reserved(ctx, floatResource, asOf)
 	if err != nil {
 		return Inventory{}, fmt.Errorf("sum the held float: %w", err)
 	}
-	inv.AsOf, inv.Held = asOf, money.Cents(held)
+	inv.AsOf, inv.Reserved = asOf, money.Cents(held)
 	return inv, nil
 }
 
-// floatHold takes an amount of the issuer's float for an order.
-func (c *Cards) floatHold(ctx context.Context, amount money.Cents) (order.Hold, error) {
+// floatReservation takes an amount of the issuer's float for an order.
+func (c *Cards) floatReservation(ctx context.Context, amount money.Cents) (order.Reservation, error) {
 	inv, err := c.inventory(ctx)
 	if err != nil {
-		return order.Hold{}, err
+		return order.Reservation{}, err
 	}
-	return order.Hold{
+	return order.Reservation{
 		Resource: floatResource, Units: int64(amount), Most: int64(MaxOrder), Limit: int64(inv.Float), AsOf: inv.AsOf,
 		Unsettled: order.UnsettledLimit(int64(inv.Float), int64(amount), c.UnsettledPercent),
 		Refusal:   fault.FloatUnavailable, Detail: noFloat,
@@ -173,24 +173,24 @@ const clockSkew = 5 * time.Second
 
 const noFloat = "The issuer's float does not cover that."
 
-// Admit implements checkout.Product: one live card per owner, and 25.00 of the issuer's float.
-func (c *Cards) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
+// Reserve implements checkout.Product: one live card per owner, and 25.00 of the issuer's float.
+func (c *Cards) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
 	asOf := c.Now()
 	switch _, err := c.live(ctx, owner, atOnce); {
 	case err == nil:
-		return order.Admission{}, fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
+		return order.Claim{}, fault.New(fault.CardAlreadyExists, "This wallet has a card. Top it up instead of buying another.")
 	case !errors.Is(err, ErrNotFound):
-		return order.Admission{}, err
+		return order.Claim{}, err
 	}
-	float, err := c.floatHold(ctx, o.Price)
+	float, err := c.floatReservation(ctx, o.Price)
 	if err != nil {
-		return order.Admission{}, err
+		return order.Claim{}, err
 	}
-	one := order.Hold{
+	one := order.Reservation{
 		Resource: "card/" + owner.Lower(), Units: 1, Limit: 1, AsOf: asOf,
 		Refusal: fault.CardAlreadyExists, Detail: "This wallet is buying a card already.",
 	}
-	return order.Admission{Item: o.Item, Holds: []order.Hold{one, float}}, nil
+	return order.Claim{Item: o.Item, Reservations: []order.Reservation{one, float}}, nil
 }
 
 func (i Inventory) open() bool {

@@ -33,7 +33,7 @@ func TestCardsAreOfferedWhileTheyCanBeIssued(t *testing.T) {
 		"no open range":      {func(s *shelf) { s.issuer.SetBINs(card.BIN{Prefix: "400000"}) }, fault.BINUnavailable},
 		"float for one":      {func(s *shelf) { s.issuer.SetFloat(card.Price) }, ""},
 		"a cent too little":  {func(s *shelf) { s.issuer.SetFloat(card.Price - 1) }, fault.FloatUnavailable},
-		"float is promised":  {func(s *shelf) { s.issuer.SetFloat(2 * card.Price); s.store.Hold(int64(card.Price) + 1) }, fault.FloatUnavailable},
+		"float is promised":  {func(s *shelf) { s.issuer.SetFloat(2 * card.Price); s.store.SetReserved(int64(card.Price) + 1) }, fault.FloatUnavailable},
 		"issuer silent":      {func(s *shelf) { s.issuer.Fault(cardtest.Stock, cardtest.TimeoutBefore) }, fault.DependencyDown},
 		"nobody to issue it": {func(s *shelf) { s.Workers = working(fault.New(fault.WorkersUnavailable, "")) }, fault.WorkersUnavailable},
 	} {
@@ -59,8 +59,8 @@ func TestAnOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 	s := newShelf(t, careful)
 	s.issuer.SetFloat(7000)
 	before := time.Now()
-	admission, err := s.Admit(t.Context(), owner, order.Offer{Price: card.Price})
-	holds := admission.Holds
+	admission, err := s.Reserve(t.Context(), owner, order.Offer{Price: card.Price})
+	holds := admission.Reservations
 	if err != nil || len(holds) != 2 {
 		t.Fatalf("holds %+v, %v", holds, err)
 	}
@@ -76,9 +76,9 @@ func TestAnOrderHoldsItsOwnersOneCardAndItsLoad(t *testing.T) {
 	} {
 		s := newShelf(t, careful)
 		s.store.Put(card.Card{ID: uuid.New(), Owner: owner, Status: status})
-		_, err := s.Admit(t.Context(), owner, order.Offer{Price: card.Price})
+		_, err := s.Reserve(t.Context(), owner, order.Offer{Price: card.Price})
 		wantFault(t, err, want)
-		_, err = s.Admit(t.Context(), x402.Address{1}, order.Offer{Price: card.Price})
+		_, err = s.Reserve(t.Context(), x402.Address{1}, order.Offer{Price: card.Price})
 		wantFault(t, err, "")
 	}
 }

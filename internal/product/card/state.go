@@ -19,8 +19,8 @@ const (
 	// beforeTerms bounds what strangers can make us ask, who know an order's address.
 	beforeTerms = 2 * time.Second
 	// beforeList is for owners who look again and again.
-	beforeList = 5 * time.Second
-	listBudget = 2 * time.Second
+	beforeList  = 5 * time.Second
+	listTimeout = 2 * time.Second
 )
 
 // current is a card as its issuer reports it, at most as long ago as within. While the issuer does not answer,
@@ -32,7 +32,7 @@ func (c *Cards) current(ctx context.Context, card Card, within time.Duration) (C
 	if !c.looks.due(card.ID, c.Now(), within) {
 		return card, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Budget)
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	account, err := c.Issuer.Account(ctx, card.Ref)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Cards) ReadStates(ctx context.Context, _ *job.Lease) (job.Outcome, erro
 }
 
 func (c *Cards) statePage(ctx context.Context, after string) ([]Account, string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.Budget)
+	ctx, cancel := context.WithTimeout(ctx, c.CallTimeout)
 	defer cancel()
 	return c.Roll.Accounts(ctx, after)
 }

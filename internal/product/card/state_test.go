@@ -36,7 +36,7 @@ func TestWhatTheIssuerLockedOrTerminatedIsNotUsed(t *testing.T) {
 					return err
 				}},
 				"top-up": {fault.ActiveCardMissing, func(s *shelf, _ uuid.UUID) error {
-					_, err := card.Topups{Cards: s.Cards}.Admit(t.Context(), owner, topup)
+					_, err := card.Topups{Cards: s.Cards}.Reserve(t.Context(), owner, topup)
 					return err
 				}},
 				"invitation": {fault.ActiveCardMissing, func(s *shelf, _ uuid.UUID) error {
@@ -73,7 +73,7 @@ func TestWhatTheIssuerClosedMakesRoomForAnotherCard(t *testing.T) {
 	} {
 		s, id := owned(t, card.Active)
 		s.issuer.SetState(s.ref(id), state)
-		_, err := s.Admit(t.Context(), owner, order.Offer{Price: card.Price})
+		_, err := s.Reserve(t.Context(), owner, order.Offer{Price: card.Price})
 		wantFault(t, err, want)
 	}
 }
@@ -83,7 +83,7 @@ func TestWhatTheIssuerUnlocksIsActiveAgain(t *testing.T) {
 	if _, err := s.Balance(t.Context(), id, owner); err != nil {
 		t.Error(err)
 	}
-	if _, err := (card.Topups{Cards: s.Cards}).Admit(t.Context(), owner, topup); err != nil {
+	if _, err := (card.Topups{Cards: s.Cards}).Reserve(t.Context(), owner, topup); err != nil {
 		t.Error(err)
 	}
 	// What is closed stays closed, whatever is said later.
@@ -103,7 +103,7 @@ func TestWhatIsKnownDecidesWhileTheIssuerIsSilent(t *testing.T) {
 	}
 	s, _ := owned(t, card.Active)
 	s.issuer.Fault(cardtest.Account, cardtest.ErrorBefore)
-	if _, err := (card.Topups{Cards: s.Cards}).Admit(t.Context(), owner, topup); err != nil {
+	if _, err := (card.Topups{Cards: s.Cards}).Reserve(t.Context(), owner, topup); err != nil {
 		t.Errorf("a top-up: %v", err)
 	}
 }

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	budget   = 5 * time.Second
-	horizon  = time.Minute
-	patience = time.Hour
+	callTimeout     = 5 * time.Second
+	visibilityDelay = time.Minute
+	deadline        = time.Hour
 )
 
 var owner = x402.Address{0: 0xaa, 19: 1}
@@ -40,7 +40,7 @@ type shelf struct {
 }
 
 // careful is an issuer that shows a reference late, and deduplicates.
-var careful = card.Traits{Deduplicates: true, Horizon: horizon}
+var careful = card.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
 
 // story runs a test with a worker in a bubble of time of its own.
 func story(t *testing.T, habits card.Traits, tell func(s *shelf)) {
@@ -48,7 +48,7 @@ func story(t *testing.T, habits card.Traits, tell func(s *shelf)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf(t, habits)
 		r := job.NewRunner(job.Config{Queue: s.queue})
-		r.Register(carry, s.carry)
+		r.Register(fulfill, s.fulfill)
 		r.Register(card.FeeJob, s.WithdrawFee)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -68,7 +68,7 @@ func newShelf(t *testing.T, habits card.Traits) *shelf {
 	s.store = cardtest.NewStore(s.queue)
 	s.Cards = card.New(card.Config{
 		Store: s.store, Issuer: s.issuer, Vault: s.issuer, Stock: s.issuer, Roll: s.issuer, Traits: habits, Now: time.Now,
-		Workers: working(nil), Poll: time.Second, Budget: budget, Patience: patience,
+		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout, Deadline: deadline,
 	})
 	return s
 }
@@ -92,15 +92,15 @@ func offered(ctx context.Context, p product, quoted *order.Offer) (order.Offer, 
 	return p.Offer(ctx, nil, quoted)
 }
 
-const carry job.Kind = "carry"
+const fulfill job.Kind = "carry"
 
-type carryArgs struct{ Order order.Order }
+type fulfillArgs struct{ Order order.Order }
 
-func (carryArgs) Kind() job.Kind { return carry }
+func (fulfillArgs) Kind() job.Kind { return fulfill }
 
-// carry does for one product what checkout does for all.
-func (s *shelf) carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
-	a, err := job.Decode[carryArgs](l.Row())
+// fulfill does for one product what checkout does for all.
+func (s *shelf) fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[fulfillArgs](l.Row())
 	if err != nil {
 		return job.Outcome{}, err
 	}
@@ -122,7 +122,7 @@ func (s *shelf) carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 func (s *shelf) paid() order.ID {
 	s.Helper()
 	o := order.Order{ID: order.NewID(time.Now()), Kind: order.CardIssue, Owner: owner, Price: card.Price, UpdatedAt: time.Now()}
-	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: carryArgs{o}, UniqueKey: string(o.ID)}); err != nil {
+	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: fulfillArgs{o}, UniqueKey: string(o.ID)}); err != nil {
 		s.Fatal(err)
 	}
 	return o.ID

@@ -114,28 +114,28 @@ func splitOf(request json.RawMessage, quoted *order.Offer) (Topup, error) {
 	return TopupOf(r.Gross), nil
 }
 
-// Admit implements checkout.Product: the payer's active card, books that agree about the payer, and the credit from the issuer's float.
-func (t Topups) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
+// Reserve implements checkout.Product: the payer's active card, books that agree about the payer, and the credit from the issuer's float.
+func (t Topups) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
 	c, err := t.fundable(ctx, owner, atOnce)
 	if err != nil {
-		return order.Admission{}, err
+		return order.Claim{}, err
 	}
 	if err := t.Books.OpenTo(ctx, owner); err != nil {
-		return order.Admission{}, err
+		return order.Claim{}, err
 	}
 	var split Topup
 	if err := json.Unmarshal(o.Item, &split); err != nil {
-		return order.Admission{}, fmt.Errorf("read the offer: %w", err)
+		return order.Claim{}, fmt.Errorf("read the offer: %w", err)
 	}
 	if split.Card != uuid.Nil && split.Card != c.ID {
-		return order.Admission{}, fault.New(fault.TermsChanged, "The card that this order is for is not the wallet's card any more.")
+		return order.Claim{}, fault.New(fault.TermsChanged, "The card that this order is for is not the wallet's card any more.")
 	}
 	split.Card = c.ID
-	hold, err := t.floatHold(ctx, split.Credit)
+	hold, err := t.floatReservation(ctx, split.Credit)
 	if err != nil {
-		return order.Admission{}, err
+		return order.Claim{}, err
 	}
-	return order.Admission{Item: marshal(split), Holds: []order.Hold{hold}}, nil
+	return order.Claim{Item: marshal(split), Reservations: []order.Reservation{hold}}, nil
 }
 
 // Invite implements checkout.Inviter: nobody is asked to pay for a top-up that would not be taken.
@@ -221,7 +221,7 @@ func (t Topups) Postings(o order.Order) ([]ledger.Posting, error) {
 
 // confirm reads the balance: a load that the issuer reports is a credit once the card shows money.
 func (t Topups) confirm(ctx context.Context, o order.Order, c Card, proof map[string]string) (order.Progress, error) {
-	ctx, cancel := context.WithTimeout(ctx, t.Budget)
+	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
 	defer cancel()
 	b, err := t.Vault.Balance(ctx, c.Account)
 	if err != nil {
@@ -234,7 +234,7 @@ func (t Topups) confirm(ctx context.Context, o order.Order, c Card, proof map[st
 
 func (t Topups) waitFor(o order.Order, proof map[string]string) order.Progress {
 	// Not since it was made: an order may have waited for its payment.
-	if t.Now().Sub(o.UpdatedAt) > t.Patience {
+	if t.Now().Sub(o.UpdatedAt) > t.Deadline {
 		return order.Progress{State: order.Doubtful, Reason: "the issuer left the load undecided for too long", Evidence: proof}
 	}
 	return order.Progress{State: order.Waiting, After: t.pace(o)}

@@ -30,7 +30,7 @@ func (SyncArgs) Kind() job.Kind { return Syncing }
 // the catalogue as it is, to grow old.
 func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	at := e.Now()
-	call, cancel := context.WithTimeout(ctx, e.Budget)
+	call, cancel := context.WithTimeout(ctx, e.CallTimeout)
 	defer cancel()
 	listings, err := e.Supplier.Listings(call)
 	if err != nil {
@@ -52,7 +52,7 @@ func (e *Esims) Sync(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 	if err := e.Store.Replace(ctx, plans, at); err != nil {
 		return job.Outcome{}, fmt.Errorf("replace the catalogue: %w", err)
 	}
-	e.shelf.Forget()
+	e.shelf.Reset()
 	return job.Done(), nil
 }
 
@@ -137,8 +137,8 @@ func (c catalogue) find(id PlanID) (Plan, bool) {
 	return c.plans[i], true
 }
 
-// shelfLife is how old the catalogue may be that unpaid requests see, so that they do not ask the database each.
-const shelfLife = time.Second
+// shelfTTL is how old the catalogue may be that unpaid requests see, so that they do not ask the database each.
+const shelfTTL = time.Second
 
 func (e *Esims) catalogue(ctx context.Context) (catalogue, error) { return e.shelf.Get(ctx) }
 

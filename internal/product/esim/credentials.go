@@ -19,7 +19,7 @@ import (
 
 // Credentials are everything a device can be installed from. Nothing of it is logged or cached.
 type Credentials struct {
-	Material
+	ActivationData
 	// LPA is the activation code as devices read it.
 	LPA secret.Text
 	// QRSVG and QRPNG show the LPA.
@@ -42,7 +42,7 @@ func (e *Esims) Credentials(ctx context.Context, o order.Order) (Credentials, er
 	if !ok || p.Status != Ready {
 		return Credentials{}, notYet
 	}
-	m, err := e.Keys.Open(o.ID, p.Material)
+	m, err := e.Keys.Open(o.ID, p.ActivationData)
 	if err != nil {
 		return Credentials{}, err
 	}
@@ -55,7 +55,7 @@ const (
 	androidInstall = "https://esimsetup.android.com/esim_qrcode_provisioning?carddata="
 )
 
-func credentials(m Material) (Credentials, error) {
+func credentials(m ActivationData) (Credentials, error) {
 	lpa := LPA(m)
 	code, err := qr.Encode(lpa, qr.M, qr.Auto)
 	if err != nil {
@@ -68,13 +68,15 @@ func credentials(m Material) (Credentials, error) {
 	}
 	data := url.QueryEscape(lpa)
 	return Credentials{
-		Material: m, LPA: secret.New(lpa), QRSVG: secret.New(drawSVG(code)), QRPNG: secret.New(picture),
+		ActivationData: m, LPA: secret.New(lpa), QRSVG: secret.New(drawSVG(code)), QRPNG: secret.New(picture),
 		IOS: secret.New(iosInstall + data), Android: secret.New(androidInstall + data),
 	}, nil
 }
 
 // LPA is the activation code of SGP.22, section 4.1: format 1, SM-DP+ address, matching id.
-func LPA(m Material) string { return "LPA:1$" + m.SMDPAddress.Reveal() + "$" + m.MatchingID.Reveal() }
+func LPA(m ActivationData) string {
+	return "LPA:1$" + m.SMDPAddress.Reveal() + "$" + m.MatchingID.Reveal()
+}
 
 const (
 	// quiet is the white border that the QR standard asks for, in modules.

@@ -74,7 +74,7 @@ func (e *Esims) ordering(o order.Order, p Profile, plan Plan) job.Mutation[Purch
 		},
 		Read:    func(ctx context.Context) (Purchase, error) { return e.Supplier.Ordered(ctx, p.Ref) },
 		Refusal: job.IsError[*Refusal], Absent: func(err error) bool { return errors.Is(err, ErrNoRef) },
-		Budget: e.Budget, Horizon: e.Traits.Horizon, Deduplicates: e.Traits.Deduplicates, Now: e.Now,
+		CallTimeout: e.CallTimeout, VisibilityDelay: e.Traits.VisibilityDelay, Deduplicates: e.Traits.Deduplicates, Now: e.Now,
 	}
 }
 
@@ -92,11 +92,11 @@ func (e *Esims) ordered(ctx context.Context, l *job.Lease, o order.Order, p Prof
 
 // install keeps the material, sealed, and with it the goods are delivered.
 func (e *Esims) install(ctx context.Context, l *job.Lease, p Profile, got Purchase) (order.Progress, error) {
-	sealed, err := e.Keys.Seal(p.Order, *got.Material)
+	sealed, err := e.Keys.Seal(p.Order, *got.ActivationData)
 	if err != nil {
 		return order.Progress{}, err
 	}
-	p.Status, p.Account, p.Cost, p.Material = Ready, got.ID, max(got.Cost, 0), sealed
+	p.Status, p.Account, p.Cost, p.ActivationData = Ready, got.ID, max(got.Cost, 0), sealed
 	if err := e.Store.Install(ctx, l.Fence(), p, p.Postings()); err != nil {
 		return order.Progress{}, fmt.Errorf("keep the eSIM: %w", err)
 	}
@@ -112,7 +112,7 @@ func (e *Esims) Postings(o order.Order) ([]ledger.Posting, error) {
 // wait goes on looking until the supplier's time is up.
 func (e *Esims) wait(o order.Order, p Profile) order.Progress {
 	// Since the delivery began: an operator's retry gives the supplier its time again.
-	if e.Now().Sub(o.UpdatedAt) > e.Patience {
+	if e.Now().Sub(o.UpdatedAt) > e.Deadline {
 		return order.Progress{State: order.Doubtful, Reason: "the supplier left the order pending for too long", Evidence: evidence(p)}
 	}
 	return order.Progress{State: order.Waiting, After: job.Pace(e.Poll, e.Now().Sub(o.UpdatedAt))}

@@ -22,7 +22,7 @@ func TestAPaidOrderBecomesAnESIM(t *testing.T) {
 		o := s.paid()
 		s.pass(time.Second)
 		p := s.profile(o.ID)
-		if s.ended(o.ID).State != order.Delivered || p.Status != esim.Ready || p.Account == "" || p.Material.Key != "k1" {
+		if s.ended(o.ID).State != order.Delivered || p.Status != esim.Ready || p.Account == "" || p.ActivationData.Key != "k1" {
 			t.Errorf("delivery %+v of %+v", s.ended(o.ID), p)
 		}
 		got, err := s.Credentials(s.Context(), s.now(o))
@@ -56,7 +56,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 			story(t, careful, func(s *shop) {
 				s.supplier.Fault(esimtest.Order, mode)
 				o := s.paid()
-				s.pass(budget + horizon - time.Second)
+				s.pass(callTimeout + visibilityDelay - time.Second)
 				if n := s.supplier.Calls(esimtest.Order); n != 1 {
 					t.Errorf("%d orders within the horizon", n)
 				}
@@ -70,7 +70,7 @@ func TestAReferenceIsSentAgainOnceItCannotAppearAnyMore(t *testing.T) {
 }
 
 func TestASupplierThatDoesNotDeduplicateIsAskedOnce(t *testing.T) {
-	story(t, esim.Traits{Horizon: horizon}, func(s *shop) {
+	story(t, esim.Traits{VisibilityDelay: visibilityDelay}, func(s *shop) {
 		s.supplier.Fault(esimtest.Order, esimtest.TimeoutBefore)
 		o := s.paid()
 		s.pass(time.Hour)
@@ -110,11 +110,11 @@ func TestASilentSupplierEndsWithAPerson(t *testing.T) {
 	story(t, careful, func(s *shop) {
 		s.supplier.Fault(esimtest.Order, esimtest.StaysPending)
 		o := s.paid()
-		s.pass(patience / 2)
+		s.pass(deadline / 2)
 		if early := s.ended(o.ID); early.State != order.Waiting {
 			t.Errorf("given up early: %+v", early)
 		}
-		s.pass(patience)
+		s.pass(deadline)
 		if s.ended(o.ID).State != order.Doubtful {
 			t.Errorf("left pending: %+v", s.ended(o.ID))
 		}

@@ -31,8 +31,8 @@ const (
 // InlineWait is how long a paid request may wait for its eSIM (spec section 8).
 const InlineWait = 15 * time.Second
 
-// TokenLife is how long a delivery token opens its order (spec section 2.4).
-const TokenLife = 30 * 24 * time.Hour
+// TokenLifetime is how long a delivery token opens its order (spec section 2.4).
+const TokenLifetime = 30 * 24 * time.Hour
 
 // PlanID names a plan to the outside: "pln_" and random hex. It stays with the plan for good and tells
 // nothing of the supplier.
@@ -99,10 +99,10 @@ type Profile struct {
 	Account string
 	// Cost is what the supplier charged; zero while that is not known.
 	Cost money.USDC
-	// Material is the sealed installation material of a ready profile.
-	Material  Sealed
-	CreatedAt time.Time
-	UpdatedAt time.Time
+	// ActivationData is the sealed installation material of a ready profile.
+	ActivationData Sealed
+	CreatedAt      time.Time
+	UpdatedAt      time.Time
 }
 
 // Postings are what the ledger gets when the profile is ready: its cost, where that is known.
@@ -144,8 +144,8 @@ type Store interface {
 	// Fail makes an ordered profile failed.
 	Fail(ctx context.Context, f job.Fence, id uuid.UUID) error
 
-	// Held is how much of a resource live orders hold.
-	Held(ctx context.Context, resource string, asOf time.Time) (int64, error)
+	// Reserved is how much of a resource live orders hold.
+	Reserved(ctx context.Context, resource string, asOf time.Time) (int64, error)
 
 	// Foreign lists up to limit profiles whose material is sealed with another key than the named one.
 	Foreign(ctx context.Context, key string, limit int) ([]Profile, error)

@@ -18,7 +18,7 @@ func (e *Esims) Found(ctx context.Context, o order.Order) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("find the plan: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, e.Budget)
+	ctx, cancel := context.WithTimeout(ctx, e.CallTimeout)
 	defer cancel()
 	got, err := e.Supplier.Ordered(ctx, orderRef(o, o.Delivery))
 	if errors.Is(err, ErrNoRef) {

@@ -69,7 +69,7 @@ type plain struct {
 }
 
 // Seal encrypts an order's material with the first key.
-func (k Keyring) Seal(id order.ID, m Material) (Sealed, error) {
+func (k Keyring) Seal(id order.ID, m ActivationData) (Sealed, error) {
 	text, err := json.Marshal(plain{m.ICCID.Reveal(), m.SMDPAddress.Reveal(), m.MatchingID.Reveal()})
 	if err != nil {
 		return Sealed{}, fmt.Errorf("encode the material: %w", err)
@@ -82,25 +82,25 @@ func (k Keyring) Seal(id order.ID, m Material) (Sealed, error) {
 }
 
 // Open decrypts an order's material.
-func (k Keyring) Open(id order.ID, s Sealed) (Material, error) {
+func (k Keyring) Open(id order.ID, s Sealed) (ActivationData, error) {
 	aead, ok := k.keys[s.Key]
 	if !ok {
-		return Material{}, fmt.Errorf("open the material of %s: there is no key %q", id, s.Key)
+		return ActivationData{}, fmt.Errorf("open the material of %s: there is no key %q", id, s.Key)
 	}
 	if len(s.Box) < aead.NonceSize() {
-		return Material{}, fmt.Errorf("open the material of %s: %d bytes", id, len(s.Box))
+		return ActivationData{}, fmt.Errorf("open the material of %s: %d bytes", id, len(s.Box))
 	}
 	text, err := aead.Open(nil, s.Box[:aead.NonceSize()], s.Box[aead.NonceSize():], bound(id, s.Key))
 	if err != nil {
-		return Material{}, fmt.Errorf("open the material of %s with the key %s: %w", id, s.Key, err)
+		return ActivationData{}, fmt.Errorf("open the material of %s with the key %s: %w", id, s.Key, err)
 	}
 	defer clear(text)
 	var p plain
 	if err := json.Unmarshal(text, &p); err != nil {
 		// The decoder's own error would quote the material.
-		return Material{}, fmt.Errorf("read the material of %s: not what was sealed", id)
+		return ActivationData{}, fmt.Errorf("read the material of %s: not what was sealed", id)
 	}
-	return Material{
+	return ActivationData{
 		ICCID: secret.New(p.ICCID), SMDPAddress: secret.New(p.SMDPAddress), MatchingID: secret.New(p.MatchingID),
 	}, nil
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// probeLife is how long an answer of the supplier does for unpaid requests, and that it gave none.
-	probeLife = 2 * time.Second
+	// probeTTL is how long an answer of the supplier does for unpaid requests, and that it gave none.
+	probeTTL = 2 * time.Second
 	// probePlans is how many plans the supplier is asked about until it sells one.
 	probePlans = 3
 )
@@ -68,7 +68,7 @@ func (e *Esims) ask(ctx context.Context) (money.USDC, error) {
 		if err != nil {
 			return 0, fmt.Errorf("ask the supplier: %w", err)
 		}
-		held, err := e.Store.Held(ctx, floatResource, asOf)
+		held, err := e.Store.Reserved(ctx, floatResource, asOf)
 		if err != nil {
 			return 0, fmt.Errorf("sum the held float: %w", err)
 		}

@@ -22,7 +22,7 @@ func TestNobodyIsAskedToPayForWhatTheSupplierCannotMake(t *testing.T) {
 		"the float is empty":     {func(s *shop) { s.supplier.SetFloat(0) }, fault.FloatUnavailable},
 		"a millionth too little": {func(s *shop) { s.supplier.SetFloat(799_999) }, fault.FloatUnavailable},
 		"just enough":            {func(s *shop) { s.supplier.SetFloat(800_000) }, ""},
-		"promised to others":     {func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.Hold(800_001) }, fault.FloatUnavailable},
+		"promised to others":     {func(s *shop) { s.supplier.SetFloat(1_600_000); s.store.SetReserved(800_001) }, fault.FloatUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			story(t, careful, func(s *shop) {

@@ -27,7 +27,7 @@ func (e *Esims) Reseal(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 			return job.Outcome{}, fmt.Errorf("list what other keys sealed: %w", err)
 		}
 		for _, p := range old {
-			m, err := e.Keys.Open(p.Order, p.Material)
+			m, err := e.Keys.Open(p.Order, p.ActivationData)
 			if err != nil {
 				return job.Outcome{}, err
 			}
@@ -35,7 +35,7 @@ func (e *Esims) Reseal(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 			if err != nil {
 				return job.Outcome{}, err
 			}
-			if err := e.Store.Reseal(ctx, p.ID, p.Material, sealed); err != nil {
+			if err := e.Store.Reseal(ctx, p.ID, p.ActivationData, sealed); err != nil {
 				return job.Outcome{}, fmt.Errorf("keep what was sealed again: %w", err)
 			}
 		}

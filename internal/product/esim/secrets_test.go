@@ -17,14 +17,14 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-var material = esim.Material{
+var activationData = esim.ActivationData{
 	ICCID: secret.New("8910390000000000017"), SMDPAddress: secret.New("smdp.example.com"), MatchingID: secret.New("AB-12"),
 }
 
 func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 	old, fresh := "old:"+strings.Repeat("01", 32), "new:"+strings.Repeat("02", 32)
 	k := keyring(t, old)
-	sealed, err := k.Seal("ord_1", material)
+	sealed, err := k.Seal("ord_1", activationData)
 	if err != nil || sealed.Key != "old" {
 		t.Fatalf("sealed by %q, %v", sealed.Key, err)
 	}
@@ -35,10 +35,10 @@ func TestMaterialIsOpenedOnlyAsWhatItWasSealed(t *testing.T) {
 	}
 	both := keyring(t, fresh+","+old)
 	got, err := both.Open("ord_1", sealed)
-	if err != nil || !got.ICCID.Equal(material.ICCID) || !got.SMDPAddress.Equal(material.SMDPAddress) || !got.MatchingID.Equal(material.MatchingID) {
+	if err != nil || !got.ICCID.Equal(activationData.ICCID) || !got.SMDPAddress.Equal(activationData.SMDPAddress) || !got.MatchingID.Equal(activationData.MatchingID) {
 		t.Errorf("opens as another: %v", err)
 	}
-	again, err := k.Seal("ord_1", material)
+	again, err := k.Seal("ord_1", activationData)
 	if err != nil || bytes.Equal(again.Box, sealed.Box) {
 		t.Error("the same material is sealed alike twice")
 	}
@@ -89,7 +89,7 @@ func TestANewKeySealsEverythingAgain(t *testing.T) {
 		s.Config.Keys = keyring(t, "k2:"+strings.Repeat("02", 32))
 		rotated := esim.New(s.Config)
 		for _, o := range orders {
-			if key := s.profile(o.ID).Material.Key; key != "k2" {
+			if key := s.profile(o.ID).ActivationData.Key; key != "k2" {
 				t.Errorf("sealed with %s", key)
 			}
 			if _, err := rotated.Credentials(s.Context(), s.now(o)); err != nil {
@@ -119,7 +119,7 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 		o, other := s.paid(), s.paid()
 		s.pass(time.Second)
 		first, err := s.Token(s.Context(), o)
-		if err != nil || first.ExpiresAt.Sub(o.CreatedAt) != esim.TokenLife || !strings.HasPrefix(first.Text.Reveal(), "edt_") || len(first.Text.Reveal()) != 47 {
+		if err != nil || first.ExpiresAt.Sub(o.CreatedAt) != esim.TokenLifetime || !strings.HasPrefix(first.Text.Reveal(), "edt_") || len(first.Text.Reveal()) != 47 {
 			t.Fatalf("token %+v of %d characters, %v", first, len(first.Text.Reveal()), err)
 		}
 		again, err := s.Token(s.Context(), o)
@@ -163,7 +163,7 @@ func TestADeliveryTokenOpensOneOrderUntilItEnds(t *testing.T) {
 		if diff := cmp.Diff(second.Text.Reveal(), now.Text.Reveal()); err != nil || diff != "" {
 			t.Errorf("the live token, %v: %s", err, diff)
 		}
-		for age, want := range map[time.Duration]bool{esim.TokenLife - time.Second: true, esim.TokenLife: false} {
+		for age, want := range map[time.Duration]bool{esim.TokenLifetime - time.Second: true, esim.TokenLifetime: false} {
 			old := order.Order{ID: order.NewID(time.Now()), Kind: order.ESIM, Status: order.Fulfilled, CreatedAt: time.Now().Add(-age)}
 			s.store.Put(old)
 			token, err := s.Token(s.Context(), old)

@@ -38,10 +38,10 @@ type Config struct {
 	Workers availability.Check
 	// Poll is how often a pending order is read at the supplier.
 	Poll time.Duration
-	// Budget bounds one call to the supplier.
-	Budget time.Duration
-	// Patience is how long the supplier may leave an order pending before an operator looks at it.
-	Patience time.Duration
+	// CallTimeout bounds one call to the supplier.
+	CallTimeout time.Duration
+	// Deadline is how long the supplier may leave an order pending before an operator looks at it.
+	Deadline time.Duration
 	// UnsettledPercent is the share of the float that orders may hold that nobody has paid yet; zero is no bound.
 	UnsettledPercent int
 	// Waiters is how many paid requests may wait for their eSIM at once; those above are answered without.
@@ -60,9 +60,9 @@ type Esims struct {
 // New makes Esims.
 func New(c Config) *Esims {
 	e := &Esims{Config: c, waiting: make(chan struct{}, c.Waiters)}
-	e.shelf = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: shelfLife, Now: c.Now})
+	e.shelf = availability.NewMemo(availability.MemoConfig[catalogue]{Read: e.readCatalogue, TTL: shelfTTL, Now: c.Now})
 	e.probe = availability.NewMemo(availability.MemoConfig[money.USDC]{
-		Read: e.ask, TTL: probeLife, ErrorTTL: probeLife, Timeout: c.Budget, Now: c.Now,
+		Read: e.ask, TTL: probeTTL, ErrorTTL: probeTTL, Timeout: c.CallTimeout, Now: c.Now,
 	})
 	return e
 }
@@ -84,7 +84,7 @@ func (e *Esims) Availability() availability.Product {
 		Needs: []availability.Check{e.Workers, catalogue},
 		Shown: []availability.Check{catalogue, {Name: "supplier", Run: e.answers}, e.Workers},
 	}
-	p.Operated = []availability.Check{{Name: "sale", Run: p.Sold}, {Name: "float", Run: e.affordsAny}}
+	p.Operated = []availability.Check{{Name: "sale", Run: p.OnSale}, {Name: "float", Run: e.affordsAny}}
 	return p
 }
 
@@ -177,44 +177,44 @@ const (
 	clockSkew = 5 * time.Second
 )
 
-// Admit implements checkout.Product: the supplier has the plan now, at a cost that the price covers. Of
+// Reserve implements checkout.Product: the supplier has the plan now, at a cost that the price covers. Of
 // what it counts, a share is held.
-func (e *Esims) Admit(ctx context.Context, _ x402.Address, o order.Offer) (order.Admission, error) {
+func (e *Esims) Reserve(ctx context.Context, _ x402.Address, o order.Offer) (order.Claim, error) {
 	item, err := readItem(o.Item)
 	if err != nil {
-		return order.Admission{}, err
+		return order.Claim{}, err
 	}
 	plan, err := e.Store.Plan(ctx, item.Plan)
 	if err != nil {
-		return order.Admission{}, fmt.Errorf("find the plan: %w", err)
+		return order.Claim{}, fmt.Errorf("find the plan: %w", err)
 	}
 	// As of our clock before the call: what was given back after it may not show in the stock yet.
 	asOf := e.Now().Add(-clockSkew)
-	call, cancel := context.WithTimeout(ctx, e.Budget)
+	call, cancel := context.WithTimeout(ctx, e.CallTimeout)
 	defer cancel()
 	stock, err := e.Supplier.Check(call, plan.Code)
 	switch {
 	case errors.Is(err, ErrNoPlan):
-		return order.Admission{}, e.withdraw(ctx, plan, "The supplier does not sell this plan any more.")
+		return order.Claim{}, e.withdraw(ctx, plan, "The supplier does not sell this plan any more.")
 	case err != nil:
-		return order.Admission{}, fmt.Errorf("confirm the plan: %w", errors.Join(err, supplierDown()))
+		return order.Claim{}, fmt.Errorf("confirm the plan: %w", errors.Join(err, supplierDown()))
 	case stock.Units == 0:
-		return order.Admission{}, e.withdraw(ctx, plan, outOfStock)
+		return order.Claim{}, e.withdraw(ctx, plan, outOfStock)
 	case stock.Cost > o.Price.USDC():
-		return order.Admission{}, e.withdraw(ctx, plan, "The price of this plan has changed.")
+		return order.Claim{}, e.withdraw(ctx, plan, "The price of this plan has changed.")
 	}
-	holds := []order.Hold{{
+	holds := []order.Reservation{{
 		Resource: floatResource, Units: int64(stock.Cost), Limit: int64(stock.Float), AsOf: asOf,
 		Unsettled: order.UnsettledLimit(int64(stock.Float), int64(stock.Cost), e.UnsettledPercent),
 		Refusal:   fault.FloatUnavailable, Detail: noFloat,
 	}}
 	if stock.Units != Plenty {
-		holds = append(holds, order.Hold{
+		holds = append(holds, order.Reservation{
 			Resource: "esim/" + string(plan.ID), Units: 1, Limit: stock.Units, AsOf: asOf,
 			Refusal: fault.TermsChanged, Detail: outOfStock,
 		})
 	}
-	return order.Admission{Item: o.Item, Holds: holds}, nil
+	return order.Claim{Item: o.Item, Reservations: holds}, nil
 }
 
 const outOfStock = "This plan is out of stock. Choose another from the catalogue."
@@ -225,7 +225,7 @@ func (e *Esims) withdraw(ctx context.Context, p Plan, why string) error {
 	if err := e.Store.Withdraw(ctx, p.ID); err != nil {
 		return fmt.Errorf("withdraw the plan: %w", err)
 	}
-	e.shelf.Forget()
+	e.shelf.Reset()
 	return termsChanged(why)
 }
 

@@ -53,7 +53,7 @@ func TestWithoutAPlanTheCheapestIsOffered(t *testing.T) {
 		}
 		// Out of stock at the confirmation, it is not the cheapest any more.
 		s.supplier.SellOut("fr-1")
-		if _, err := s.Admit(s.Context(), owner, o); fault.Of(err) != fault.TermsChanged {
+		if _, err := s.Reserve(s.Context(), owner, o); fault.Of(err) != fault.TermsChanged {
 			t.Errorf("admitted without stock: %v", err)
 		}
 		if next, err := s.offered(`{}`, nil); err != nil || next.Price != 151 {
@@ -79,11 +79,11 @@ func TestAQuoteIsHonouredWhileItCoversTheCost(t *testing.T) {
 		if kept, err := s.offered(`{}`, &quoted); err != nil || kept.Price != 100 {
 			t.Errorf("the quote is kept at %s, %v", kept.Price, err)
 		}
-		if _, err := s.Admit(s.Context(), owner, quoted); err != nil {
+		if _, err := s.Reserve(s.Context(), owner, quoted); err != nil {
 			t.Errorf("admit: %v", err)
 		}
 		s.supplier.SetCost("fr-1", 1_000_001)
-		if _, err := s.Admit(s.Context(), owner, quoted); fault.Of(err) != fault.TermsChanged {
+		if _, err := s.Reserve(s.Context(), owner, quoted); fault.Of(err) != fault.TermsChanged {
 			t.Errorf("admitted below cost: %v", err)
 		}
 		s.sync()
@@ -100,12 +100,12 @@ func TestWhatIsCountedIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.supplier.SetUnits("fr-1", 3)
-		a, err := s.Admit(s.Context(), owner, o)
-		if err != nil || len(a.Holds) != 2 {
-			t.Fatalf("holds %+v, %v", a.Holds, err)
+		a, err := s.Reserve(s.Context(), owner, o)
+		if err != nil || len(a.Reservations) != 2 {
+			t.Fatalf("holds %+v, %v", a.Reservations, err)
 		}
-		if float, stock := a.Holds[0], a.Holds[1]; float.Units != 800_000 || float.Refusal != fault.FloatUnavailable || stock.Units != 1 || stock.Limit != 3 {
-			t.Errorf("holds %+v", a.Holds)
+		if float, stock := a.Reservations[0], a.Reservations[1]; float.Units != 800_000 || float.Refusal != fault.FloatUnavailable || stock.Units != 1 || stock.Limit != 3 {
+			t.Errorf("holds %+v", a.Reservations)
 		}
 	})
 }
@@ -159,7 +159,7 @@ func TestASaleIsRefusedWithItsReason(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.supplier.Fault(esimtest.Check, esimtest.TimeoutBefore)
-			if _, err := s.Admit(s.Context(), owner, o); fault.Of(err) != fault.DependencyDown {
+			if _, err := s.Reserve(s.Context(), owner, o); fault.Of(err) != fault.DependencyDown {
 				t.Errorf("admitted: %v", err)
 			}
 		})

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	budget   = 5 * time.Second
-	horizon  = time.Minute
-	patience = time.Hour
-	stale    = 15 * time.Minute
+	callTimeout     = 5 * time.Second
+	visibilityDelay = time.Minute
+	deadline        = time.Hour
+	stale           = 15 * time.Minute
 )
 
 var owner = x402.Address{0: 0xaa, 19: 1}
 
 // careful is a supplier that shows a reference late, and deduplicates.
-var careful = esim.Traits{Deduplicates: true, Horizon: horizon}
+var careful = esim.Traits{Deduplicates: true, VisibilityDelay: visibilityDelay}
 
 // shop is the eSIM product over a supplier, a store and a queue in memory, on a virtual clock.
 type shop struct {
@@ -57,7 +57,7 @@ func story(t *testing.T, habits esim.Traits, tell func(s *shop)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShop(t, habits)
 		r := job.NewRunner(job.Config{Queue: s.queue})
-		r.Register(carry, s.carry)
+		r.Register(fulfill, s.fulfill)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- r.Run(ctx) }()
@@ -78,7 +78,7 @@ func newShop(t *testing.T, habits esim.Traits) *shop {
 	s.Esims = esim.New(esim.Config{
 		Store: s.store, Supplier: s.supplier, Traits: habits, Keys: keyring(t, "k1:"+strings.Repeat("01", 32)), TokenKey: make([]byte, 32),
 		Log: slog.New(slog.DiscardHandler), Now: time.Now, MarginBPS: 2500, StaleAfter: stale,
-		Workers: working(nil), Poll: time.Second, Budget: budget, Patience: patience, Waiters: 100,
+		Workers: working(nil), Poll: time.Second, CallTimeout: callTimeout, Deadline: deadline, Waiters: 100,
 	})
 	s.sync()
 	return s
@@ -100,15 +100,15 @@ func (s *shop) sync() {
 	}
 }
 
-const carry job.Kind = "carry"
+const fulfill job.Kind = "carry"
 
-type carryArgs struct{ Order order.Order }
+type fulfillArgs struct{ Order order.Order }
 
-func (carryArgs) Kind() job.Kind { return carry }
+func (fulfillArgs) Kind() job.Kind { return fulfill }
 
-// carry does for one product what checkout does for all.
-func (s *shop) carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
-	a, err := job.Decode[carryArgs](l.Row())
+// fulfill does for one product what checkout does for all.
+func (s *shop) fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[fulfillArgs](l.Row())
 	if err != nil {
 		return job.Outcome{}, err
 	}
@@ -167,7 +167,7 @@ func (s *shop) paid() order.Order {
 		CreatedAt: now, UpdatedAt: now,
 	}
 	s.store.Put(o)
-	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: carryArgs{o}, UniqueKey: string(o.ID)}); err != nil {
+	if _, err := s.queue.Enqueue(s.Context(), job.New{Args: fulfillArgs{o}, UniqueKey: string(o.ID)}); err != nil {
 		s.Fatal(err)
 	}
 	return o

@@ -64,9 +64,9 @@ type Supplier interface {
 type Traits struct {
 	// Deduplicates: the same reference sent twice takes effect once.
 	Deduplicates bool
-	// Horizon is how long after the last send a reference may still appear. Until it has passed,
+	// VisibilityDelay is how long after the last send a reference may still appear. Until it has passed,
 	// "no such reference" means unknown.
-	Horizon time.Duration
+	VisibilityDelay time.Duration
 }
 
 // Listing is a plan as its supplier lists it.
@@ -117,8 +117,8 @@ type Purchase struct {
 	Cost  money.USDC
 	// Buyer is the note of the request; empty when the supplier keeps none.
 	Buyer string
-	// Material is set when the state is PurchaseReady.
-	Material *Material
+	// ActivationData is set when the state is PurchaseReady.
+	ActivationData *ActivationData
 	// Refusal is set when the state is PurchaseRejected.
 	Refusal *Refusal
 }
@@ -133,8 +133,8 @@ const (
 	PurchaseRejected PurchaseState = "rejected"
 )
 
-// Material is what installs a profile on a device. Whoever has it has the eSIM.
-type Material struct {
+// ActivationData is what installs a profile on a device. Whoever has it has the eSIM.
+type ActivationData struct {
 	// ICCID is the profile's number, MatchingID the code that fetches it from the SM-DP+ server.
 	ICCID, SMDPAddress, MatchingID secret.Text
 }

@@ -44,7 +44,7 @@ func (e *Esims) Token(ctx context.Context, o order.Order) (Token, error) {
 
 // RotateToken revokes the delivery token of an order and gives the next one. Only the order's owner may ask.
 func (e *Esims) RotateToken(ctx context.Context, o order.Order) (Token, error) {
-	v, err := e.Store.Rotate(ctx, o.ID, e.Now().Add(TokenLife))
+	v, err := e.Store.Rotate(ctx, o.ID, e.Now().Add(TokenLifetime))
 	if err != nil {
 		return Token{}, fmt.Errorf("rotate the delivery token: %w", err)
 	}
@@ -84,7 +84,7 @@ func (e *Esims) tokenVersion(ctx context.Context, o order.Order) (TokenVersion, 
 		return TokenVersion{}, fmt.Errorf("read the delivery token's version: %w", err)
 	}
 	if !rotated {
-		v = TokenVersion{Version: 1, ExpiresAt: o.CreatedAt.Add(TokenLife)}
+		v = TokenVersion{Version: 1, ExpiresAt: o.CreatedAt.Add(TokenLifetime)}
 	}
 	return v, nil
 }

@@ -30,8 +30,8 @@ type ClientConfig struct {
 	HTTP *http.Client
 	// Timeout is the budget of one call; 10 s if zero.
 	Timeout time.Duration
-	// Horizon is how long after a send its reference may still appear; 30 s if zero.
-	Horizon time.Duration
+	// VisibilityDelay is how long after a send its reference may still appear; 30 s if zero.
+	VisibilityDelay time.Duration
 	// SpendLimits says that the server opens cards with limits.
 	SpendLimits bool
 	// Now is time.Now if nil.
@@ -46,8 +46,8 @@ type ClientConfig struct {
 // It is safe for concurrent use.
 type Issuer struct {
 	wire
-	horizon time.Duration
-	limits  bool
+	visibilityDelay time.Duration
+	limits          bool
 }
 
 var (
@@ -63,11 +63,13 @@ func Dial(cfg ClientConfig) (*Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the sandbox issuer: %w", err)
 	}
-	return &Issuer{wire: w, horizon: cmp.Or(cfg.Horizon, defaultHorizon), limits: cfg.SpendLimits}, nil
+	return &Issuer{wire: w, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay), limits: cfg.SpendLimits}, nil
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
-func (i *Issuer) Traits() card.Traits { return card.Traits{Deduplicates: true, Horizon: i.horizon} }
+func (i *Issuer) Traits() card.Traits {
+	return card.Traits{Deduplicates: true, VisibilityDelay: i.visibilityDelay}
+}
 
 // Capabilities are those of the server that is dialled.
 func (i *Issuer) Capabilities() card.Capabilities { return card.Capabilities{SpendLimit: i.limits} }

@@ -108,7 +108,7 @@ func TestLateEffectIsFoundAfterTheHorizonOnly(t *testing.T) {
 	}
 	b.clock.pass(10 * time.Second)
 	b.want(ref, card.AccountActive)
-	if horizon := b.Traits().Horizon; horizon <= 10*time.Second {
+	if horizon := b.Traits().VisibilityDelay; horizon <= 10*time.Second {
 		t.Errorf("the horizon of %v ends before the effect is seen", horizon)
 	}
 }

@@ -19,7 +19,7 @@ import (
 // Supplier is the sandbox supplier as the eSIM domain sees it. It is safe for concurrent use.
 type Supplier struct {
 	wire
-	horizon time.Duration
+	visibilityDelay time.Duration
 }
 
 var _ esim.Supplier = (*Supplier)(nil)
@@ -30,18 +30,20 @@ func DialSupplier(cfg ClientConfig) (*Supplier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial the sandbox supplier: %w", err)
 	}
-	return &Supplier{wire: w, horizon: cmp.Or(cfg.Horizon, defaultHorizon)}, nil
+	return &Supplier{wire: w, visibilityDelay: cmp.Or(cfg.VisibilityDelay, defaultVisibilityDelay)}, nil
 }
 
 // Traits says what may be done after an unknown outcome: the server takes a reference once only.
-func (s *Supplier) Traits() esim.Traits { return esim.Traits{Deduplicates: true, Horizon: s.horizon} }
+func (s *Supplier) Traits() esim.Traits {
+	return esim.Traits{Deduplicates: true, VisibilityDelay: s.visibilityDelay}
+}
 
-const supplierFace = "esim"
+const supplierAPI = "esim"
 
 // Listings implements esim.Supplier.
 func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 	var got listAnswer[planAnswer]
-	rq := request{op: "plans", method: http.MethodGet, under: supplierFace, path: []string{"plans"}, route: "/esim/v1/plans"}
+	rq := request{op: "plans", method: http.MethodGet, under: supplierAPI, path: []string{"plans"}, route: "/esim/v1/plans"}
 	if err := s.call(ctx, rq, &got); err != nil {
 		return nil, fmt.Errorf("read the catalogue: %w", err)
 	}
@@ -62,7 +64,7 @@ func (s *Supplier) Listings(ctx context.Context) ([]esim.Listing, error) {
 func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 	var got stockAnswer
 	err := s.call(ctx, request{
-		op: "check", method: http.MethodGet, under: supplierFace, path: []string{"plans", code}, route: "/esim/v1/plans/{code}",
+		op: "check", method: http.MethodGet, under: supplierAPI, path: []string{"plans", code}, route: "/esim/v1/plans/{code}",
 	}, &got)
 	if no, ok := errors.AsType[*esim.Refusal](err); ok && no.Code == esim.RefusedPlan {
 		return esim.Stock{}, fmt.Errorf("check a plan: %w", esim.ErrNoPlan)
@@ -81,7 +83,7 @@ func (s *Supplier) Check(ctx context.Context, code string) (esim.Stock, error) {
 func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, error) {
 	var got orderAnswer
 	err := s.call(ctx, request{
-		op: "order", method: http.MethodPost, under: supplierFace, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
+		op: "order", method: http.MethodPost, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders", confidential: true,
 		body: map[string]any{
 			"reference": r.Ref.String(), "plan": r.Code, "maxCostMicros": int64(r.MaxCost), "currency": currencyUSD, "scenario": r.Scenario, "note": r.Buyer,
 		},
@@ -103,7 +105,7 @@ func (s *Supplier) Order(ctx context.Context, r esim.Request) (esim.Purchase, er
 func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, error) {
 	var got listAnswer[orderAnswer]
 	err := s.call(ctx, request{
-		op: "ordered", method: http.MethodGet, under: supplierFace, path: []string{"orders"}, route: "/esim/v1/orders",
+		op: "ordered", method: http.MethodGet, under: supplierAPI, path: []string{"orders"}, route: "/esim/v1/orders",
 		ref: uuid.UUID(ref), confidential: true,
 	}, &got)
 	if err != nil {
@@ -218,7 +220,7 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 			return esim.Purchase{}, unclear("the profile in the answer does not match the documentation")
 		}
 		p.State = esim.PurchaseReady
-		p.Material = &esim.Material{
+		p.ActivationData = &esim.ActivationData{
 			ICCID: secret.New(a.ICCID), SMDPAddress: secret.New(a.SMDP), MatchingID: secret.New(a.MatchingID),
 		}
 	case cancelled:
@@ -233,8 +235,8 @@ func (a orderAnswer) purchase(ref esim.Ref) (esim.Purchase, error) {
 }
 
 func samePurchase(a, b esim.Purchase) bool {
-	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost && (a.Material == nil) == (b.Material == nil)
-	return same && (a.Material == nil || a.Material.ICCID.Equal(b.Material.ICCID) && a.Material.MatchingID.Equal(b.Material.MatchingID))
+	same := a.ID == b.ID && a.State == b.State && a.Cost == b.Cost && (a.ActivationData == nil) == (b.ActivationData == nil)
+	return same && (a.ActivationData == nil || a.ActivationData.ICCID.Equal(b.ActivationData.ICCID) && a.ActivationData.MatchingID.Equal(b.ActivationData.MatchingID))
 }
 
 // isICCID takes 18 to 20 digits of the telecom industry, with their check digit.

@@ -35,8 +35,8 @@ type wire struct {
 }
 
 const (
-	defaultTimeout = 10 * time.Second
-	defaultHorizon = 30 * time.Second
+	defaultTimeout         = 10 * time.Second
+	defaultVisibilityDelay = 30 * time.Second
 )
 
 func dial(cfg ClientConfig, vendor string) (wire, error) {

@@ -114,7 +114,7 @@ func newProgram(b *testing.B) *program {
 		BaseURL: "https://cards.example", Environment: app.Sandbox, DatabaseURL: secret.New(db.URL()),
 		RPCURLs: []string{proxy.URL}, PaidAt: "latest", DeadAt: "safe", PayTo: payee, Asset: usdc(), AssetName: "USD Coin",
 		RelayerKeys: []secret.Text{secret.New(relayer.PrivateKey)}, IssuerProvider: "sandbox", IssuerURL: issuer.URL,
-		IssuerKey: secret.New(sandbox.DevKey), IssuerPoll: time.Second, IssuerPatience: time.Hour, IssuerBudget: 5 * time.Second, IssuerHorizon: 10 * time.Second,
+		IssuerKey: secret.New(sandbox.DevKey), IssuerPoll: time.Second, IssuerDeadline: time.Hour, IssuerCallTimeout: 5 * time.Second, IssuerVisibilityDelay: 10 * time.Second,
 		Esim: app.EsimConfig{
 			URL: issuer.URL, Keys: secret.New("k1:" + strings.Repeat("c4", 32)), TokenKey: secret.New(strings.Repeat("7e", 32)),
 			SyncEvery: time.Hour, StaleAfter: 24 * time.Hour, Waiters: 1,
@@ -132,7 +132,7 @@ func announceWorker(b *testing.B, db string) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	kinds := []job.Kind{checkout.Carrying, checkout.Confirming, card.FeeJob}
+	kinds := []job.Kind{checkout.Fulfilling, checkout.Confirming, card.FeeJob}
 	if err := s.Jobs().Announce(b.Context(), "elsewhere", kinds, 24*time.Hour); err != nil {
 		b.Fatal(err)
 	}

@@ -74,7 +74,7 @@ var threeInserts = []string{
 			'0x1111111111111111111111111111111111111111', '0x2222222222222222222222222222222222222222', 25000000, 0, 2000000000,
 			'0x' || replace(gen_random_uuid()::text || gen_random_uuid(), '-', ''), decode(repeat('ab', 65), 'hex'), now())`,
 	`INSERT INTO bench_jobs (id, kind, unique_key, payload, status, attempt, max_attempts, run_at, created_at, lease_owner, lease_until)
-		VALUES (gen_random_uuid(), 'order_carry', gen_random_uuid()::text, '{"order": "ord_00000000-0000-0000-0000-000000000000"}', 'processing', 1, 1000,
+		VALUES (gen_random_uuid(), 'order_fulfill', gen_random_uuid()::text, '{"order": "ord_00000000-0000-0000-0000-000000000000"}', 'processing', 1, 1000,
 			now(), now(), 'owner', now())`,
 }
 
@@ -168,10 +168,10 @@ type course struct {
 // floatless are cards whose issuer needs no float.
 type floatless struct{ *card.Cards }
 
-// Admit implements checkout.Product.
-func (f floatless) Admit(ctx context.Context, owner x402.Address, o order.Offer) (order.Admission, error) {
-	a, err := f.Cards.Admit(ctx, owner, o)
-	a.Holds = slices.DeleteFunc(a.Holds, func(h order.Hold) bool { return h.Resource == "float/card" })
+// Reserve implements checkout.Product.
+func (f floatless) Reserve(ctx context.Context, owner x402.Address, o order.Offer) (order.Claim, error) {
+	a, err := f.Cards.Reserve(ctx, owner, o)
+	a.Reservations = slices.DeleteFunc(a.Reservations, func(h order.Reservation) bool { return h.Resource == "float/card" })
 	return a, err
 }
 
@@ -209,7 +209,7 @@ func purchases(b *testing.B, db string, c course) {
 	paid := payments(b, chain)
 	stop := func() (released int64) { return 0 }
 	if c.stay {
-		stop = releaseHolds(b, db)
+		stop = releaseReservations(b, db)
 	}
 	took := make([]time.Duration, b.N)
 	fulfilled.Add(b.N)
@@ -237,9 +237,9 @@ func purchases(b *testing.B, db string, c course) {
 	b.ReportMetric(float64(after.written-before.written-released)/float64(b.N), "rows/op")
 }
 
-// releaseHolds gives back, until it is stopped, what orders hold that stay at settled, and says how many holds
+// releaseReservations gives back, until it is stopped, what orders hold that stay at settled, and says how many holds
 // that were. Delivered orders do so themselves.
-func releaseHolds(b *testing.B, db string) (stop func() int64) {
+func releaseReservations(b *testing.B, db string) (stop func() int64) {
 	b.Helper()
 	var released int64
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
@@ -281,7 +281,7 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 	cards := card.New(card.Config{
 		Store: s.Cards(), Issuer: issuer, Vault: issuer, Stock: issuer, Traits: issuer.Traits(), Now: time.Now,
 		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
-		Poll:    10 * time.Millisecond, Budget: 5 * time.Second, Patience: time.Hour,
+		Poll:    10 * time.Millisecond, CallTimeout: 5 * time.Second, Deadline: time.Hour,
 	})
 	var product checkout.Product = cards
 	if c.apart {
@@ -293,7 +293,7 @@ func shop(s *store.Store, chain *paymenttest.Chain, orders checkout.Store, c cou
 		Collect: eager{payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: time.Minute, Log: quiet})},
 		Runner:  runner, Log: quiet, Now: time.Now, QuoteKey: make([]byte, 32), Wait: time.Minute,
 	})
-	runner.Register(checkout.Carrying, sells.Carry)
+	runner.Register(checkout.Fulfilling, sells.Fulfill)
 	return sells
 }
 

@@ -48,7 +48,7 @@ func BenchmarkComparison(b *testing.B) {
 	books := s.Treasury(kit.Asset, kit.PayTo)
 	now := time.Now()
 	r := reconcile.New(reconcile.Config{
-		Chain: quiet{}, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Strays: books, PayTo: kit.PayTo,
+		Chain: quiet{}, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books, PayTo: kit.PayTo,
 		Now: func() time.Time { return now },
 	})
 	compare := func() time.Duration {
@@ -87,7 +87,7 @@ func BenchmarkUnmatched(b *testing.B) {
 	b.Cleanup(s.Close)
 	books, now, flood := s.Treasury(kit.Asset, kit.PayTo), time.Now(), &flooded{safe: 89}
 	r := reconcile.New(reconcile.Config{
-		Chain: flood, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Strays: books, PayTo: kit.PayTo,
+		Chain: flood, Issuer: quiet{}, Arrivals: books, Unread: books, Books: books, Reports: books, Unmatched: books, PayTo: kit.PayTo,
 		Now: func() time.Time { return now },
 	})
 	compare := func(open int) time.Duration {

@@ -162,9 +162,9 @@ func onTheirWay(b *testing.B, db string, n int) []proven {
 
 // underway stores an order up to its delivery. Its jobs are somebody else's, or far ahead.
 func underway(b *testing.B, s *store.Store, o order.Order, pay payment.Payment) error {
-	carry := checkout.CarryJob(o.ID, pay.ID.String())
+	carry := checkout.FulfillJob(o.ID, pay.ID.String())
 	carry.LeaseOwner, carry.LeaseTTL = "elsewhere", time.Hour
-	placed, err := s.Orders().Place(b.Context(), checkout.Placement{Order: o, Payment: pay, Job: carry})
+	placed, err := s.Orders().Claim(b.Context(), checkout.ClaimRequest{Order: o, Payment: pay, Job: carry})
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func (w *world) survivesArrived(t *testing.T, point string) {
 	w.ends(t, b, second, began)
 	note.Recovery = time.Since(began).Seconds()
 	p.stop(t)
-	note.Violations = len(w.judge(t))
+	note.Violations = len(w.checkBooks(t))
 	note.Failed = t.Failed()
 }
 

@@ -25,7 +25,7 @@ func TestEachBookIsRead(t *testing.T) {
 	}
 	w.ends(t, b, b.sign(t), time.Now())
 	p.stop(t)
-	w.judge(t)
+	w.checkBooks(t)
 	broken := func() []string {
 		var ids []string
 		for _, v := range w.check(t) {

@@ -58,7 +58,7 @@ func TestKilledBetweenAHigherFeeAndItsSending(t *testing.T) {
 	if again, all := w.attempt(t); !slices.Equal(again, nonces) || !slices.Equal(all[:2], stored) {
 		t.Errorf("attempts with the nonces %v and the transactions %v, before the death %v and %v", again, all, nonces, stored)
 	}
-	note.Violations = len(w.judge(t))
+	note.Violations = len(w.checkBooks(t))
 	note.Failed = t.Failed()
 }
 

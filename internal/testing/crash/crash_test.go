@@ -119,7 +119,7 @@ func (w *world) survive(t *testing.T, c crash) {
 	w.ends(t, b, header, began)
 	note.Recovery = time.Since(began).Seconds()
 	p.stop(t)
-	note.Violations = len(w.judge(t))
+	note.Violations = len(w.checkBooks(t))
 	note.Failed = t.Failed()
 }
 
@@ -239,8 +239,8 @@ func (w *world) counts(t *testing.T, b *buyer) {
 	}
 }
 
-// judge reports every broken invariant.
-func (w *world) judge(t *testing.T) []invariants.Violation {
+// checkBooks reports every broken invariant.
+func (w *world) checkBooks(t *testing.T) []invariants.Violation {
 	t.Helper()
 	found := w.check(t)
 	for _, v := range found {
@@ -277,7 +277,7 @@ func TestFaultsThatTheProgramSurvives(t *testing.T) {
 				note.Recovery = time.Since(began).Seconds()
 				w.ends(t, b, header, time.Now())
 				p.stop(t)
-				note.Violations = len(w.judge(t))
+				note.Violations = len(w.checkBooks(t))
 				note.Failed = t.Failed()
 			})
 		}
@@ -331,7 +331,7 @@ func TestCancelledWhileTheProgramIsDown(t *testing.T) {
 	w.ends(t, b, b.sign(t), began)
 	note.Recovery = time.Since(began).Seconds()
 	p.stop(t)
-	note.Violations = len(w.judge(t))
+	note.Violations = len(w.checkBooks(t))
 	note.Failed = t.Failed()
 }
 
@@ -363,7 +363,7 @@ func TestASecondRecoveryChangesNothing(t *testing.T) {
 			for _, v := range found {
 				t.Error(v)
 			}
-			w.judge(t)
+			w.checkBooks(t)
 		})
 	}
 }

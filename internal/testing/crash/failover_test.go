@@ -98,7 +98,7 @@ func TestFailedOverToAStandbyThatLagged(t *testing.T) {
 			t.Errorf("%s by %s, interrupted: %+v", n.Path, n.buyer.address, got)
 		}
 	}
-	w.judge(t)
+	w.checkBooks(t)
 }
 
 // copyServer copies the files of a running server as a backup does, and makes the copy one that ends its recovery by itself.

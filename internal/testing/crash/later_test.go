@@ -143,7 +143,7 @@ func TestKilledWhileOrdersExpire(t *testing.T) {
 				w.ends(t, b, b.sign(t), time.Now())
 			}
 			p.stop(t)
-			w.judge(t)
+			w.checkBooks(t)
 		})
 	}
 }
@@ -175,7 +175,7 @@ func TestTheTimeEndsWhileTheProgramIsDown(t *testing.T) {
 				w.isRefused(t, b, header)
 			}
 			p.stop(t)
-			w.judge(t)
+			w.checkBooks(t)
 		})
 	}
 }

@@ -37,7 +37,7 @@ func TestAFeeThatWasSpentIsOwedOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			p.stop(t)
-			w.judge(t)
+			w.checkBooks(t)
 			conn, err := pgx.Connect(t.Context(), w.books.DatabaseURL)
 			if err != nil {
 				t.Fatal(err)

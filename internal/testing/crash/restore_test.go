@@ -121,7 +121,7 @@ func TestRestoredFromAnOlderDump(t *testing.T) {
 	for _, n := range lost {
 		w.stillHas(t, n)
 	}
-	w.judge(t)
+	w.checkBooks(t)
 }
 
 // buys lets the official client buy, each with a new authorization.

@@ -75,7 +75,7 @@ func (w *world) start(t testing.TB, settler, fault string) *process {
 	t.Helper()
 	args := []string{"dev", "--addr", w.addr, "--data", w.dir,
 		"--database-url", w.books.DatabaseURL, "--rpc-url", w.books.RPCURL, "--sandbox-url", w.books.SandboxURL,
-		"--issuer-budget", "2s", "--issuer-horizon", "3s"} // the sandbox answers at once
+		"--issuer-call-timeout", "2s", "--issuer-visibility-delay", "3s"} // the sandbox answers at once
 	if settler != relayer {
 		args = append(args, "--facilitator-url", w.facilitator, "--settlement", settler)
 	}

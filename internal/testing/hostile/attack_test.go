@@ -37,7 +37,7 @@ type attack struct {
 	name, ref string
 	by        attacker
 	// aim is what it would bring, and holds what keeps it from that.
-	aim, holds string
+	aim, reserves string
 	// torture says that it takes too long for `make test`.
 	torture bool
 	do      func(*trial)
@@ -223,7 +223,7 @@ func (r *trial) rest() {
 		moving := query[string](r.world, `SELECT id || ' is ' || status FROM orders
 			WHERE lower(owner) = ANY ($1) AND status IN ('settling', 'settled', 'provisioning', 'refund_pending')
 			UNION SELECT j.kind || ' is ' || j.status FROM jobs j JOIN orders o ON o.id = j.payload->>'order'
-			WHERE lower(o.owner) = ANY ($1) AND j.kind IN ('order_carry', 'card_issue_fee') AND j.status IN ('queued', 'processing')`, owners)
+			WHERE lower(o.owner) = ANY ($1) AND j.kind IN ('order_fulfill', 'card_issue_fee') AND j.status IN ('queued', 'processing')`, owners)
 		if len(moving) > 0 {
 			return errors.New(strings.Join(moving, ", "))
 		}
@@ -246,7 +246,7 @@ func (a attack) record(r *trial, took time.Duration) {
 		paid += max(0, p.moved())
 	}
 	line := map[string]any{
-		"name": a.name, "test": r.Name(), "by": a.by, "ref": a.ref, "aim": a.aim, "holds": a.holds, "failed": r.Failed(),
+		"name": a.name, "test": r.Name(), "by": a.by, "ref": a.ref, "aim": a.aim, "holds": a.reserves, "failed": r.Failed(),
 		"seconds": took.Seconds(), "whole": whole, "wallets": len(r.wallets), "paidUnits": paid,
 		"requests": cost.Requests, "bytes": cost.Bytes, "cpuMs": cost.CPU.Milliseconds(), "memory": cost.Memory,
 		"transactions": cost.Transactions, "gwei": int64(cost.Wei / 1e9), "rows": cost.Rows,

@@ -17,18 +17,18 @@ func gates() []attack {
 	return []attack{
 		{
 			name: "transfers-of-nothing", by: stranger, do: sendsNothing,
-			aim:   "so many transfers of zero to our address that the chain's books cannot be read any more, and top-ups close for good",
-			holds: "books are read in ranges that are halved on error, zero values are ignored, and a watermark is kept",
+			aim:      "so many transfers of zero to our address that the chain's books cannot be read any more, and top-ups close for good",
+			reserves: "books are read in ranges that are halved on error, zero values are ignored, and a watermark is kept",
 		},
 		{
 			name: "transfers-of-dust", by: payer, do: sendsDust,
-			aim:   "top-ups close for everybody, because money arrived that nobody owes",
-			holds: "unmatched transfers are posted, summed and resolved; they block nobody else",
+			aim:      "top-ups close for everybody, because money arrived that nobody owes",
+			reserves: "unmatched transfers are posted, summed and resolved; they block nobody else",
 		},
 		{
 			name: "nonce-used-for-one-unit", by: payer, do: usesNonceForOneUnit,
-			aim:   "goods for a millionth of a dollar, or an alarm that closes the sale for everybody",
-			holds: "only the exact transfer to us pays; what differs is resolved for its own wallet, and blocks nobody else",
+			aim:      "goods for a millionth of a dollar, or an alarm that closes the sale for everybody",
+			reserves: "only the exact transfer to us pays; what differs is resolved for its own wallet, and blocks nobody else",
 		},
 	}
 }
@@ -63,7 +63,7 @@ func (r *trial) sprays(n int, value int64) {
 			r.Fatal("the transfers failed")
 		}
 	}
-	r.strays.Add(int64(n) * value)
+	r.unmatched.Add(int64(n) * value)
 }
 
 func sendsNothing(r *trial) {
@@ -112,7 +112,7 @@ func usesNonceForOneUnit(r *trial) {
 	before := r.goods()
 	r.proxy.once("eth_sendRawTransaction", p.address.Hex()[2:], func() { r.executes(one) })
 	a := p.offers(r.Context(), esimPath, body, m.header(r))
-	r.strays.Add(1)
+	r.unmatched.Add(1)
 	if a.status == http.StatusOK || !r.used(one.authorization) || p.moved() != 1 {
 		r.Errorf("%d %.300s; %d units moved", a.status, a.body, p.moved())
 	}

@@ -38,7 +38,7 @@ func TestTheThreatModelNamesEveryAttack(t *testing.T) {
 // audit checks all invariants over what the attacks left, and that no secret was written down.
 func (w *world) audit(t *testing.T) {
 	b := w.books
-	b.Stray = w.strays.Load()
+	b.Unmatched = w.unmatched.Load()
 	w.answers.Lock()
 	b.Answers = slices.Clone(w.answers.all)
 	w.answers.Unlock()

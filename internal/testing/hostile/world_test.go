@@ -49,9 +49,9 @@ type world struct {
 	http   *http.Client
 
 	// callers and strays count the client addresses given out, and what was sent to the payee apart from any purchase.
-	callers atomic.Uint32
-	strays  atomic.Int64
-	answers struct {
+	callers   atomic.Uint32
+	unmatched atomic.Int64
+	answers   struct {
 		sync.Mutex
 		all []invariants.Answer
 	}
@@ -94,7 +94,7 @@ func newWorld(t testing.TB) *world {
 func (w *world) start(more ...string) *world {
 	w.t.Helper()
 	if w.settings == nil {
-		w.settings = w.standard()
+		w.settings = w.defaults()
 	}
 	addr := freeAddr(w.t)
 	env := append(slices.Clone(w.settings), "ROAMCARD_ADDR="+addr, "ROAMCARD_BASE_URL=http://"+addr)
@@ -120,8 +120,8 @@ func (w *world) start(more ...string) *world {
 	return w
 }
 
-// standard are the settings that have no default, and shorter pauses between looks at a card, for the tests' sake.
-func (w *world) standard() []string {
+// defaults are the settings that have no default, and shorter pauses between looks at a card, for the tests' sake.
+func (w *world) defaults() []string {
 	secret := func(name string) string {
 		raw := make([]byte, 32)
 		_, _ = rand.Read(raw) // never fails

@@ -72,7 +72,7 @@ func oneWorkerPerJob(r *records) []string {
 		if j.Status != "queued" && j.Attempt < 1 {
 			f.add("job %s is %s and was never claimed", j.ID, j.Status)
 		}
-		if j.Kind == carryJob && (j.Status == "queued" || j.Status == "processing") {
+		if j.Kind == fulfillJob && (j.Status == "queued" || j.Status == "processing") {
 			if open[j.Order]++; open[j.Order] == 2 {
 				f.add("order %s has two open jobs", j.Order)
 			}
@@ -94,7 +94,7 @@ func noncesAreContiguous(r *records) []string {
 	}
 	for _, relayer := range r.chain.fresh {
 		for nonce := range r.chain.sent[relayer] {
-			if !stored[relayer][nonce] && !r.forgot(nonce) {
+			if !stored[relayer][nonce] && !r.pruned(nonce) {
 				f.add("relayer %s sent a transaction with nonce %d that was never stored", relayer, nonce)
 			}
 		}
@@ -106,7 +106,7 @@ func noncesAreContiguous(r *records) []string {
 				f.add("relayer %s uses nonce %d for two attempts", relayer, a.Nonce)
 			}
 			for missing := attempts[max(0, i-1)].Nonce + 1; missing < a.Nonce; missing++ {
-				if !r.forgot(missing) {
+				if !r.pruned(missing) {
 					f.add("relayer %s has no attempt with nonce %d", relayer, missing)
 				}
 			}
@@ -126,15 +126,15 @@ func noncesAreContiguous(r *records) []string {
 			}
 		}
 		last := attempts[len(attempts)-1].Nonce
-		if sent := r.chain.sent[relayer]; sent > last+1 && !(r.forgot(last+1) && r.forgot(sent-1)) {
+		if sent := r.chain.sent[relayer]; sent > last+1 && !(r.pruned(last+1) && r.pruned(sent-1)) {
 			f.add("relayer %s sent %d transactions, the last attempt is number %d", relayer, sent, last)
 		}
 	}
 	return f
 }
 
-// forgot says that a restore has lost the transaction with an account nonce.
-func (r *records) forgot(nonce int64) bool { return nonce >= r.lost[0] && nonce < r.lost[1] }
+// pruned says that a restore has lost the transaction with an account nonce.
+func (r *records) pruned(nonce int64) bool { return nonce >= r.lost[0] && nonce < r.lost[1] }
 
 func operatorActsAreAudited(r *records) []string {
 	var f findings

@@ -10,20 +10,20 @@ import (
 
 // database is what the service recorded.
 type database struct {
-	orders     []orderRow
-	moves      []moveRow
-	payments   []paymentRow
-	refunds    []refundRow
-	attempts   []attemptRow
-	cards      []cardRow
-	profiles   []profileRow
-	holds      []holdRow
-	jobs       []jobRow
-	fees       []feeRow
-	challenges []challengeRow
-	audit      []auditRow
-	postings   []postingRow
-	entries    []entryRow
+	orders       []orderRow
+	moves        []moveRow
+	payments     []paymentRow
+	refunds      []refundRow
+	attempts     []attemptRow
+	cards        []cardRow
+	profiles     []profileRow
+	reservations []reservationRow
+	jobs         []jobRow
+	fees         []feeRow
+	challenges   []challengeRow
+	audit        []auditRow
+	postings     []postingRow
+	entries      []entryRow
 }
 
 type orderRow struct {
@@ -93,7 +93,7 @@ func (c cardRow) live() bool {
 	return c.Status == "PENDING" || c.Status == "ACTIVE" || c.Status == "FROZEN"
 }
 
-type holdRow struct {
+type reservationRow struct {
 	Order, Resource string
 	Units           int64
 	Released        bool
@@ -132,7 +132,7 @@ type entryRow struct {
 
 // The kinds of jobs that stand behind what a buyer paid for.
 const (
-	carryJob   = "order_carry"
+	fulfillJob = "order_fulfill"
 	feeJob     = "card_issue_fee"
 	confirmJob = "payment_confirm"
 	// refundConfirmJob follows the money that goes back.
@@ -160,7 +160,7 @@ func readDatabase(ctx context.Context, url string) (d database, err error) {
 			ARRAY(SELECT v->>'hash' FROM jsonb_array_elements(variants) v), created_at FROM attempts ORDER BY relayer, nonce`),
 		table(ctx, tx, &d.cards, `SELECT id::text, order_id, owner, status, reference::text, account, load_usd_cents FROM cards`),
 		table(ctx, tx, &d.profiles, `SELECT id::text, order_id, status, reference::text, account FROM esim_profiles`),
-		table(ctx, tx, &d.holds, `SELECT order_id, resource, units, released_at IS NOT NULL AND suspended_at IS NULL FROM holds`),
+		table(ctx, tx, &d.reservations, `SELECT order_id, resource, units, released_at IS NOT NULL AND suspended_at IS NULL FROM holds`),
 		table(ctx, tx, &d.jobs, `SELECT id::text, kind, unique_key, coalesce(payload->>'order', ''), status,
 			coalesce((payload->>'version')::bigint, 1), attempt, lease_owner IS NOT NULL FROM jobs`),
 		table(ctx, tx, &d.fees, `SELECT id::text, payload @> '{"kept": true}', payload @> '{"owed": true}', payload @> '{"writtenOff": true}'
@@ -200,7 +200,7 @@ func atRest(ctx context.Context, url string) (bool, error) {
 	var busy bool
 	err = conn.QueryRow(ctx, `SELECT
 		EXISTS (SELECT FROM orders WHERE status IN ('settling', 'settled', 'provisioning', 'refund_pending')) OR
-		EXISTS (SELECT FROM jobs WHERE kind IN ('`+carryJob+`', '`+feeJob+`') AND status IN ('queued', 'processing'))`).Scan(&busy)
+		EXISTS (SELECT FROM jobs WHERE kind IN ('`+fulfillJob+`', '`+feeJob+`') AND status IN ('queued', 'processing'))`).Scan(&busy)
 	if err != nil {
 		return false, fmt.Errorf("look for what is on its way: %w", err)
 	}

@@ -48,7 +48,7 @@ func paidOrdersHaveAJob(r *records) []string {
 		if !posted["settled/"+o.ID] {
 			f.add("order %s is %s and its payment is not in the ledger", o.ID, o.Status)
 		}
-		if len(jobs[carryJob+" "+o.ID]) == 0 {
+		if len(jobs[fulfillJob+" "+o.ID]) == 0 {
 			f.add("order %s is %s and has no job", o.ID, o.Status)
 		}
 		if len(jobs[confirmJob+" "+o.ID]) == 0 {
@@ -256,11 +256,11 @@ func oneFee(r *records) []string {
 	return f
 }
 
-func holdsBelongToOpenOrders(r *records) []string {
+func reservationsBelongToOpenOrders(r *records) []string {
 	var f findings
 	orders := r.ordersByID()
 	held := map[string]bool{}
-	for _, h := range r.holds {
+	for _, h := range r.reservations {
 		o, known := orders[h.Order]
 		switch {
 		case !known:

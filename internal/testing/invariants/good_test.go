@@ -59,19 +59,19 @@ func good() *records {
 		{"card_c", "ord_c", carol, "FAILED", "ref-c", "", 2500},
 		{"card_d", "ord_d", dora, "FAILED", "ref-d", "", 2500},
 	}
-	r.holds = []holdRow{
+	r.reservations = []reservationRow{
 		{"ord_a", "float/card", 2500, true}, {"ord_b", "float/card", 2500, true}, {"ord_c", "float/card", 2500, false},
 		{"ord_d", "float/card", 2500, true},
 	}
 	r.jobs = []jobRow{
-		{"job_a", carryJob, "pay_a", "ord_a", "succeeded", 1, 1, false},
-		{"job_b", carryJob, "pay_b", "ord_b", "succeeded", 1, 2, false},
-		{"job_c", carryJob, "pay_c", "ord_c", "succeeded", 1, 1, false},
+		{"job_a", fulfillJob, "pay_a", "ord_a", "succeeded", 1, 1, false},
+		{"job_b", fulfillJob, "pay_b", "ord_b", "succeeded", 1, 2, false},
+		{"job_c", fulfillJob, "pay_c", "ord_c", "succeeded", 1, 1, false},
 		{"job_ka", confirmJob, "pay_a", "ord_a", "succeeded", 1, 2, false},
 		{"job_kc", confirmJob, "pay_c", "ord_c", "queued", 1, 1, false},
 		{"job_f", feeJob, "card_a", "ord_a", "succeeded", 2, 1, false},
-		{"job_t", "relayer_tend", "1", "", "processing", 1, 1, true},
-		{"job_d", carryJob, "pay_d", "ord_d", "succeeded", 1, 1, false},
+		{"job_t", "relayer_maintain", "1", "", "processing", 1, 1, true},
+		{"job_d", fulfillJob, "pay_d", "ord_d", "succeeded", 1, 1, false},
 		{"job_kd", confirmJob, "pay_d", "ord_d", "succeeded", 1, 1, false},
 		{"job_rd", refundConfirmJob, "ref_d", "ord_d", "queued", 1, 1, false},
 	}
@@ -126,24 +126,24 @@ func sellEsim(r *records) {
 	r.chain.used = append(r.chain.used, use{transaction, at - 1, bob, "0x0e"})
 	r.profiles = append(r.profiles, profileRow{"profile_e", "ord_e", "ready", "ref-e", "esm_1"})
 	r.supplier = supplierBook{Esims: []supplierEsim{{"esm_1", "ref-e", "released", 4_000_000}}, Executed: map[string]int{"ref-e": 1}}
-	r.jobs = append(r.jobs, jobRow{"job_e", carryJob, "pay_e", "ord_e", "succeeded", 1, 1, false},
+	r.jobs = append(r.jobs, jobRow{"job_e", fulfillJob, "pay_e", "ord_e", "succeeded", 1, 1, false},
 		jobRow{"job_ke", confirmJob, "pay_e", "ord_e", "succeeded", 1, 1, false})
 	r.posted("settled", "ord_e", entryRow{"", "treasury:usdc", 5_000_000}, entryRow{"", "customer:ord_e", -5_000_000})
 	r.posted("supplied", "ord_e", entryRow{"", "supplier:float", -4_000_000}, entryRow{"", "cost:esim", 4_000_000})
 	r.posted("sold", "ord_e", entryRow{"", "customer:ord_e", 5_000_000}, entryRow{"", "revenue:esim", -5_000_000})
 }
 
-// postStray posts money that belongs to nobody.
-func postStray(r *records, transfer string, units int64) {
+// postUnmatched posts money that belongs to nobody.
+func postUnmatched(r *records, transfer string, units int64) {
 	id := "unmatched/" + transfer
 	r.postings = append(r.postings, postingRow{id, "", "unmatched"})
 	r.entries = append(r.entries, entryRow{id, "treasury:usdc", units}, entryRow{id, "unmatched", -units})
 }
 
-// resolveStray posts such money, of five units, and where it went.
-func resolveStray(r *records, units int64, to string) {
-	r.chain.credits, r.stray = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
-	postStray(r, "0xdd/1", 5)
+// resolveUnmatched posts such money, of five units, and where it went.
+func resolveUnmatched(r *records, units int64, to string) {
+	r.chain.credits, r.unmatched = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
+	postUnmatched(r, "0xdd/1", 5)
 	r.postings = append(r.postings, postingRow{"resolved/0xdd/1", "", "resolved"})
 	r.entries = append(r.entries, entryRow{"resolved/0xdd/1", "unmatched", units}, entryRow{"resolved/0xdd/1", to, -units})
 }

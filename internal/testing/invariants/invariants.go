@@ -28,8 +28,8 @@ type Books struct {
 	Lost [2]int64
 	// FromBlock is where the chain's logs begin to matter.
 	FromBlock uint64
-	// Stray is how many millionths of a dollar a test itself sent to PayTo beside any purchase.
-	Stray int64
+	// Unmatched is how many millionths of a dollar a test itself sent to PayTo beside any purchase.
+	Unmatched int64
 	// Answers are what buyers were told, in any order.
 	Answers []Answer
 	// Down are the times in which something that a sale needs was known to be down.
@@ -70,7 +70,7 @@ func Check(ctx context.Context, b Books) ([]Violation, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.judge(), nil
+	return r.check(), nil
 }
 
 // Settled reports that nothing is on its way: every order is final, unpaid or with an operator, and no
@@ -99,13 +99,13 @@ func Await(ctx context.Context, b Books) error {
 // records is what the books say.
 type records struct {
 	database
-	chain    chainBook
-	issuer   issuerBook
-	payTo    string
-	treasury string
-	supplier supplierBook
-	stray    int64
-	lost     [2]int64
+	chain     chainBook
+	issuer    issuerBook
+	payTo     string
+	treasury  string
+	supplier  supplierBook
+	unmatched int64
+	lost      [2]int64
 
 	answers []Answer
 	down    []Span
@@ -145,17 +145,17 @@ func invariants() []invariant {
 		{"I14", "orders move along the graph, one step at a time", movesFollowTheGraph},
 		{"I15", "a challenge is used once, in its time", challengesAreUsedOnce},
 		{"I16", "one withdrawal of the fee, and the job knows it", oneFee},
-		{"I17", "what is held belongs to an open order", holdsBelongToOpenOrders},
+		{"I17", "what is held belongs to an open order", reservationsBelongToOpenOrders},
 		{"I18", "what a buyer was told exists", answersLast},
 		{"I19", "a job is leased to one worker at most", oneWorkerPerJob},
-		{"I20", "money of nobody's is posted once, and each posting says what it records", strayMoneyIsPostedOnce},
+		{"I20", "money of nobody's is posted once, and each posting says what it records", unmatchedMoneyIsPostedOnce},
 		{"I21", "the relayer's nonces have no gap and no second use", noncesAreContiguous},
 		{"I22", "an operator's act has one audit row", operatorActsAreAudited},
 		{"I24", "while something that a sale needs is down, a new purchase gets 503 and claims nothing", downMeansClosed},
 	}
 }
 
-func (r *records) judge() []Violation {
+func (r *records) check() []Violation {
 	var found []Violation
 	for _, inv := range invariants() {
 		messages := inv.check(r)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestGoodBooksBreakNothing(t *testing.T) {
-	for _, v := range good().judge() {
+	for _, v := range good().check() {
 		t.Error(v)
 	}
 }
@@ -76,7 +76,7 @@ func TestEveryCheckFires(t *testing.T) {
 		"a stuck order": {func(r *records) {
 			r.orders[0].Status, r.orders[0].Version = "provisioning", 3
 			r.moves = slices.Delete(r.moves, 3, 4)
-			r.holds[0].Released = false
+			r.reservations[0].Released = false
 		}, []string{"I8"}},
 		"a fulfilled order without a card": {func(r *records) { r.cards[0].Account = "" }, []string{"I8"}},
 		"an undecided payment":             {func(r *records) { r.payments[1].Status = "claimed" }, []string{"I8", "I13"}},
@@ -143,7 +143,7 @@ func TestEveryCheckFires(t *testing.T) {
 		"review left by no operator": {func(r *records) {
 			r.orders[2].Status, r.orders[2].Version = "fulfilled", 5
 			r.moves = append(r.moves, moveRow{"ord_c", 5, "operator_review", "fulfilled", "worker"})
-			r.holds[2].Released = true
+			r.reservations[2].Released = true
 		}, []string{"I8", "I14"}},
 		"a challenge used too late": {func(r *records) { late := noon.Add(time.Hour); r.challenges[0].ConsumedAt = &late }, []string{"I15"}},
 		"two fees": {func(r *records) {
@@ -152,13 +152,13 @@ func TestEveryCheckFires(t *testing.T) {
 		"a fee that was never taken":          {func(r *records) { r.issuer.Movements[0].Status = "declined" }, []string{"I16"}},
 		"a fee the job does not know":         {func(r *records) { r.jobs[5].Status = "failed" }, []string{"I10", "I16"}},
 		"no fee job":                          {func(r *records) { r.jobs = slices.Delete(r.jobs, 5, 6) }, []string{"I10", "I16"}},
-		"a hold of an order that has ended":   {func(r *records) { r.holds[0].Released = false }, []string{"I17"}},
+		"a hold of an order that has ended":   {func(r *records) { r.reservations[0].Released = false }, []string{"I17"}},
 		"an overdrawn float":                  {func(r *records) { r.issuer.FloatCents = -1 }, []string{"I17"}},
 		"an order that a buyer saw is gone":   {func(r *records) { r.answers[2].OrderID, r.answers[3].OrderID = "ord_z", "ord_z" }, []string{"I18"}},
 		"a transaction that was never booked": {func(r *records) { r.answers[2].Transaction, r.answers[3].Transaction = "0xcc", "0xcc" }, []string{"I18"}},
 		"a lease on a finished job":           {func(r *records) { r.jobs[0].Leased = true }, []string{"I19"}},
 		"two open jobs for one order": {func(r *records) {
-			r.jobs = append(r.jobs, jobRow{"job_x", carryJob, "x", "ord_a", "queued", 1, 0, false}, jobRow{"job_y", carryJob, "y", "ord_a", "queued", 1, 0, false})
+			r.jobs = append(r.jobs, jobRow{"job_x", fulfillJob, "x", "ord_a", "queued", 1, 0, false}, jobRow{"job_y", fulfillJob, "y", "ord_a", "queued", 1, 0, false})
 		}, []string{"I19"}},
 		"a gap in the nonces": {func(r *records) {
 			r.attempts[2].Nonce = 3
@@ -174,7 +174,7 @@ func TestEveryCheckFires(t *testing.T) {
 		"a transaction nobody stored":   {func(r *records) { r.attempts = r.attempts[1:] }, []string{"I21"}},
 		"both variants in blocks":       {func(r *records) { r.chain.included["0xb1"] = inclusion{relay, 1} }, []string{"I21"}},
 		"an operator's act unaudited": {func(r *records) {
-			r.orders[2].Status, r.orders[2].Version, r.holds[2].Released = "fulfilled", 5, true
+			r.orders[2].Status, r.orders[2].Version, r.reservations[2].Released = "fulfilled", 5, true
 			r.moves = append(r.moves, moveRow{"ord_c", 5, "operator_review", "fulfilled", "operator:ann"})
 		}, []string{"I22"}},
 		"an audit row without a reason": {func(r *records) { r.audit[0].Reason = "" }, []string{"I22"}},
@@ -192,7 +192,7 @@ func TestEveryCheckFires(t *testing.T) {
 			r.orders[len(r.orders)-1].Status = "fulfilled"
 			r.moves = append(r.moves, moveRow{"ord_t", 2, "settled", "provisioning", "worker"}, moveRow{"ord_t", 3, "provisioning", "fulfilled", "worker"})
 			r.orders[len(r.orders)-1].Version = 3
-			r.jobs = append(r.jobs, jobRow{"job_t2", carryJob, "pay_t", "ord_t", "succeeded", 1, 1, false},
+			r.jobs = append(r.jobs, jobRow{"job_t2", fulfillJob, "pay_t", "ord_t", "succeeded", 1, 1, false},
 				jobRow{"job_kt", confirmJob, "pay_t", "ord_t", "succeeded", 1, 1, false})
 			r.posted("settled", "ord_t", entryRow{"", "treasury:usdc", 50_000_000}, entryRow{"", "customer:ord_t", -50_000_000})
 			r.posted("loaded", "ord_t", entryRow{"", "issuer:float", -49_000_000}, entryRow{"", "card:card_a", 49_000_000},
@@ -229,22 +229,22 @@ func TestEveryCheckFires(t *testing.T) {
 			r.orders[4].Status = "operator_review"
 			r.moves[len(r.moves)-1].To = "operator_review"
 		}, []string{"I10"}},
-		"a stray nobody sent":         {func(r *records) { postStray(r, "0xdd/1", 5) }, []string{"I20"}},
-		"a payment posted as a stray": {func(r *records) { postStray(r, "0xaa/7", 25_000_000) }, []string{"I20"}},
+		"a stray nobody sent":         {func(r *records) { postUnmatched(r, "0xdd/1", 5) }, []string{"I20"}},
+		"a payment posted as a stray": {func(r *records) { postUnmatched(r, "0xaa/7", 25_000_000) }, []string{"I20"}},
 		"a stray of another amount": {func(r *records) {
-			r.chain.credits, r.stray = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
-			postStray(r, "0xdd/1", 6)
+			r.chain.credits, r.unmatched = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
+			postUnmatched(r, "0xdd/1", 6)
 		}, []string{"I20"}},
 		"a stray posted twice": {func(r *records) {
-			r.chain.credits, r.stray = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
-			postStray(r, "0xdd/1", 5)
-			postStray(r, "0xDD/1", 5)
+			r.chain.credits, r.unmatched = append(r.chain.credits, transfer{"0xdd", 1, bob, 5}), 5
+			postUnmatched(r, "0xdd/1", 5)
+			postUnmatched(r, "0xDD/1", 5)
 		}, []string{"I20"}},
-		"a stray that an operator resolved": {func(r *records) { resolveStray(r, 5, "treasury:usdc") }, nil},
-		"a stray that was given":            {func(r *records) { resolveStray(r, 5, "revenue:donation") }, nil},
-		"a stray resolved for more":         {func(r *records) { resolveStray(r, 6, "treasury:usdc") }, []string{"I20"}},
+		"a stray that an operator resolved": {func(r *records) { resolveUnmatched(r, 5, "treasury:usdc") }, nil},
+		"a stray that was given":            {func(r *records) { resolveUnmatched(r, 5, "revenue:donation") }, nil},
+		"a stray resolved for more":         {func(r *records) { resolveUnmatched(r, 6, "treasury:usdc") }, []string{"I20"}},
 		"a stray resolved that never came": {func(r *records) {
-			resolveStray(r, 5, "treasury:usdc")
+			resolveUnmatched(r, 5, "treasury:usdc")
 			r.postings[len(r.postings)-1].ID = "resolved/0xdd/2"
 			r.entries[len(r.entries)-1].Posting, r.entries[len(r.entries)-2].Posting = "resolved/0xdd/2", "resolved/0xdd/2"
 		}, []string{"I20"}},
@@ -257,7 +257,7 @@ func TestEveryCheckFires(t *testing.T) {
 			r := good()
 			tt.spoil(r)
 			var got []string
-			for _, v := range r.judge() {
+			for _, v := range r.check() {
 				got = append(got, v.ID)
 				fired[v.ID] = true
 				t.Log(v)
@@ -278,9 +278,9 @@ func TestEveryCheckFires(t *testing.T) {
 func TestStrayMoneyIsExpectedToTheCent(t *testing.T) {
 	r := good()
 	r.chain.credits = append(r.chain.credits, transfer{"0xDD", 1, bob, 5})
-	r.stray = 5
-	postStray(r, "0xdd/1", 5)
-	for _, v := range r.judge() {
+	r.unmatched = 5
+	postUnmatched(r, "0xdd/1", 5)
+	for _, v := range r.check() {
 		t.Error(v)
 	}
 }
@@ -291,7 +291,7 @@ func TestWhatIsClaimedGoesOnWhileSomethingIsDown(t *testing.T) {
 	r.answers = append(r.answers,
 		Answer{carol, "key-new", true, http.StatusServiceUnavailable, "", "", "", noon.Add(time.Minute)},
 		Answer{carol, "key-bad", true, http.StatusBadRequest, "", "", "", noon.Add(time.Minute)})
-	for _, v := range r.judge() {
+	for _, v := range r.check() {
 		t.Error(v)
 	}
 }
@@ -331,7 +331,7 @@ func TestAFingerprintSeesEveryBook(t *testing.T) {
 		"the payments changed":                          func(r *records) { r.payments[1].Status = "claimed" },
 		"the settlement transactions changed":           func(r *records) { r.attempts[0].Hashes = append(r.attempts[0].Hashes, "0xab") },
 		"the cards changed":                             func(r *records) { r.cards[1].Status = "PENDING" },
-		"the holds changed":                             func(r *records) { r.holds[2].Released = true },
+		"the holds changed":                             func(r *records) { r.reservations[2].Released = true },
 		"the jobs changed":                              func(r *records) { r.jobs[5].Attempt++ },
 		"the audit changed":                             func(r *records) { r.audit = nil },
 		"the ledger's postings changed":                 func(r *records) { r.postings[0].Kind = "other" },

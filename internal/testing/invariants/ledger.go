@@ -134,8 +134,8 @@ func mapsUnion(a, b map[string]int64) map[string]int64 {
 	return all
 }
 
-// strayMoneyIsPostedOnce follows each posting of money that belongs to nobody to a transfer on chain, which must be no payment.
-func strayMoneyIsPostedOnce(r *records) []string {
+// unmatchedMoneyIsPostedOnce follows each posting of money that belongs to nobody to a transfer on chain, which must be no payment.
+func unmatchedMoneyIsPostedOnce(r *records) []string {
 	var f findings
 	name := func(transaction string, index int64) string {
 		return fmt.Sprintf("unmatched/%s/%d", lower(transaction), index)

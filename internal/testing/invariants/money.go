@@ -23,8 +23,8 @@ func creditsAreThePayments(r *records) []string {
 			f.add("payment %s records %d from %s, the chain shows %d from %s", p.ID, p.Value, p.Payer, c.Value, c.From)
 		}
 	}
-	if unmatched != r.stray {
-		f.add("%d units arrived that no payment records, expected %d", unmatched, r.stray)
+	if unmatched != r.unmatched {
+		f.add("%d units arrived that no payment records, expected %d", unmatched, r.unmatched)
 	}
 	if moved != recorded+unmatched {
 		f.add("%d units arrived, %d are recorded as paid and %d are unmatched", moved, recorded, unmatched)

@@ -45,8 +45,8 @@ func (s *Server) addService(service Service) error {
 // withStatus lets a call choose the HTTP status of its failure, see api.Face.
 func withStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		face := rpc.Face{Resource: r.URL.Path}
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, face: &face}, r.WithContext(rpc.WithFace(r.Context(), &face)))
+		face := rpc.CallInfo{Resource: r.URL.Path}
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &face}, r.WithContext(rpc.WithCallInfo(r.Context(), &face)))
 	})
 }
 
@@ -54,12 +54,12 @@ func withStatus(next http.Handler) http.Handler {
 // gRPC-Web answer 200 whatever happened and are left alone.
 type statusWriter struct {
 	http.ResponseWriter
-	face *rpc.Face
+	callInfo *rpc.CallInfo
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(code int) {
-	if chosen := int(w.face.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
+	if chosen := int(w.callInfo.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
 		code = chosen
 		if code == http.StatusUnauthorized {
 			// Not in the error's metadata, which would make it a trailer on gRPC.
@@ -87,10 +87,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 		rest.Problem(w, r, f)
 		return
 	}
-	var face rpc.Face
-	err := rpc.ToConnect(rpc.WithFace(r.Context(), &face), f)
+	var face rpc.CallInfo
+	err := rpc.ToConnect(rpc.WithCallInfo(r.Context(), &face), f)
 	// A caller that has gone away is no failure of ours.
-	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, face: &face}, r, err)
+	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, callInfo: &face}, r, err)
 }
 
 func (s *Server) isProcedure(path string) bool {

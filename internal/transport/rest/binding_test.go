@@ -148,7 +148,7 @@ func TestRulesThatCannotBeServedAreErrorsAtStart(t *testing.T) {
 }
 
 func TestOverlappingRoutesAreErrorsAtStart(t *testing.T) {
-	router := front(t, &desk{})
+	router := front(t, &admin{})
 	for _, pattern := range []string{"GET /api/cards", "GET /api/{x}/y/balance/{z...}x", "POST /api/{what}/purchase/{$"} {
 		if err := router.Handle(pattern, http.NotFoundHandler()); err == nil {
 			t.Errorf("%s was added", pattern)

@@ -20,8 +20,8 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpc"
 )
 
-// desk is the services with answers of the test's choice, and what it was asked.
-type desk struct {
+// admin is the services with answers of the test's choice, and what it was asked.
+type admin struct {
 	roamcardv1connect.UnimplementedCardServiceHandler
 	roamcardv1connect.UnimplementedOrderServiceHandler
 	roamcardv1connect.UnimplementedAuthServiceHandler
@@ -34,7 +34,7 @@ type desk struct {
 }
 
 // note keeps the question and gives the answer's error.
-func (d *desk) note(ctx context.Context, asked proto.Message) error {
+func (d *admin) note(ctx context.Context, asked proto.Message) error {
 	d.asked, d.resource, d.preview = asked, rpc.Resource(ctx), rpc.IsPreview(ctx)
 	call, _ := connect.CallInfoForHandlerContext(ctx)
 	d.header = call.RequestHeader()
@@ -42,43 +42,43 @@ func (d *desk) note(ctx context.Context, asked proto.Message) error {
 	return d.err
 }
 
-func (d *desk) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
+func (d *admin) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
 	order := &roamcardv1.Order{OrderId: "ord_1", PayableUrl: proto.String("https://example.com/pay?a=1&b=2"), AmountUsdCents: 2500}
 	return &roamcardv1.PurchaseCardResponse{Order: order}, d.note(ctx, req)
 }
 
-func (d *desk) ListCards(ctx context.Context, req *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
+func (d *admin) ListCards(ctx context.Context, req *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
 	return &roamcardv1.ListCardsResponse{}, d.note(ctx, req)
 }
 
 // EnsureCard forgets its answer's only member, a mistake of ours.
-func (d *desk) EnsureCard(ctx context.Context, req *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
+func (d *admin) EnsureCard(ctx context.Context, req *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
 	return &roamcardv1.EnsureCardResponse{}, d.note(ctx, req)
 }
 
-func (d *desk) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+func (d *admin) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
 	asOf := timestamppb.New(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	return &roamcardv1.GetCardBalanceResponse{CardId: req.GetId(), AvailableUsdCents: -5, AsOf: asOf}, d.note(ctx, req)
 }
 
-func (d *desk) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
+func (d *admin) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
 	return &roamcardv1.CreateRevealChallengeResponse{IntentId: "i"}, d.note(ctx, req)
 }
 
-func (d *desk) Logout(ctx context.Context, req *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
+func (d *admin) Logout(ctx context.Context, req *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
 	return &roamcardv1.LogoutResponse{Revoked: true}, d.note(ctx, req)
 }
 
-func (d *desk) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
+func (d *admin) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
 	return &roamcardv1.ListOrdersResponse{}, d.note(ctx, req)
 }
 
-func (d *desk) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
+func (d *admin) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
 	return &roamcardv1.GetOrderResponse{Order: &roamcardv1.Order{OrderId: req.GetOrderId()}}, d.note(ctx, req)
 }
 
 // front is a router over the desk with the interceptors in the order the service has them.
-func front(t *testing.T, d *desk) *Router {
+func front(t *testing.T, d *admin) *Router {
 	t.Helper()
 	options := []connect.HandlerOption{
 		connect.WithInterceptors(rpc.Errors()), rpc.JSON(), connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())),

@@ -68,7 +68,7 @@ func TestSuccessIsCompactJSON(t *testing.T) {
 		{"POST", "/api/auth/logout", "", `{"revoked":true}`},
 		{"POST", "/api/auth/logout", " { } ", `{"revoked":true}`},
 	} {
-		w := ask(t, front(t, &desk{}), c.method, c.target, c.body)
+		w := ask(t, front(t, &admin{}), c.method, c.target, c.body)
 		if w.Code != 200 || w.Body.String() != c.want || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s: %d %s %s, want %s", c.method, c.target, w.Code, w.Header().Get("Content-Type"), w.Body, c.want)
 		}
@@ -97,7 +97,7 @@ func TestPathQueryAndBodyBecomeOneMessage(t *testing.T) {
 		{"POST", "/api/cards/" + cardUUID + "/reveal-challenge", ` {"preferredMessageSchemes":["eip712"]} `,
 			&roamcardv1.CreateRevealChallengeRequest{Id: cardUUID, PreferredMessageSchemes: []string{"eip712"}}},
 	} {
-		d := &desk{}
+		d := &admin{}
 		if w := ask(t, front(t, d), c.method, c.target, c.body); w.Code != 200 {
 			t.Errorf("%s %s: %d %s", c.method, c.target, w.Code, w.Body)
 			continue
@@ -177,7 +177,7 @@ func TestBadRequestsAreProblems(t *testing.T) {
 		{"unreadable query", "GET", "/api/orders?status=%zz", "", nil, 400, "schema_invalid", " query.syntax"},
 		{"not implemented", "POST", "/api/auth/challenge", `{"address":"0xab"}`, nil, 404, "route_not_found", ""},
 	} {
-		d := &desk{}
+		d := &admin{}
 		w := ask(t, front(t, d), c.method, c.target, c.body, c.headers...)
 		p := readProblem(t, w.Body.Bytes())
 		if w.Code != c.status || p.Status != c.status || p.Code != c.code || p.RequestID != "req-1" || p.Type != "/problems/"+c.code {
@@ -199,7 +199,7 @@ func TestBadRequestsAreProblems(t *testing.T) {
 
 func TestBothCharactersSetsSpellingsAreRead(t *testing.T) {
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"} {
-		w := ask(t, front(t, &desk{}), "POST", "/api/card/purchase", key, "Content-Type", contentType, "Content-Encoding", "identity")
+		w := ask(t, front(t, &admin{}), "POST", "/api/card/purchase", key, "Content-Type", contentType, "Content-Encoding", "identity")
 		if w.Code != 200 {
 			t.Errorf("%s: %d %s", contentType, w.Code, w.Body)
 		}
@@ -207,7 +207,7 @@ func TestBothCharactersSetsSpellingsAreRead(t *testing.T) {
 }
 
 func TestAllowListsWhatThePathTakes(t *testing.T) {
-	router := front(t, &desk{})
+	router := front(t, &admin{})
 	for _, pattern := range []string{"GET /doc", "POST /doc"} {
 		if err := router.Handle(pattern, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})); err != nil {
 			t.Fatal(err)
@@ -234,7 +234,7 @@ func TestAllowListsWhatThePathTakes(t *testing.T) {
 func TestFaultsOfHandlersAreProblems(t *testing.T) {
 	for _, kind := range fault.Catalogue() {
 		f := fault.New(kind.Code, "why <b>").About("ord_1").After(1500 * time.Millisecond)
-		w := ask(t, front(t, &desk{err: fmt.Errorf("wrapped: %w", f)}), "POST", "/api/card/purchase", key)
+		w := ask(t, front(t, &admin{err: fmt.Errorf("wrapped: %w", f)}), "POST", "/api/card/purchase", key)
 		want := fmt.Sprintf(`{"type":"/problems/%s","title":%q,"status":%d,"detail":"why \u003cb\u003e","code":"%s","retryable":%t,"safeToPayAgain":%t,"nextAction":"%s","requestId":"req-1","orderId":"ord_1"}`,
 			kind.Code, kind.Title, kind.Status, kind.Code, kind.Retryable, kind.SafeToPayAgain, kind.NextAction)
 		if w.Code != kind.Status || w.Body.String() != want {
@@ -248,7 +248,7 @@ func TestFaultsOfHandlersAreProblems(t *testing.T) {
 }
 
 func TestA402CarriesItsTerms(t *testing.T) {
-	w := ask(t, front(t, &desk{err: challenge{fault.New(fault.PaymentRequired, "")}}), "POST", "/api/card/purchase", key)
+	w := ask(t, front(t, &admin{err: challenge{fault.New(fault.PaymentRequired, "")}}), "POST", "/api/card/purchase", key)
 	if w.Code != 402 || w.Header().Get("Payment-Required") != "terms" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
@@ -262,7 +262,7 @@ func TestOurMistakesShowNothing(t *testing.T) {
 		"error":          {"/api/card/purchase", key},
 		"missing member": {"/api/cards", ""},
 	} {
-		d := &desk{}
+		d := &admin{}
 		if name == "error" {
 			d.err = errors.New("secret")
 		}
@@ -285,20 +285,20 @@ func TestAnEmptyUnpaidPurchaseIsAPreview(t *testing.T) {
 		{"empty object", "{}", nil, 400, false},
 		{"complete", key, nil, 402, false},
 	} {
-		d := &desk{err: fault.New(fault.PaymentRequired, "")}
+		d := &admin{err: fault.New(fault.PaymentRequired, "")}
 		w := ask(t, front(t, d), "POST", "/api/card/purchase", c.body, c.headers...)
 		if w.Code != c.status || d.preview != c.preview {
 			t.Errorf("%s: %d, preview %v: %s", c.name, w.Code, d.preview, w.Body)
 		}
 	}
-	d := &desk{}
+	d := &admin{}
 	if ask(t, front(t, d), "POST", "/api/auth/logout", ""); d.preview {
 		t.Error("a method that is not paid has a preview")
 	}
 }
 
 func TestHeadersReachTheHandlerAndConnectsOwnDoNot(t *testing.T) {
-	d := &desk{}
+	d := &admin{}
 	ask(t, front(t, d), "POST", "/api/card/purchase", key, "Authorization", "Bearer t", "Payment-Signature", "p",
 		"Connect-Timeout-Ms", "0", "Connect-Protocol-Version", "9", "Accept-Encoding", "gzip")
 	if d.header.Get("Authorization") != "Bearer t" || d.header.Get("Payment-Signature") != "p" {

@@ -47,12 +47,12 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rt.refuse(w, r, rpc.Malformed(fields...))
 		return
 	}
-	face := rpc.Face{
+	face := rpc.CallInfo{
 		Resource: r.URL.RequestURI(), Shows: true,
 		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(headerPaymentSignature)) == 0,
 	}
 	var answer recorded
-	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpc.WithFace(r.Context(), &face)), document))
+	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpc.WithCallInfo(r.Context(), &face)), document))
 	rt.send(w, r, &answer, face.Problem())
 }
 

@@ -27,9 +27,9 @@ type Config struct {
 	Checkout *checkout.Checkout
 	Cards    *card.Cards
 	Issued   card.Store
-	Fees     card.FeeDesk
+	Fees     card.FeeAdmin
 	Treasury *reconcile.Reconciler
-	Desk     checkout.Desk
+	Admin    checkout.Admin
 	Esims    *esim.Esims
 	Auth     *auth.Auth
 	// Activity takes product events; Retention forgets challenges and sessions.

@@ -22,7 +22,7 @@ import (
 )
 
 // reveal asks for a challenge and signs it; key is the base64 of a recipient key, or empty.
-func (d *desk) reveal(w authtest.Wallet, token string, id uuid.UUID, key string) *roamcardv1.RevealCardRequest {
+func (d *admin) reveal(w authtest.Wallet, token string, id uuid.UUID, key string) *roamcardv1.RevealCardRequest {
 	d.Helper()
 	ctx, _ := as(d.T, token)
 	ask := &roamcardv1.CreateRevealChallengeRequest{Id: id.String()}
@@ -39,9 +39,9 @@ func (d *desk) reveal(w authtest.Wallet, token string, id uuid.UUID, key string)
 }
 
 func TestACardIsRevealedToItsOwnersSignatureOnce(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
-	c := d.sold(ada)
+	c := d.paidOrder(ada)
 	token := d.session(ada, auth.ScopeCards, auth.ScopeReveal)
 	request := d.reveal(ada, token, c.ID, "")
 	ctx, info := as(t, token)
@@ -70,9 +70,9 @@ func TestACardIsRevealedToItsOwnersSignatureOnce(t *testing.T) {
 }
 
 func TestASealedCardIsReadByItsRecipientOnly(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
-	c := d.sold(ada)
+	c := d.paidOrder(ada)
 	token := d.session(ada, auth.ScopeCards, auth.ScopeReveal)
 	private, err := hpke.DHKEM(ecdh.X25519()).GenerateKey()
 	if err != nil {
@@ -110,9 +110,9 @@ func TestASealedCardIsReadByItsRecipientOnly(t *testing.T) {
 }
 
 func TestNobodyElseRevealsOrReadsACard(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada, eve := authtest.NewWallet(t, "ada"), authtest.NewWallet(t, "eve")
-	c := d.sold(ada)
+	c := d.paidOrder(ada)
 	adas, eves := d.session(ada, auth.ScopeCards, auth.ScopeReveal), d.session(eve, auth.ScopeCards, auth.ScopeReveal)
 	ctx, _ := as(t, eves)
 	_, challenge := d.client.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{Id: c.ID.String()})
@@ -153,7 +153,7 @@ func TestNobodyElseRevealsOrReadsACard(t *testing.T) {
 }
 
 func TestAnOwnerSeesItsCards(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	token := d.session(ada, auth.ScopeCards)
 	ctx, _ := as(t, token)
@@ -162,8 +162,8 @@ func TestAnOwnerSeesItsCards(t *testing.T) {
 		t.Errorf("without a card: %s", p.GetCode())
 	}
 	d.store.Put(card.Card{ID: uuid.New(), Owner: ada.Address(), Status: card.Failed, CreatedAt: d.now.Add(-time.Hour)})
-	c := d.sold(ada)
-	d.sold(authtest.NewWallet(t, "eve"))
+	c := d.paidOrder(ada)
+	d.paidOrder(authtest.NewWallet(t, "eve"))
 	list, err := d.client.ListCards(ctx, &roamcardv1.ListCardsRequest{})
 	if err != nil || len(list.GetCards()) != 2 {
 		t.Fatalf("%v, %v", list, err)

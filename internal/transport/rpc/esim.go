@@ -47,7 +47,7 @@ func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsim
 			Statuses: []string{"pending", "fulfilled", "review", "refund_pending", "refunded"},
 		},
 		Credentials: &roamcardv1.EsimCredentialTerms{
-			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: HeaderDeliveryToken, DeliveryTokenDays: uint32(esim.TokenLife.Hours() / 24),
+			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: HeaderDeliveryToken, DeliveryTokenDays: uint32(esim.TokenLifetime.Hours() / 24),
 			Credentials: "GET /api/esim/orders/{orderId}/credentials", Rotate: "POST /api/esim/orders/{orderId}/rotate-token",
 		},
 	}, nil
@@ -88,7 +88,7 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 	if err != nil {
 		return nil, err
 	}
-	private := sold.Private || s.ownerCalls(ctx, sold)
+	private := sold.ProvenCaller || s.ownerCalls(ctx, sold)
 	// Before the wait: when it is over for many at once, nothing but an eSIM that came is read.
 	token, err := s.Esims.Token(ctx, sold.Order)
 	if err != nil {
@@ -137,13 +137,13 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 }
 
 // ownerCalls says that a session of the order's owner came with the call.
-func (s EsimService) ownerCalls(ctx context.Context, sold checkout.Sold) bool {
+func (s EsimService) ownerCalls(ctx context.Context, sold checkout.PaidOrder) bool {
 	return SessionOf(s.Auth)(ctx, sold.Order.Owner)
 }
 
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.CreateEsimOrderRequest) (*roamcardv1.CreateEsimOrderResponse, error) {
-	o, err := s.open(ctx, checkout.Opening{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.Rotate
 }
 
 // owned finds an eSIM order of the caller, be it by session or by delivery token.
-func (s EsimService) owned(ctx context.Context, id string) (checkout.Sold, error) {
+func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, error) {
 	sold, err := s.Checkout.Order(ctx, order.ID(id), wallet(ctx))
 	if err == nil && sold.Order.Kind != order.ESIM {
 		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")

@@ -69,14 +69,14 @@ func toConnect(ctx context.Context, err error, message protoreflect.MessageDescr
 	}
 	if already, ok := errors.AsType[*connect.Error](err); ok {
 		if problem := problemIn(already); problem != nil {
-			faceOf(ctx).problem = problem
+			callInfoOf(ctx).problem = problem
 			return already
 		}
 	}
 	f, code := asFault(err, message)
 	problem := ProblemOf(ctx, f)
 	shown := connect.NewError(code, &shownError{problem: problem, cause: err})
-	face := faceOf(ctx)
+	face := callInfoOf(ctx)
 	if face.problem = problem; !face.Shows {
 		if detail, detailErr := connect.NewErrorDetail(problem); detailErr == nil {
 			shown.AddDetail(detail)

@@ -36,8 +36,8 @@ func TestEveryFaultHasItsConnectCode(t *testing.T) {
 		case kind.Status == 409 && kind.Retryable:
 			code = connect.CodeAborted
 		}
-		var face Face
-		err := ToConnect(WithFace(context.Background(), &face), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
+		var face CallInfo
+		err := ToConnect(WithCallInfo(context.Background(), &face), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
 		problem := problemOf(t, err)
 		if err.Code() != code || face.Problem().GetStatus() != uint32(kind.Status) || problem.GetCode() != string(kind.Code) || err.Message() != "why" {
 			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(), face.Problem().GetStatus(), err.Message(), problem, code)
@@ -114,8 +114,8 @@ func TestAFaultWinsOverTheCancellationItWraps(t *testing.T) {
 
 func TestToConnectIsAppliedOnce(t *testing.T) {
 	first := ToConnect(context.Background(), fault.New(fault.CardNotFound, "gone"))
-	var face Face
-	again := ToConnect(WithFace(context.Background(), &face), fmt.Errorf("outer: %w", first))
+	var face CallInfo
+	again := ToConnect(WithCallInfo(context.Background(), &face), fmt.Errorf("outer: %w", first))
 	if again != first || len(again.Details()) != 1 || face.Problem().GetStatus() != 404 {
 		t.Errorf("again = %v with %d details, problem %v", again, len(again.Details()), face.Problem())
 	}
@@ -156,7 +156,7 @@ func TestPreviewsAreNotValidated(t *testing.T) {
 	for _, preview := range []bool{true, false} {
 		ctx := context.Background()
 		if preview {
-			ctx = WithFace(ctx, &Face{Preview: true})
+			ctx = WithCallInfo(ctx, &CallInfo{Preview: true})
 		}
 		impl.seen = nil
 		client := roamcardv1connect.NewAuthServiceClient(inProcess{handler, ctx}, "http://in.process")

@@ -15,7 +15,7 @@ import (
 )
 
 func TestTheLogHoldsNoPayment(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	_, err := d.client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRequired) {

@@ -27,13 +27,13 @@ func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.Lis
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
-	page, next, err := s.Desk.Queue(ctx, q, act(ctx))
+	page, next, err := s.Admin.Queue(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
 	res := &roamcardv1.ListOrderQueueResponse{}
 	for _, one := range page {
-		res.Orders = append(res.Orders, queuedMessage(one))
+		res.Orders = append(res.Orders, reviewItemMessage(one))
 	}
 	if next != "" {
 		res.NextPageToken = proto.String(string(next))
@@ -43,11 +43,11 @@ func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.Lis
 
 // InspectOrder implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.InspectOrderRequest) (*roamcardv1.InspectOrderResponse, error) {
-	life, err := s.Desk.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
+	life, err := s.Admin.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, life.Sold())
+	orders, err := s.orders(ctx, life.PaidOrder())
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +72,11 @@ func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.Inspe
 
 // DecideOrder implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) DecideOrder(ctx context.Context, req *roamcardv1.DecideOrderRequest) (*roamcardv1.DecideOrderResponse, error) {
-	q, err := s.Desk.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), deed(ctx, req.GetReason()))
+	q, err := s.Admin.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.DecideOrderResponse{Order: queuedMessage(q)}, nil
+	return &roamcardv1.DecideOrderResponse{Order: reviewItemMessage(q)}, nil
 }
 
 // ProvePayment implements roamcardv1connect.OperatorServiceHandler.
@@ -85,16 +85,16 @@ func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.Prove
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "transaction is no hash.")
 	}
-	q, err := s.Desk.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
+	q, err := s.Admin.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.ProvePaymentResponse{Order: queuedMessage(q)}, nil
+	return &roamcardv1.ProvePaymentResponse{Order: reviewItemMessage(q)}, nil
 }
 
 // ListSwitches implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwitchesRequest) (*roamcardv1.ListSwitchesResponse, error) {
-	all, err := s.Desk.Closed(ctx, act(ctx))
+	all, err := s.Admin.Closed(ctx, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -107,14 +107,14 @@ func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwi
 
 // SetSwitch implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) SetSwitch(ctx context.Context, req *roamcardv1.SetSwitchRequest) (*roamcardv1.SetSwitchResponse, error) {
-	set, err := s.Desk.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), deed(ctx, req.GetReason()))
+	set, err := s.Admin.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
 	return &roamcardv1.SetSwitchResponse{Switch: switchMessage(set)}, nil
 }
 
-func queuedMessage(q checkout.Queued) *roamcardv1.QueuedOrder {
+func reviewItemMessage(q checkout.ReviewItem) *roamcardv1.QueuedOrder {
 	o := q.Order
 	return &roamcardv1.QueuedOrder{
 		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(), AmountUsdCents: uint32(o.Price),

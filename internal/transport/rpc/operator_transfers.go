@@ -28,7 +28,7 @@ func pageBefore(token string) (int64, error) {
 
 // ListTransfers implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.ListTransfersRequest) (*roamcardv1.ListTransfersResponse, error) {
-	q := reconcile.StrayQuery{Resolved: req.GetStatus() == transferResolved, Limit: defaultPage}
+	q := reconcile.UnmatchedQuery{Resolved: req.GetStatus() == transferResolved, Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
@@ -39,13 +39,13 @@ func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.List
 		}
 		q.Before = before
 	}
-	page, next, err := s.Treasury.StraysFor(ctx, q, act(ctx))
+	page, next, err := s.Treasury.UnmatchedFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
 	res := &roamcardv1.ListTransfersResponse{}
 	for _, one := range page {
-		res.Transfers = append(res.Transfers, strayMessage(one))
+		res.Transfers = append(res.Transfers, unmatchedMessage(one))
 	}
 	if next != 0 {
 		res.NextPageToken = proto.String(strconv.FormatInt(next, 10))
@@ -64,10 +64,10 @@ func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.Re
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.ResolveTransferResponse{Transfer: strayMessage(stray)}, nil
+	return &roamcardv1.ResolveTransferResponse{Transfer: unmatchedMessage(stray)}, nil
 }
 
-func strayMessage(s reconcile.Stray) *roamcardv1.StrayTransfer {
+func unmatchedMessage(s reconcile.UnmatchedTransfer) *roamcardv1.StrayTransfer {
 	m := &roamcardv1.StrayTransfer{
 		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block), From: s.From.String(),
 		Amount: s.Value.String(), SeenAt: timestamp(s.SeenAt), Status: transferOpen,

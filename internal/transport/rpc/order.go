@@ -51,7 +51,7 @@ func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequ
 }
 
 // orders shows orders with their payments and with what they delivered.
-func (c Config) orders(ctx context.Context, sold ...checkout.Sold) ([]*roamcardv1.Order, error) {
+func (c Config) orders(ctx context.Context, sold ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
 	var issues []order.ID
 	for _, s := range sold {
 		if s.Order.Kind == order.CardIssue {
@@ -86,7 +86,7 @@ func (c Config) orders(ctx context.Context, sold ...checkout.Sold) ([]*roamcardv
 	return out, nil
 }
 
-func orderMessage(s checkout.Sold) *roamcardv1.Order {
+func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 	o := s.Order
 	m := &roamcardv1.Order{
 		OrderId: string(o.ID), OperationId: o.Operation.String(), Kind: string(o.Kind), Status: string(o.Status),
@@ -106,7 +106,7 @@ func orderMessage(s checkout.Sold) *roamcardv1.Order {
 }
 
 // refund tells how an order's money comes back. It is promised before it is signed.
-func refund(s checkout.Sold) *roamcardv1.Refund {
+func refund(s checkout.PaidOrder) *roamcardv1.Refund {
 	m := &roamcardv1.Refund{
 		Status: "pending", Amount: s.Payment.Authorization.Value.String(), To: s.Payment.Authorization.From.String(),
 	}

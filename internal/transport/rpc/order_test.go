@@ -23,7 +23,7 @@ func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	operation := uuid.New()
 	asset, payer := x402.Address{0: 8, 19: 3}, x402.Address{0: 0xaa, 19: 1}
-	claimed := checkout.Sold{
+	claimed := checkout.PaidOrder{
 		Order: order.Order{
 			ID: "ord_1", Operation: operation, Kind: order.CardIssue, Status: order.Settling, Owner: payer, Key: "k",
 			Price: 2500, CreatedAt: at, Scenario: "001",
@@ -57,15 +57,15 @@ func TestAnOrderShowsItsRefund(t *testing.T) {
 	dead := &payment.Refund{Status: payment.RefundDead}
 	for _, tt := range []struct {
 		name, want string
-		sold       checkout.Sold
+		paidOrder  checkout.PaidOrder
 	}{
-		{"promised and not signed", "pending", checkout.Sold{Order: order.Order{Status: order.RefundPending}}},
-		{"done", "refunded", checkout.Sold{Order: order.Order{Status: order.Refunded}, Refund: back}},
-		{"given up", "", checkout.Sold{Order: order.Order{Status: order.OperatorReview}, Refund: dead}},
-		{"delivered", "", checkout.Sold{Order: order.Order{Status: order.Fulfilled}}},
+		{"promised and not signed", "pending", checkout.PaidOrder{Order: order.Order{Status: order.RefundPending}}},
+		{"done", "refunded", checkout.PaidOrder{Order: order.Order{Status: order.Refunded}, Refund: back}},
+		{"given up", "", checkout.PaidOrder{Order: order.Order{Status: order.OperatorReview}, Refund: dead}},
+		{"delivered", "", checkout.PaidOrder{Order: order.Order{Status: order.Fulfilled}}},
 	} {
-		tt.sold.Payment = paid
-		got := orderMessage(tt.sold).GetRefund()
+		tt.paidOrder.Payment = paid
+		got := orderMessage(tt.paidOrder).GetRefund()
 		if got.GetStatus() != tt.want {
 			t.Errorf("%s: %v", tt.name, got)
 		}
@@ -101,7 +101,7 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 		if tt.card != "" {
 			store.Put(card.Card{ID: id, Order: o.ID, Status: tt.card})
 		}
-		shown, err := c.orders(t.Context(), checkout.Sold{Order: o})
+		shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: o})
 		if err != nil || len(shown) != 1 {
 			t.Fatalf("%s: %v, %v", tt.name, shown, err)
 		}
@@ -113,7 +113,7 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 			t.Errorf("%s: card %q", tt.name, got.GetCardId())
 		}
 	}
-	shown, err := c.orders(t.Context(), checkout.Sold{Order: order.Order{ID: "ord_2", Kind: order.ESIM, Item: []byte(`{"planId":"pln_1"}`)}})
+	shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: order.ESIM, Item: []byte(`{"planId":"pln_1"}`)}})
 	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" || shown[0].GetDelivery().GetPlanId() != "pln_1" {
 		t.Errorf("another product: %v, %v", shown, err)
 	}

@@ -17,14 +17,14 @@ import (
 )
 
 // buy is the paid part of every paid method: the payment header in, the receipt header out.
-func (c Config) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.Sold, error) {
+func (c Config) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.PaidOrder, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
-		return checkout.Sold{}, fmt.Errorf("marshal the request: %w", err)
+		return checkout.PaidOrder{}, fmt.Errorf("marshal the request: %w", err)
 	}
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
-		return checkout.Sold{}, fmt.Errorf("buy outside of a call")
+		return checkout.PaidOrder{}, fmt.Errorf("buy outside of a call")
 	}
 	sold, err := c.Checkout.Buy(ctx, checkout.Purchase{
 		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: c.resource(ctx),
@@ -34,7 +34,7 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 		if f, ok := fault.As(err); ok && f.Status == http.StatusPaymentRequired {
 			c.Metrics.Challenged(ctx, string(kind))
 		}
-		return checkout.Sold{}, err
+		return checkout.PaidOrder{}, err
 	}
 	return sold, handOut(call, sold)
 }
@@ -52,7 +52,7 @@ func SessionOf(a *auth.Auth) func(ctx context.Context, wallet x402.Address) bool
 }
 
 // handOut puts the receipt of what was sold on the answer.
-func handOut(call connect.CallInfo, sold checkout.Sold) error {
+func handOut(call connect.CallInfo, sold checkout.PaidOrder) error {
 	receipt, err := x402.EncodeSettlement(checkout.Receipt(sold.Payment))
 	if err != nil {
 		return fmt.Errorf("encode the receipt: %w", err)

@@ -25,7 +25,7 @@ func (c Config) payableURL(id order.ID) string {
 }
 
 // open is the opening of an order for the signed-in wallet, under its Idempotency-Key if it sent one.
-func (c Config) open(ctx context.Context, n checkout.Opening, request any) (*roamcardv1.Order, error) {
+func (c Config) open(ctx context.Context, n checkout.CreateRequest, request any) (*roamcardv1.Order, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("marshal the request: %w", err)
@@ -35,7 +35,7 @@ func (c Config) open(ctx context.Context, n checkout.Opening, request any) (*roa
 		return nil, fmt.Errorf("open an order outside of a call")
 	}
 	n.Owner, n.Request, n.Key = wallet(ctx), body, call.RequestHeader().Get(HeaderIdempotencyKey)
-	sold, err := c.Checkout.Open(ctx, n)
+	sold, err := c.Checkout.Create(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +61,7 @@ func (c Config) pay(ctx context.Context, call connect.CallInfo, id order.ID, pai
 
 // CreateCardOrder implements roamcardv1connect.CardServiceHandler.
 func (s CardService) CreateCardOrder(ctx context.Context, _ *roamcardv1.CreateCardOrderRequest) (*roamcardv1.CreateCardOrderResponse, error) {
-	o, err := s.open(ctx, checkout.Opening{Kind: order.CardIssue, Alone: true}, struct{}{})
+	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.CardIssue, Alone: true}, struct{}{})
 	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
 		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
 		return nil, fault.New(fault.CardBINUnavailable, f.Detail)
@@ -82,7 +82,7 @@ func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrd
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.open(ctx, checkout.Opening{Kind: order.CardTopup, Resource: resource}, card.TopupRequest{Gross: gross})
+	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource}, card.TopupRequest{Gross: gross})
 	if err != nil {
 		return nil, err
 	}

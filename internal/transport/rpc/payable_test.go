@@ -73,7 +73,7 @@ func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
 		{order.Settling, "", "queued"},
 		{order.Settled, "", "queued"},
 	} {
-		shown, err := c.orders(t.Context(), checkout.Sold{Order: order.Order{ID: "ord_1", Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
+		shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1", Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
 }
 
 func TestTheAnswerWithoutACardRangeIsAConflict(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	d.issuer.SetBINs(card.BIN{Prefix: "400000"})
 	ctx, _ := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders))
 	_, err := d.client.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})

@@ -81,9 +81,9 @@ func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterce
 				return nil, err
 			}
 			if p.GetAccess() == roamcardv1.Access_ACCESS_DELIVERY {
-				ctx, err = admitDelivery(ctx, a, d, p, req)
+				ctx, err = checkDelivery(ctx, a, d, p, req)
 			} else {
-				ctx, err = admit(ctx, a, p, req.Header())
+				ctx, err = checkAccess(ctx, a, p, req.Header())
 			}
 			if err != nil {
 				return nil, err
@@ -100,8 +100,8 @@ func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterce
 	}
 }
 
-// admit lets a caller in, or says why not.
-func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
+// checkAccess lets a caller in, or says why not.
+func checkAccess(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
 	switch p.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
 	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
@@ -125,20 +125,20 @@ func admit(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Heade
 	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
 }
 
-// admitDelivery lets the holder of the order's delivery token in, in place of its owner, or else the owner,
+// checkDelivery lets the holder of the order's delivery token in, in place of its owner, or else the owner,
 // even with a token that opens nothing any more, but not with what never was one.
-func admitDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv1.Policy, req connect.AnyRequest) (context.Context, error) {
+func checkDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv1.Policy, req connect.AnyRequest) (context.Context, error) {
 	h := req.Header()
 	named, ok := req.Any().(interface{ GetOrderId() string })
 	if !ok || d == nil {
 		return ctx, fmt.Errorf("%s names no order", req.Spec().Procedure)
 	}
 	if len(h.Values(HeaderDeliveryToken)) == 0 {
-		return admit(ctx, a, p, h)
+		return checkAccess(ctx, a, p, h)
 	}
 	o, err := d.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
 	if err != nil && h.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
-		return admit(ctx, a, p, h)
+		return checkAccess(ctx, a, p, h)
 	}
 	if err != nil {
 		return ctx, err

@@ -17,7 +17,7 @@ import (
 )
 
 func TestASessionDoesWhatItWasGrantedWhileItLives(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	good := d.session(ada, auth.ScopeOrders, auth.ScopeCards, auth.ScopeReveal)
 	list := func(token string) error {
@@ -57,9 +57,9 @@ func TestASessionDoesWhatItWasGrantedWhileItLives(t *testing.T) {
 }
 
 func TestRevealingNeedsItsOwnScope(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
-	c := d.sold(ada)
+	c := d.paidOrder(ada)
 	ctx, _ := as(t, d.session(ada, auth.ScopeOrders, auth.ScopeCards))
 	_, err := d.client.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{Id: c.ID.String()})
 	if p := problemOf(t, err); p.GetCode() != string(fault.SessionInvalid) || !strings.Contains(p.GetDetail(), "reveal") {
@@ -68,7 +68,7 @@ func TestRevealingNeedsItsOwnScope(t *testing.T) {
 }
 
 func TestPrivateAnswersAreNotStored(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ctx, info := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeCards))
 	if _, err := d.client.ListCards(ctx, &roamcardv1.ListCardsRequest{}); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestPrivateAnswersAreNotStored(t *testing.T) {
 }
 
 func TestEachAccessAdmitsItsOwnCallers(t *testing.T) {
-	d := newDesk(t)
+	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	session := d.session(ada, auth.ScopeOrders)
 	type policy = roamcardv1.Policy
@@ -113,7 +113,7 @@ func TestEachAccessAdmitsItsOwnCallers(t *testing.T) {
 		if tt.token != "" {
 			h.Set("Authorization", "Bearer "+tt.token)
 		}
-		ctx, err := admit(t.Context(), d.auth, tt.policy, h)
+		ctx, err := checkAccess(t.Context(), d.auth, tt.policy, h)
 		if got := fault.Of(err); got != tt.want {
 			t.Errorf("%s: %q (%v), want %q", tt.name, got, err, tt.want)
 		}
@@ -121,7 +121,7 @@ func TestEachAccessAdmitsItsOwnCallers(t *testing.T) {
 			t.Errorf("%s: called by %+v", tt.name, who)
 		}
 	}
-	if _, err := admit(t.Context(), d.auth, &policy{Access: 99}, http.Header{}); err == nil {
+	if _, err := checkAccess(t.Context(), d.auth, &policy{Access: 99}, http.Header{}); err == nil {
 		t.Error("an access that nobody knows is served")
 	}
 }

@@ -33,7 +33,7 @@ func (s streams) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	validated := s.validation.WrapStreamingHandler(next)
 	return func(ctx context.Context, conn connect.StreamingHandlerConn) error {
 		call := telemetry.Call{Procedure: conn.Spec().Procedure, Protocol: conn.Peer().Protocol}
-		if err := s.admitted(ctx, conn, validated); err != nil {
+		if err := s.checked(ctx, conn, validated); err != nil {
 			return failed(ctx, call, err, nil)
 		}
 		telemetry.Called(ctx, call)
@@ -41,7 +41,7 @@ func (s streams) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	}
 }
 
-func (s streams) admitted(ctx context.Context, conn connect.StreamingHandlerConn, next connect.StreamingHandlerFunc) error {
+func (s streams) checked(ctx context.Context, conn connect.StreamingHandlerConn, next connect.StreamingHandlerFunc) error {
 	method, ok := conn.Spec().Schema.(protoreflect.MethodDescriptor)
 	if !ok {
 		return next(ctx, conn) // not one of ours, such as reflection
@@ -50,7 +50,7 @@ func (s streams) admitted(ctx context.Context, conn connect.StreamingHandlerConn
 	if err != nil {
 		return err
 	}
-	if ctx, err = admit(ctx, s.Auth, p, conn.RequestHeader()); err != nil {
+	if ctx, err = checkAccess(ctx, s.Auth, p, conn.RequestHeader()); err != nil {
 		return err
 	}
 	if err := throttle(s.Limits, p, caller(ctx)); err != nil {

@@ -16,7 +16,7 @@ const watchFor = 30 * time.Second
 
 // WatchOrder implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) WatchOrder(ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse]) error {
-	return s.Checkout.Follow(ctx, order.ID(req.GetOrderId()), wallet(ctx), int(req.GetAfter()), watchFor, func(at checkout.Sold) error {
+	return s.Checkout.Watch(ctx, order.ID(req.GetOrderId()), wallet(ctx), int(req.GetAfter()), watchFor, func(at checkout.PaidOrder) error {
 		orders, err := s.orders(ctx, at)
 		if err != nil {
 			return err

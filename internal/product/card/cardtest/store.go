@@ -20,10 +20,10 @@ import (
 type Store struct {
 	queue job.Queue
 
-	mu    sync.Mutex
-	cards []card.Card
-	held  int64
-	owed  money.Cents
+	mu       sync.Mutex
+	cards    []card.Card
+	reserved int64
+	owed     money.Cents
 }
 
 var _ card.Store = (*Store)(nil)
@@ -38,11 +38,11 @@ func (s *Store) Put(c card.Card) {
 	s.cards = append(s.cards, c)
 }
 
-// Hold is what live orders hold from now on, of whatever resource.
-func (s *Store) Hold(units int64) {
+// SetReserved is what live orders hold from now on, of whatever resource.
+func (s *Store) SetReserved(units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = units
+	s.reserved = units
 }
 
 // Live implements card.Store.
@@ -141,11 +141,11 @@ func (s *Store) Fail(_ context.Context, _ job.Fence, id uuid.UUID) error {
 	return nil
 }
 
-// Held implements card.Store.
-func (s *Store) Held(context.Context, string, time.Time) (int64, error) {
+// Reserved implements card.Store.
+func (s *Store) Reserved(context.Context, string, time.Time) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held, nil
+	return s.reserved, nil
 }
 
 func (s *Store) one(wanted func(card.Card) bool) (card.Card, error) {

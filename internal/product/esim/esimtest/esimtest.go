@@ -83,7 +83,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("DefiniteNoIsARefusal", h.definiteNoIsARefusal)
 	t.Run("UnfamiliarStateIsPending", h.unfamiliarStateIsPending)
 	t.Run("FailedReadsAreNotErrNoRef", h.failedReadsAreNotErrNoRef)
-	t.Run("MaterialIsHidden", h.materialIsHidden)
+	t.Run("MaterialIsHidden", h.activationDataIsHidden)
 }
 
 // NewRef is a reference that nobody has used.
@@ -202,15 +202,15 @@ func (h Harness) orderedProfileBecomesReady(t *testing.T) {
 	}
 	h.Settle()
 	got, err := h.Supplier.Ordered(background(t), r.Ref)
-	if err != nil || got.State != esim.PurchaseReady || got.Material == nil || got.ID != asked.ID || got.Ref != r.Ref || got.Code != l.Code || got.Cost != l.Cost {
+	if err != nil || got.State != esim.PurchaseReady || got.ActivationData == nil || got.ID != asked.ID || got.Ref != r.Ref || got.Code != l.Code || got.Cost != l.Cost {
 		t.Fatalf("reads back as %+v, %v", got, err)
 	}
-	m := *got.Material
+	m := *got.ActivationData
 	if !iccid.MatchString(m.ICCID.Reveal()) || !host.MatchString(m.SMDPAddress.Reveal()) || !matching.MatchString(m.MatchingID.Reveal()) {
 		t.Error("the material is not what devices take")
 	}
 	again, err := h.Supplier.Ordered(background(t), r.Ref)
-	if err != nil || again.Material == nil || !again.Material.ICCID.Equal(m.ICCID) || !again.Material.MatchingID.Equal(m.MatchingID) {
+	if err != nil || again.ActivationData == nil || !again.ActivationData.ICCID.Equal(m.ICCID) || !again.ActivationData.MatchingID.Equal(m.MatchingID) {
 		t.Errorf("the material is another the second time: %v", err)
 	}
 	h.wantExecuted(t, r.Ref, 1)
@@ -312,9 +312,9 @@ func (h Harness) wantRefused(t *testing.T, r esim.Request, code string) {
 	}
 }
 
-func (h Harness) materialIsHidden(t *testing.T) {
+func (h Harness) activationDataIsHidden(t *testing.T) {
 	p := h.ready(t)
-	secrets := []string{p.Material.ICCID.Reveal(), p.Material.MatchingID.Reveal()}
+	secrets := []string{p.ActivationData.ICCID.Reveal(), p.ActivationData.MatchingID.Reveal()}
 	wantNone := func(t *testing.T, what, text string) {
 		t.Helper()
 		for _, s := range secrets {

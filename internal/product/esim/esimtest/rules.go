@@ -28,7 +28,7 @@ func RunStore(t *testing.T, open func(t *testing.T) StoreHarness) {
 		"CatalogueIsReplacedWhole": catalogueIsReplacedWhole,
 		"AnOlderSyncSaysNothing":   olderSyncSaysNothing,
 		"AReferenceHasOneProfile":  referenceHasOneProfile,
-		"MaterialIsResealedOnce":   materialIsResealedOnce,
+		"MaterialIsResealedOnce":   activationDataIsResealedOnce,
 		"EachRotationIsTheNext":    eachRotationIsTheNext,
 		"OnlyESIMOrdersAreFound":   onlyESIMOrdersAreFound,
 	} {
@@ -123,12 +123,12 @@ func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 			t.Fatalf("reserved %+v, %v", got, err)
 		}
 	}
-	first.Status, first.Account, first.Material = esim.Ready, "sup-1", esim.Sealed{Key: "k1", Box: []byte("box")}
+	first.Status, first.Account, first.ActivationData = esim.Ready, "sup-1", esim.Sealed{Key: "k1", Box: []byte("box")}
 	if err := h.Store.Install(ctx, h.Fence, first, first.Postings()); err != nil {
 		t.Fatal(err)
 	}
 	again := first
-	again.Material = esim.Sealed{Key: "k1", Box: []byte("another")}
+	again.ActivationData = esim.Sealed{Key: "k1", Box: []byte("another")}
 	if err := h.Store.Install(ctx, h.Fence, again, again.Postings()); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 	}
 	found, err := h.Store.Profiles(ctx, id, order.NewID(start))
 	got := found[id]
-	if err != nil || len(found) != 1 || got.Status != esim.Ready || got.Account != "sup-1" || string(got.Material.Box) != "box" {
+	if err != nil || len(found) != 1 || got.Status != esim.Ready || got.Account != "sup-1" || string(got.ActivationData.Box) != "box" {
 		t.Errorf("found %+v, %v", found, err)
 	}
 	// The next attempt has its own reference, and is the order's from then on.
@@ -161,7 +161,7 @@ func referenceHasOneProfile(t *testing.T, h StoreHarness) {
 	}
 }
 
-func materialIsResealedOnce(t *testing.T, h StoreHarness) {
+func activationDataIsResealedOnce(t *testing.T, h StoreHarness) {
 	ctx := t.Context()
 	ready := profile(order.NewID(start))
 	pending := profile(order.NewID(start))
@@ -171,12 +171,12 @@ func materialIsResealedOnce(t *testing.T, h StoreHarness) {
 		}
 	}
 	was, is := esim.Sealed{Key: "old", Box: []byte("was")}, esim.Sealed{Key: "new", Box: []byte("is")}
-	ready.Material = was
+	ready.ActivationData = was
 	if err := h.Store.Install(ctx, h.Fence, ready, ready.Postings()); err != nil {
 		t.Fatal(err)
 	}
 	foreign, err := h.Store.Foreign(ctx, "new", 10)
-	if err != nil || len(foreign) != 1 || foreign[0].ID != ready.ID || string(foreign[0].Material.Box) != "was" {
+	if err != nil || len(foreign) != 1 || foreign[0].ID != ready.ID || string(foreign[0].ActivationData.Box) != "was" {
 		t.Fatalf("foreign %+v, %v", foreign, err)
 	}
 	if err := h.Store.Reseal(ctx, ready.ID, was, is); err != nil {

@@ -24,7 +24,7 @@ type Store struct {
 	profiles map[order.ID]esim.Profile
 	tokens   map[order.ID]esim.TokenVersion
 	watchers map[order.ID]map[chan struct{}]bool
-	held     int64
+	reserved int64
 }
 
 var _ esim.Store = (*Store)(nil)
@@ -37,18 +37,18 @@ func NewStore() *Store {
 	}
 }
 
-// Hold is what live orders hold from now on, of whatever resource.
-func (s *Store) Hold(units int64) {
+// SetReserved is what live orders hold from now on, of whatever resource.
+func (s *Store) SetReserved(units int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = units
+	s.reserved = units
 }
 
-// Held implements esim.Store.
-func (s *Store) Held(context.Context, string, time.Time) (int64, error) {
+// Reserved implements esim.Store.
+func (s *Store) Reserved(context.Context, string, time.Time) (int64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.held, nil
+	return s.reserved, nil
 }
 
 // Put keeps an order as it is, and wakes those who watch it.
@@ -178,7 +178,7 @@ func (s *Store) Reserve(_ context.Context, _ job.Fence, p esim.Profile) (esim.Pr
 // Install implements esim.Store.
 func (s *Store) Install(_ context.Context, _ job.Fence, p esim.Profile, _ []ledger.Posting) error {
 	s.leavesOrdered(p.ID, func(known *esim.Profile) {
-		known.Status, known.Account, known.Cost, known.Material = esim.Ready, p.Account, p.Cost, p.Material
+		known.Status, known.Account, known.Cost, known.ActivationData = esim.Ready, p.Account, p.Cost, p.ActivationData
 	})
 	return nil
 }
@@ -206,7 +206,7 @@ func (s *Store) Foreign(_ context.Context, key string, limit int) ([]esim.Profil
 	defer s.mu.Unlock()
 	var found []esim.Profile
 	for _, p := range s.profiles {
-		if p.Status == esim.Ready && p.Material.Key != key && len(found) < limit {
+		if p.Status == esim.Ready && p.ActivationData.Key != key && len(found) < limit {
 			found = append(found, p)
 		}
 	}
@@ -218,8 +218,8 @@ func (s *Store) Reseal(_ context.Context, id uuid.UUID, was, is esim.Sealed) err
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, p := range s.profiles {
-		if p.ID == id && p.Material.Key == was.Key && slices.Equal(p.Material.Box, was.Box) {
-			p.Material = is
+		if p.ID == id && p.ActivationData.Key == was.Key && slices.Equal(p.ActivationData.Box, was.Box) {
+			p.ActivationData = is
 			s.profiles[key] = p
 		}
 	}

@@ -45,8 +45,8 @@ type Supplier struct {
 
 type bought struct {
 	esim.Purchase
-	asked    esim.Request
-	material esim.Material
+	asked          esim.Request
+	activationData esim.ActivationData
 }
 
 var _ esim.Supplier = (*Supplier)(nil)
@@ -272,7 +272,7 @@ func (s *Supplier) refuse(ref esim.Ref, code string) error {
 
 func (s *Supplier) sell(r esim.Request, l *esim.Listing, mode Mode) *bought {
 	n := len(s.orders) + 1
-	b := &bought{asked: r, material: esim.Material{
+	b := &bought{asked: r, activationData: esim.ActivationData{
 		ICCID: secret.New(fmt.Sprintf("8910390000%09d", n)), SMDPAddress: secret.New("smdp.example.com"),
 		MatchingID: secret.New(fmt.Sprintf("MATCH-%06d", n)),
 	}}
@@ -292,7 +292,7 @@ func (s *Supplier) sell(r esim.Request, l *esim.Listing, mode Mode) *bought {
 			s.float += b.Cost
 			return
 		}
-		b.State, b.Material = esim.PurchaseReady, &b.material
+		b.State, b.ActivationData = esim.PurchaseReady, &b.activationData
 	}
 	if s.instant {
 		complete()
@@ -324,7 +324,7 @@ func (s *Supplier) Ordered(ctx context.Context, ref esim.Ref) (esim.Purchase, er
 func (b *bought) seen(mode Mode) esim.Purchase {
 	shown := b.Purchase
 	if mode == UnknownState {
-		shown.State, shown.Material, shown.Refusal = esim.PurchasePending, nil, nil
+		shown.State, shown.ActivationData, shown.Refusal = esim.PurchasePending, nil, nil
 	}
 	return shown
 }

@@ -80,7 +80,7 @@ func (h Harness) unfamiliarStateIsPending(t *testing.T) {
 	p := h.ready(t)
 	h.fault(t, Ordered, UnknownState)
 	got, err := h.Supplier.Ordered(background(t), p.Ref)
-	if err != nil || got.State != esim.PurchasePending || got.Material != nil {
+	if err != nil || got.State != esim.PurchasePending || got.ActivationData != nil {
 		t.Errorf("an unfamiliar state is %s, %v; want pending", got.State, err)
 	}
 }

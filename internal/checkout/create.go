@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Opening asks for an order that is paid later, by its owner.
-type Opening struct {
+// CreateRequest asks for an order that is paid later, by its owner.
+type CreateRequest struct {
 	Kind  order.Kind
 	Owner x402.Address
 	// Key is the caller's idempotency key. Empty makes an order of its own.
@@ -26,9 +26,9 @@ type Opening struct {
 	Alone bool
 }
 
-// Open makes an unpaid order at the present price, which it keeps. It promises nothing that is scarce: that
+// Create makes an unpaid order at the present price, which it keeps. It promises nothing that is scarce: that
 // is taken when the order is paid. The same key gives the same order again, whatever became of it.
-func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
+func (c *Checkout) Create(ctx context.Context, n CreateRequest) (PaidOrder, error) {
 	p := Purchase{Kind: n.Kind, Key: n.Key, Request: n.Request}
 	if n.Key != "" {
 		known, err := c.Store.FindByKey(ctx, n.Kind, n.Owner, n.Key)
@@ -36,19 +36,19 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 			return c.opened(ctx, n, known)
 		}
 		if !errors.Is(err, ErrNotFound) {
-			return Sold{}, fmt.Errorf("look the order up: %w", err)
+			return PaidOrder{}, fmt.Errorf("look the order up: %w", err)
 		}
 	}
 	if err := c.products[n.Kind].Availability().Recorded(ctx); err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	offer, err := c.offer(ctx, p, nil)
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
-	admission, err := c.products[n.Kind].Admit(ctx, n.Owner, offer)
+	admission, err := c.products[n.Kind].Reserve(ctx, n.Owner, offer)
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	o := c.newOrder(p, n.Owner, offer.Price, admission.Item)
 	if n.Key == "" {
@@ -59,15 +59,15 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 	o.Resource, o.ExpiresAt = n.Resource, &until
 	address := limit.Address(ctx)
 	if _, _, err := c.Limits.Take(limit.OrdersAddress, address); err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	bounds := Bounds{Alone: n.Alone && n.Key == "", MostUnpaid: c.MostUnpaid, Turns: c.Limits.Turn(limit.Orders, n.Owner.Lower())}
-	stored, err := c.Store.Open(ctx, o, bounds)
+	stored, err := c.Store.Create(ctx, o, bounds)
 	if errors.Is(err, availability.ErrPaused) {
-		return Sold{}, order.Paused(n.Kind)
+		return PaidOrder{}, order.Paused(n.Kind)
 	}
 	if err != nil {
-		return Sold{}, fmt.Errorf("open the order: %w", err)
+		return PaidOrder{}, fmt.Errorf("open the order: %w", err)
 	}
 	if stored.ID != o.ID {
 		c.Limits.Give(limit.OrdersAddress, address)
@@ -76,13 +76,13 @@ func (c *Checkout) Open(ctx context.Context, n Opening) (Sold, error) {
 }
 
 // opened shows the order of an opening, unless its key was used for another one.
-func (c *Checkout) opened(ctx context.Context, n Opening, o order.Order) (Sold, error) {
+func (c *Checkout) opened(ctx context.Context, n CreateRequest, o order.Order) (PaidOrder, error) {
 	if o.Fingerprint != order.FingerprintOf(n.Kind, n.Request) || o.Resource != n.Resource {
-		return Sold{}, keyReused(o.ID)
+		return PaidOrder{}, keyReused(o.ID)
 	}
 	all, err := c.withPayments(ctx, o)
 	if err != nil {
-		return Sold{}, err
+		return PaidOrder{}, err
 	}
 	return all[0], nil
 }

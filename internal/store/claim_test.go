@@ -25,10 +25,10 @@ import (
 
 var payer = x402.Address{0: 0xaa, 19: 1}
 
-// placement is a purchase of a key, paid by an authorization of its own and holding nothing.
-func placement(key string, change ...func(*checkout.Placement)) checkout.Placement {
+// claimRequest is a purchase of a key, paid by an authorization of its own and holding nothing.
+func claimRequest(key string, change ...func(*checkout.ClaimRequest)) checkout.ClaimRequest {
 	now := time.Now().UTC().Truncate(time.Microsecond)
-	p := checkout.Placement{
+	p := checkout.ClaimRequest{
 		Order: order.Order{
 			ID: order.NewID(time.Now()), Operation: uuid.New(), Kind: order.CardIssue, Owner: payer, Key: key, Price: 2500,
 			Fingerprint: order.FingerprintOf(order.CardIssue, json.RawMessage(`{}`)), Item: json.RawMessage(`{}`),
@@ -43,7 +43,7 @@ func placement(key string, change ...func(*checkout.Placement)) checkout.Placeme
 	for _, f := range change {
 		f(&p)
 	}
-	p.Job = checkout.CarryJob(p.Order.ID, p.Payment.ID.String())
+	p.Job = checkout.FulfillJob(p.Order.ID, p.Payment.ID.String())
 	p.Job.LeaseOwner, p.Job.LeaseTTL = "buyer", time.Minute
 	return p
 }
@@ -56,17 +56,17 @@ func nonce() (n x402.Hash) {
 }
 
 // paidBy makes a placement use another one's authorization.
-func paidBy(other checkout.Placement) func(*checkout.Placement) {
-	return func(p *checkout.Placement) { p.Payment.Authorization = other.Payment.Authorization }
+func paidBy(other checkout.ClaimRequest) func(*checkout.ClaimRequest) {
+	return func(p *checkout.ClaimRequest) { p.Payment.Authorization = other.Payment.Authorization }
 }
 
-func holding(h order.Hold) func(*checkout.Placement) {
-	return func(p *checkout.Placement) { p.Holds = []order.Hold{h} }
+func holding(h order.Reservation) func(*checkout.ClaimRequest) {
+	return func(p *checkout.ClaimRequest) { p.Reservations = []order.Reservation{h} }
 }
 
-func place(t *testing.T, s *store.Store, p checkout.Placement) checkout.Placed {
+func claim(t *testing.T, s *store.Store, p checkout.ClaimRequest) checkout.ClaimResult {
 	t.Helper()
-	placed, err := s.Orders().Place(t.Context(), p)
+	placed, err := s.Orders().Claim(t.Context(), p)
 	if err != nil {
 		t.Fatalf("place: %v", err)
 	}
@@ -74,20 +74,20 @@ func place(t *testing.T, s *store.Store, p checkout.Placement) checkout.Placed {
 }
 
 // race places all at once and counts how each claim ended.
-func race(t *testing.T, s *store.Store, all []checkout.Placement) (claims map[checkout.Claim]int, orders map[order.ID]bool) {
+func race(t *testing.T, s *store.Store, all []checkout.ClaimRequest) (claims map[checkout.ClaimOutcome]int, orders map[order.ID]bool) {
 	t.Helper()
-	placed := make([]checkout.Placed, len(all))
+	placed := make([]checkout.ClaimResult, len(all))
 	var group sync.WaitGroup
 	for i, p := range all {
 		group.Go(func() {
 			var err error
-			if placed[i], err = s.Orders().Place(t.Context(), p); err != nil {
+			if placed[i], err = s.Orders().Claim(t.Context(), p); err != nil {
 				t.Errorf("place %d: %v", i, err)
 			}
 		})
 	}
 	group.Wait()
-	claims, orders = map[checkout.Claim]int{}, map[order.ID]bool{}
+	claims, orders = map[checkout.ClaimOutcome]int{}, map[order.ID]bool{}
 	for _, p := range placed {
 		claims[p.Claim]++
 		if p.Claim != checkout.Reused {
@@ -100,9 +100,9 @@ func race(t *testing.T, s *store.Store, all []checkout.Placement) (claims map[ch
 func TestOneKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
 	s := storetest.New(t)
 	for round := range 5 {
-		all := make([]checkout.Placement, 8)
+		all := make([]checkout.ClaimRequest, 8)
 		for i := range all {
-			all[i] = placement(fmt.Sprint(round))
+			all[i] = claimRequest(fmt.Sprint(round))
 		}
 		claims, orders := race(t, s, all)
 		if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != len(all)-1 || len(orders) != 1 {
@@ -110,12 +110,12 @@ func TestOneKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
 		}
 	}
 	// Another payer's key, and another product's, are other keys.
-	stranger := placement("0", func(p *checkout.Placement) {
+	stranger := claimRequest("0", func(p *checkout.ClaimRequest) {
 		p.Order.Owner, p.Payment.Authorization.From = x402.Address{1}, x402.Address{1}
 	})
-	product := placement("0", func(p *checkout.Placement) { p.Order.Kind = order.CardTopup })
-	for _, p := range []checkout.Placement{stranger, product} {
-		if got := place(t, s, p); got.Claim != checkout.Fresh {
+	product := claimRequest("0", func(p *checkout.ClaimRequest) { p.Order.Kind = order.CardTopup })
+	for _, p := range []checkout.ClaimRequest{stranger, product} {
+		if got := claim(t, s, p); got.Claim != checkout.Fresh {
 			t.Errorf("%s of %s: claim %d", p.Order.Kind, p.Order.Owner, got.Claim)
 		}
 	}
@@ -124,10 +124,10 @@ func TestOneKeyIsOneOrderWhateverPaysForIt(t *testing.T) {
 func TestOneAuthorizationPaysForOneOrder(t *testing.T) {
 	s := storetest.New(t)
 	for round := range 5 {
-		first := placement(fmt.Sprint(round, "/0"))
-		all := []checkout.Placement{first}
+		first := claimRequest(fmt.Sprint(round, "/0"))
+		all := []checkout.ClaimRequest{first}
 		for i := range 7 {
-			all = append(all, placement(fmt.Sprint(round, "/", i+1), paidBy(first)))
+			all = append(all, claimRequest(fmt.Sprint(round, "/", i+1), paidBy(first)))
 		}
 		claims, orders := race(t, s, all)
 		if claims[checkout.Fresh] != 1 || claims[checkout.Reused] != len(all)-1 || len(orders) != 1 {
@@ -135,33 +135,33 @@ func TestOneAuthorizationPaysForOneOrder(t *testing.T) {
 		}
 	}
 	// A copy of the very purchase is a repeat of it.
-	p := placement("copied")
-	place(t, s, p)
-	if got := place(t, s, placement("copied", paidBy(p))); got.Claim != checkout.Repeated || got.Order.ID != p.Order.ID {
+	p := claimRequest("copied")
+	claim(t, s, p)
+	if got := claim(t, s, claimRequest("copied", paidBy(p))); got.Claim != checkout.Repeated || got.Order.ID != p.Order.ID {
 		t.Errorf("claim %d of %s, want a repeat of %s", got.Claim, got.Order.ID, p.Order.ID)
 	}
 }
 
 func TestAnOrderIsPlacedWithItsJobOrNotAtAll(t *testing.T) {
 	s := storetest.New(t)
-	p := placement("k")
-	placed := place(t, s, p)
-	row, found, err := s.Jobs().Find(t.Context(), checkout.Carrying, p.Payment.ID.String())
+	p := claimRequest("k")
+	placed := claim(t, s, p)
+	row, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, p.Payment.ID.String())
 	if err != nil || !found || row.ID != placed.Job.ID || row.LeaseOwner != "buyer" || row.Status != job.Processing {
 		t.Errorf("job %+v, found %t, %v", row, found, err)
 	}
-	short := placement("short", holding(order.Hold{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
-	if _, err := s.Orders().Place(t.Context(), short); !isShort(err) {
+	short := claimRequest("short", holding(order.Reservation{Resource: "float", Units: 2, Limit: 1, Refusal: fault.FloatUnavailable}))
+	if _, err := s.Orders().Claim(t.Context(), short); !isShort(err) {
 		t.Fatalf("place: %v", err)
 	}
 	if _, err := s.Orders().Find(t.Context(), short.Order.ID); !errors.Is(err, checkout.ErrNotFound) {
 		t.Errorf("the order is there: %v", err)
 	}
-	if _, found, err := s.Jobs().Find(t.Context(), checkout.Carrying, short.Payment.ID.String()); err != nil || found {
+	if _, found, err := s.Jobs().Find(t.Context(), checkout.Fulfilling, short.Payment.ID.String()); err != nil || found {
 		t.Errorf("its job: found %t, %v", found, err)
 	}
 	// Nor is its authorization spent.
-	if got := place(t, s, placement("later", paidBy(short))); got.Claim != checkout.Fresh {
+	if got := claim(t, s, claimRequest("later", paidBy(short))); got.Claim != checkout.Fresh {
 		t.Errorf("claim %d", got.Claim)
 	}
 }
@@ -172,8 +172,8 @@ func isShort(err error) bool {
 }
 
 // float is one order's share of what covers two.
-func float(asOf time.Time) order.Hold {
-	return order.Hold{Resource: "float", Units: 2500, Limit: 5000, AsOf: asOf, Refusal: fault.FloatUnavailable}
+func float(asOf time.Time) order.Reservation {
+	return order.Reservation{Resource: "float", Units: 2500, Limit: 5000, AsOf: asOf, Refusal: fault.FloatUnavailable}
 }
 
 func TestWhatIsScarceIsPromisedAsOftenAsItIsThere(t *testing.T) {
@@ -182,7 +182,7 @@ func TestWhatIsScarceIsPromisedAsOftenAsItIsThere(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range errs {
 		group.Go(func() {
-			_, errs[i] = s.Orders().Place(t.Context(), placement(fmt.Sprint(i), holding(float(time.Now()))))
+			_, errs[i] = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(i), holding(float(time.Now()))))
 		})
 	}
 	group.Wait()
@@ -200,7 +200,7 @@ func TestWhatIsScarceIsPromisedAsOftenAsItIsThere(t *testing.T) {
 }
 
 // settled is what a worker records of a proven payment.
-func settled(p checkout.Placement) payment.Payment {
+func settled(p checkout.ClaimRequest) payment.Payment {
 	paid := p.Payment
 	paid.Status = payment.Paid
 	paid.Receipt = &payment.Receipt{Transaction: nonce(), Block: 1, SettledAt: time.Now().UTC()}
@@ -208,7 +208,7 @@ func settled(p checkout.Placement) payment.Payment {
 }
 
 // move is a step of an order, with what checkout posts with it.
-func move(p checkout.Placement, from, to order.Status) order.Move {
+func move(p checkout.ClaimRequest, from, to order.Status) order.Move {
 	m := order.Move{Order: p.Order.ID, From: from, To: to, Actor: "worker", Reason: "test"}
 	switch to {
 	case order.Settled:
@@ -226,11 +226,11 @@ func move(p checkout.Placement, from, to order.Status) order.Move {
 func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
 	s := storetest.New(t)
 	start := time.Now()
-	p := placement("k", holding(float(start)))
-	fence := place(t, s, p).Job.Fence()
+	p := claimRequest("k", holding(float(start)))
+	fence := claim(t, s, p).Job.Fence()
 	held := func(asOf time.Time) int64 {
 		t.Helper()
-		sum, err := s.Cards().Held(t.Context(), "float", asOf)
+		sum, err := s.Cards().Reserved(t.Context(), "float", asOf)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,24 +263,24 @@ func TestAHoldLastsUntilTheOrderIsFinal(t *testing.T) {
 
 func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 	s := storetest.New(t)
-	p := placement("k", holding(float(time.Now())))
-	fence := place(t, s, p).Job.Fence()
+	p := claimRequest("k", holding(float(time.Now())))
+	fence := claim(t, s, p).Job.Fence()
 	dead := p.Payment
 	dead.Status, dead.DeadReason = payment.Dead, payment.ReasonExpired
-	if err := errOf(s.Orders().Bury(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
+	if err := errOf(s.Orders().MarkDead(t.Context(), fence, dead, move(p, order.Settling, order.PaymentRequired))); err != nil {
 		t.Fatalf("bury: %v", err)
 	}
-	if held, err := s.Cards().Held(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
+	if held, err := s.Cards().Reserved(t.Context(), "float", time.Now().Add(time.Minute)); err != nil || held != 0 {
 		t.Errorf("holds %d, %v", held, err)
 	}
 	open, err := s.Orders().Find(t.Context(), p.Order.ID)
 	if err != nil || open.Status != order.PaymentRequired {
 		t.Fatalf("order %+v, %v", open, err)
 	}
-	again := func() checkout.Placement {
-		return placement("k", func(n *checkout.Placement) { n.Order, n.Payment.Order, n.Again = open, open.ID, true })
+	again := func() checkout.ClaimRequest {
+		return claimRequest("k", func(n *checkout.ClaimRequest) { n.Order, n.Payment.Order, n.Again = open, open.ID, true })
 	}
-	claims, _ := race(t, s, []checkout.Placement{again(), again(), again(), again()})
+	claims, _ := race(t, s, []checkout.ClaimRequest{again(), again(), again(), again()})
 	if claims[checkout.Fresh] != 1 || claims[checkout.Repeated] != 3 {
 		t.Errorf("claims %v", claims)
 	}
@@ -288,14 +288,14 @@ func TestADeadPaymentGivesBackWhatItHeldAndMayBeReplaced(t *testing.T) {
 
 func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
 	s := storetest.New(t)
-	p := placement("k")
-	lost := place(t, s, p).Job.Fence()
+	p := claimRequest("k")
+	lost := claim(t, s, p).Job.Fence()
 	lost.Attempt++ // another claim's
 	dead := p.Payment
 	dead.Status = payment.Dead
 	for name, err := range map[string]error{
 		"settle": errOf(s.Orders().Settle(t.Context(), lost, settled(p), move(p, order.Settling, order.Settled), follow(p))),
-		"bury":   errOf(s.Orders().Bury(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired))),
+		"bury":   errOf(s.Orders().MarkDead(t.Context(), lost, dead, move(p, order.Settling, order.PaymentRequired))),
 	} {
 		if !errors.Is(err, job.ErrLeaseLost) {
 			t.Errorf("%s: %v, want the lease lost", name, err)
@@ -313,8 +313,8 @@ func TestAWorkerThatLostItsJobMovesNothing(t *testing.T) {
 
 func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 	s := storetest.New(t)
-	p := placement("k")
-	fence := place(t, s, p).Job.Fence()
+	p := claimRequest("k")
+	fence := claim(t, s, p).Job.Fence()
 	for _, wrong := range []order.Move{
 		move(p, order.Provisioning, order.Fulfilled), // not there yet
 		move(p, order.Settling, order.Fulfilled),     // not in the table
@@ -331,7 +331,7 @@ func TestAMoveStartsWhereTheOrderIs(t *testing.T) {
 	}
 }
 
-func follow(p checkout.Placement) job.New {
+func follow(p checkout.ClaimRequest) job.New {
 	return job.New{Args: checkout.ConfirmArgs{Order: p.Order.ID}, UniqueKey: p.Payment.ID.String()}
 }
 

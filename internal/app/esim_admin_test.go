@@ -14,7 +14,7 @@ import (
 // buyer's, and cards go on.
 func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{instances: 2})
+	w := newAdminWorld(t, -1, plan{instances: 2})
 	w.awaitEsims(nil)
 	b := w.buyer()
 	b.signIn()
@@ -68,7 +68,7 @@ func TestAnOperatorsSwitchClosesTheSaleOfEsims(t *testing.T) {
 // TestAnOperatorsRetryOrdersTheEsimAnew: the supplier's refusal holds for its reference, so the retry has another.
 func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{})
+	w := newAdminWorld(t, -1, plan{})
 	w.awaitEsims(nil)
 	b := w.buyer()
 	b.signIn()
@@ -87,7 +87,7 @@ func TestAnOperatorsRetryOrdersTheEsimAnew(t *testing.T) {
 	if c.LPA == "" {
 		t.Error("delivered without an eSIM")
 	}
-	l, text := w.life(o.OrderID)
+	l, text := w.history(o.OrderID)
 	if r := l.References; len(r) != 2 || r[0].Step != "esim" || r[0].Reference == r[1].Reference || r[1].Version != 2 {
 		t.Errorf("references in %s", text)
 	}

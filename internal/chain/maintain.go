@@ -19,13 +19,13 @@ import (
 // maxGap bounds how many missing nonces one pass fills.
 const maxGap = 64
 
-// Tend looks once after every open attempt: it closes what is final, sends again what the nodes have
+// Maintain looks once after every open attempt: it closes what is final, sends again what the nodes have
 // dropped or a reorganisation has undone, raises the fee of the oldest that waits too long, and fills
 // gaps in the nonces. A periodic job calls it; several at once do no harm.
-func (r *Relayer) Tend(ctx context.Context) error {
+func (r *Relayer) Maintain(ctx context.Context) error {
 	var errs error
 	for _, account := range r.accounts {
-		if err := r.tendAccount(ctx, account); err != nil {
+		if err := r.maintainAccount(ctx, account); err != nil {
 			errs = errors.Join(errs, fmt.Errorf("tend relayer %s: %w", account.address, err))
 		}
 	}
@@ -41,7 +41,7 @@ type nonces struct {
 	waitingFirst bool
 }
 
-func (r *Relayer) tendAccount(ctx context.Context, by account) error {
+func (r *Relayer) maintainAccount(ctx context.Context, by account) error {
 	attempts, err := r.config.Attempts.Open(ctx, by.address)
 	if err != nil || len(attempts) == 0 {
 		return err
@@ -65,14 +65,14 @@ func (r *Relayer) tendAccount(ctx context.Context, by account) error {
 	// In the order of their nonces: a later one is worth nothing while an earlier one is missing.
 	var errs error
 	for _, a := range attempts {
-		if err := r.tendAttempt(ctx, &l, a); err != nil {
+		if err := r.maintainAttempt(ctx, &l, a); err != nil {
 			errs = errors.Join(errs, err)
 		}
 	}
 	return errs
 }
 
-func (r *Relayer) tendAttempt(ctx context.Context, l *nonces, a payment.Attempt) error {
+func (r *Relayer) maintainAttempt(ctx context.Context, l *nonces, a payment.Attempt) error {
 	found, included, err := r.inclusion(ctx, r.config.Chain, a)
 	if (errors.Is(err, errIncomplete) || errors.Is(err, errUnconfirmed)) && a.Nonce >= l.latest {
 		err = nil // no block has its nonce, whatever a silent node may know, or a single one says

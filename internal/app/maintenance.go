@@ -12,11 +12,11 @@ import (
 	"github.com/roamcard/roamcard/internal/store"
 )
 
-// tend looks after the relayers' open transactions.
-type tend struct{}
+// maintain looks after the relayers' open transactions.
+type maintain struct{}
 
 // Kind implements job.Args.
-func (tend) Kind() job.Kind { return "relayer_tend" }
+func (maintain) Kind() job.Kind { return "relayer_maintain" }
 
 // prune deletes what is over: finished upkeep jobs, and old transactions of the relayers.
 type prune struct{}
@@ -31,25 +31,25 @@ type expire struct{}
 func (expire) Kind() job.Kind { return "order_expire" }
 
 const (
-	expireEvery = 15 * time.Second
-	expireBatch = 200
-	tendEvery   = 5 * time.Second
-	pruneEvery  = 10 * time.Minute
-	// keepUpkeep is how long finished upkeep jobs stay to be looked at.
-	keepUpkeep = time.Hour
-	pruneBatch = 1000
+	expireEvery   = 15 * time.Second
+	expireBatch   = 200
+	maintainEvery = 5 * time.Second
+	pruneEvery    = 10 * time.Minute
+	// keepMaintenance is how long finished upkeep jobs stay to be looked at.
+	keepMaintenance = time.Hour
+	pruneBatch      = 1000
 )
 
-// registerUpkeep adds the periodic jobs; relayer may be nil. There is no leader: every process queues them, one runs.
-func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Config) {
+// registerMaintenance adds the periodic jobs; relayer may be nil. There is no leader: every process queues them, one runs.
+func registerMaintenance(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Config) {
 	if relayer != nil {
-		r.Register(tend{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
-			if err := relayer.Tend(ctx); err != nil {
+		r.Register(maintain{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
+			if err := relayer.Maintain(ctx); err != nil {
 				return job.Outcome{}, fmt.Errorf("tend the relayers: %w", err)
 			}
 			return job.Done(), nil
 		})
-		r.Every(tendEvery, tend{})
+		r.Every(maintainEvery, maintain{})
 	}
 	r.Register(expire{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
@@ -65,7 +65,7 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Con
 	r.Every(expireEvery, expire{})
 	r.Register(prune{}.Kind(), func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 		for {
-			n, err := s.Jobs().Prune(ctx, []job.Kind{tend{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), forget{}.Kind(), esim.Syncing, esim.Resealing, card.StateJob}, time.Now().Add(-keepUpkeep), pruneBatch)
+			n, err := s.Jobs().Prune(ctx, []job.Kind{maintain{}.Kind(), expire{}.Kind(), prune{}.Kind(), comparing{}.Kind(), attemptPruning{}.Kind(), esim.Syncing, esim.Resealing, card.StateJob}, time.Now().Add(-keepMaintenance), pruneBatch)
 			if err != nil {
 				return job.Outcome{}, fmt.Errorf("prune jobs: %w", err)
 			}
@@ -73,7 +73,7 @@ func registerUpkeep(r *job.Runner, s *store.Store, relayer *chain.Relayer, c Con
 				break
 			}
 		}
-		if err := c.forgetAttempts(ctx, s.Attempts()); err != nil {
+		if err := c.pruneAttempts(ctx, s.Attempts()); err != nil {
 			return job.Outcome{}, err
 		}
 		return job.Done(), nil

@@ -17,12 +17,12 @@ func TestAStuckTransactionGetsAHigherFee(t *testing.T) {
 	b.control("evm_setAutomine", false)
 	b.submit(first)
 	b.submit(second)
-	b.tend()
+	b.maintain()
 	if n := len(b.wantAttempts(first, payment.AttemptOpen)[0].Variants); n != 1 {
 		t.Fatalf("%d variants at once, want 1", n)
 	}
 	b.ahead.Store(11)
-	b.tend()
+	b.maintain()
 	variants := b.wantAttempts(first, payment.AttemptOpen)[0].Variants
 	if len(variants) != 2 {
 		t.Fatalf("%d variants after the wait, want 2", len(variants))
@@ -46,7 +46,7 @@ func TestAStuckTransactionGetsAHigherFee(t *testing.T) {
 	}
 	b.settles(second)
 	b.mine(2)
-	b.tend()
+	b.maintain()
 	b.wantAttempts(first, payment.AttemptClosed)
 	b.wantAttempts(second, payment.AttemptClosed)
 	b.wantPayee(2 * price)
@@ -59,10 +59,10 @@ func TestADroppedTransactionIsSentAgain(t *testing.T) {
 	b.submit(p)
 	b.control("anvil_dropAllTransactions")
 	b.mine(1)
-	if v := b.judge(p); v.State != payment.Unused {
+	if v := b.verdict(p); v.State != payment.Unused {
 		t.Fatalf("dropped: %+v, want unused", v)
 	}
-	b.tend()
+	b.maintain()
 	b.mine(1)
 	b.settles(p)
 	if n := len(b.wantAttempts(p, payment.AttemptOpen)[0].Variants); n != 1 {
@@ -77,10 +77,10 @@ func TestATransactionUndoneByAReorganisationIsSentAgain(t *testing.T) {
 	b.submit(p)
 	before := b.settles(p)
 	b.control("anvil_reorg", 1, []any{})
-	if v := b.judge(p); v.State != payment.Unused {
+	if v := b.verdict(p); v.State != payment.Unused {
 		t.Fatalf("undone: %+v, want unused", v)
 	}
-	b.tend()
+	b.maintain()
 	after := b.settles(p)
 	if after.Transaction != before.Transaction || after.BlockHash == before.BlockHash {
 		t.Errorf("settled by %s in %s, want the same transaction in another block", after.Transaction, after.BlockHash)
@@ -107,7 +107,7 @@ func TestAGapInTheNoncesIsFilled(t *testing.T) {
 	if nonce := b.wantAttempts(p, payment.AttemptOpen)[0].Nonce; nonce != 3 {
 		t.Fatalf("nonce %d, want 3", nonce)
 	}
-	b.tend()
+	b.maintain()
 	b.settles(p)
 }
 
@@ -119,10 +119,10 @@ func TestANonceTakenByAnotherTransactionEndsTheAttempt(t *testing.T) {
 	b.control("anvil_dropAllTransactions")
 	b.control("evm_setAutomine", true)
 	b.sendAs(devnet.WalletsOf(devnet.RoleRelayer)[0], [20]byte{0: 9}, nil)
-	b.tend()
+	b.maintain()
 	b.wantAttempts(p, payment.AttemptOpen)
 	b.mine(2)
-	b.tend()
+	b.maintain()
 	b.wantAttempts(p, payment.AttemptReverted)
 	b.submit(p)
 	b.settles(p)

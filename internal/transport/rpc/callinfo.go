@@ -8,11 +8,11 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 )
 
-// Face is the way by which one call came in, and where the call leaves its problem when it fails: the edge
+// CallInfo is the way by which one call came in, and where the call leaves its problem when it fails: the edge
 // takes the HTTP status from it, for Connect by itself knows no 402 and no 409 for a failed precondition,
 // and REST the whole document. It travels beside the error and not in the error's metadata, which would
 // show on gRPC.
-type Face struct {
+type CallInfo struct {
 	// Resource is the path and query under which the caller reached the call, which is not the procedure
 	// when it came by REST: a payment names the address that was paid.
 	Resource string
@@ -26,28 +26,28 @@ type Face struct {
 }
 
 // Problem is what the call has left, or nil.
-func (f *Face) Problem() *roamcardv1.Problem { return f.problem }
+func (f *CallInfo) Problem() *roamcardv1.Problem { return f.problem }
 
-type faceKey struct{}
+type callInfoKey struct{}
 
-// WithFace says by which way the call below ctx came in.
-func WithFace(ctx context.Context, f *Face) context.Context {
-	return context.WithValue(ctx, faceKey{}, f)
+// WithCallInfo says by which way the call below ctx came in.
+func WithCallInfo(ctx context.Context, f *CallInfo) context.Context {
+	return context.WithValue(ctx, callInfoKey{}, f)
 }
 
-// faceOf is the way by which the call of ctx came in, or an empty one.
-func faceOf(ctx context.Context) *Face {
-	if f, ok := ctx.Value(faceKey{}).(*Face); ok {
+// callInfoOf is the way by which the call of ctx came in, or an empty one.
+func callInfoOf(ctx context.Context) *CallInfo {
+	if f, ok := ctx.Value(callInfoKey{}).(*CallInfo); ok {
 		return f
 	}
-	return &Face{}
+	return &CallInfo{}
 }
 
 // IsPreview says whether the call only asks for the terms, see Face.
-func IsPreview(ctx context.Context) bool { return faceOf(ctx).Preview }
+func IsPreview(ctx context.Context) bool { return callInfoOf(ctx).Preview }
 
 // Resource is the path and query under which the caller reached the call.
-func Resource(ctx context.Context) string { return faceOf(ctx).Resource }
+func Resource(ctx context.Context) string { return callInfoOf(ctx).Resource }
 
 // UnlessPreview keeps an interceptor, such as validation, away from previews, whose message is empty.
 func UnlessPreview(inner connect.Interceptor) connect.UnaryInterceptorFunc {

@@ -20,29 +20,29 @@ import (
 )
 
 const (
-	levelsTTL     = 5 * time.Second
-	levelsTimeout = 3 * time.Second
+	gaugeTTL     = 5 * time.Second
+	gaugeTimeout = 3 * time.Second
 )
 
-// cachedLevels caches the gauges for levelsTTL: several readers may ask for the same numbers.
-func (a *App) cachedLevels() func(context.Context) telemetry.Levels {
-	memo := availability.NewMemo(availability.MemoConfig[telemetry.Levels]{
-		Read: func(ctx context.Context) (telemetry.Levels, error) { return a.levels(ctx, time.Now()), nil },
-		TTL:  levelsTTL, Timeout: levelsTimeout, Now: time.Now,
+// cachedGauges caches the gauges for levelsTTL: several readers may ask for the same numbers.
+func (a *App) cachedGauges() func(context.Context) telemetry.Gauges {
+	memo := availability.NewMemo(availability.MemoConfig[telemetry.Gauges]{
+		Read: func(ctx context.Context) (telemetry.Gauges, error) { return a.gauges(ctx, time.Now()), nil },
+		TTL:  gaugeTTL, Timeout: gaugeTimeout, Now: time.Now,
 	})
-	return func(ctx context.Context) telemetry.Levels {
+	return func(ctx context.Context) telemetry.Gauges {
 		levels, err := memo.Get(ctx)
 		if err != nil { // the reader has left
-			return telemetry.Levels{Asset: a.config.AssetName}
+			return telemetry.Gauges{Asset: a.config.AssetName}
 		}
 		return levels
 	}
 }
 
-// levels asks everything at once. What does not answer is left out: a missing number is an alert, an old
+// gauges asks everything at once. What does not answer is left out: a missing number is an alert, an old
 // one is a lie.
-func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
-	out := telemetry.Levels{Asset: a.config.AssetName}
+func (a *App) gauges(ctx context.Context, now time.Time) telemetry.Gauges {
+	out := telemetry.Gauges{Asset: a.config.AssetName}
 	failed := func(what string, err error) {
 		a.log.WarnContext(ctx, "a level cannot be read", slog.String("level", what), slog.Any("error", err))
 	}
@@ -58,16 +58,16 @@ func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
 				seen[d.Kind] = map[job.Status]bool{}
 			}
 			seen[d.Kind][d.Status] = true
-			out.Jobs = append(out.Jobs, telemetry.JobLevel{Kind: string(d.Kind), State: string(d.Status), Depth: d.Count, Age: max(0, now.Sub(d.Oldest))})
+			out.Jobs = append(out.Jobs, telemetry.JobGauge{Kind: string(d.Kind), State: string(d.Status), Depth: d.Count, Age: max(0, now.Sub(d.Oldest))})
 		}
 		if err != nil {
 			return
 		}
 		// None is a number too: a series that is not there cannot rise.
-		for _, kind := range []job.Kind{checkout.Carrying, checkout.Confirming, card.FeeJob} {
+		for _, kind := range []job.Kind{checkout.Fulfilling, checkout.Confirming, card.FeeJob} {
 			for _, status := range []job.Status{job.Queued, job.OperatorReview} {
 				if !seen[kind][status] {
-					out.Jobs = append(out.Jobs, telemetry.JobLevel{Kind: string(kind), State: string(status)})
+					out.Jobs = append(out.Jobs, telemetry.JobGauge{Kind: string(kind), State: string(status)})
 				}
 			}
 		}
@@ -83,7 +83,7 @@ func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
 			if at, waiting := oldest[kind]; waiting {
 				age = max(0, now.Sub(at))
 			}
-			out.Orders = append(out.Orders, telemetry.OrderLevel{Product: string(kind), Age: age})
+			out.Orders = append(out.Orders, telemetry.OrderGauge{Product: string(kind), Age: age})
 		}
 	})
 	all.Go(func() {
@@ -114,7 +114,7 @@ func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
 		out.BalanceUnits = &units
 	})
 	all.Go(func() {
-		if err := a.bookLevels(ctx, now, &out); err != nil {
+		if err := a.bookGauges(ctx, now, &out); err != nil {
 			failed("books", err)
 		}
 	})
@@ -122,8 +122,8 @@ func (a *App) levels(ctx context.Context, now time.Time) telemetry.Levels {
 	return out
 }
 
-// bookLevels tells how the books stand.
-func (a *App) bookLevels(ctx context.Context, now time.Time, out *telemetry.Levels) error {
+// bookGauges tells how the books stand.
+func (a *App) bookGauges(ctx context.Context, now time.Time, out *telemetry.Gauges) error {
 	books := a.store.Treasury(a.config.Asset, a.config.PayTo)
 	at, _, err := books.Compared(ctx)
 	if err != nil {
@@ -142,7 +142,7 @@ func (a *App) bookLevels(ctx context.Context, now time.Time, out *telemetry.Leve
 		open[s.Code] = s
 	}
 	for _, code := range reconcile.Codes() {
-		out.Findings = append(out.Findings, telemetry.FindingLevel{Code: string(code), Open: open[code].Open, Blocking: open[code].Blocking})
+		out.Findings = append(out.Findings, telemetry.FindingGauge{Code: string(code), Open: open[code].Open, Blocking: open[code].Blocking})
 	}
 	return nil
 }

@@ -17,9 +17,9 @@ import (
 func moneyOf(atomic int64) money.USDC { return money.USDC(atomic) }
 
 // decide carries a decision out, under a key made of its reason.
-func (s *shop) decide(t *testing.T, id order.ID, d checkout.Decision, reason string) checkout.Queued {
+func (s *shop) decide(t *testing.T, id order.ID, d checkout.Decision, reason string) checkout.ReviewItem {
 	t.Helper()
-	q, err := s.desk.Decide(t.Context(), id, d, order.Act{Operator: "ada", Key: reason, Reason: reason})
+	q, err := s.admin.Decide(t.Context(), id, d, order.Act{Operator: "ada", Key: reason, Reason: reason})
 	if err != nil {
 		t.Fatalf("decide %s: %v", d, err)
 	}
@@ -29,7 +29,7 @@ func (s *shop) decide(t *testing.T, id order.ID, d checkout.Decision, reason str
 // moved counts the moves of an order to a status.
 func (s *shop) moved(t *testing.T, id order.ID, to order.Status) (n int) {
 	t.Helper()
-	life, err := s.desk.Inspect(t.Context(), id, order.Act{Operator: "test"})
+	life, err := s.admin.Inspect(t.Context(), id, order.Act{Operator: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func TestARetryAfterARefusalHasAReferenceOfItsOwn(t *testing.T) {
 	s.reaches(t, sold.Order.ID, order.OperatorReview)
 	s.decide(t, sold.Order.ID, checkout.DecideRetry, "the issuer is well again")
 	s.reaches(t, sold.Order.ID, order.Fulfilled)
-	life, err := s.desk.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
+	life, err := s.admin.Inspect(t.Context(), sold.Order.ID, order.Act{Operator: "ada"})
 	if err != nil || len(life.References) != 2 || life.References[0].Reference == life.References[1].Reference {
 		t.Fatalf("references %+v, %v", life.References, err)
 	}
@@ -85,7 +85,7 @@ func TestARetryOfATopUpAfterARefusalLoadsOnce(t *testing.T) {
 }
 
 func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
-	s := open(t, options{habits: card.Traits{Horizon: time.Millisecond}})
+	s := open(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}})
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
@@ -102,7 +102,7 @@ func TestARetryAfterADoubtReadsAndNeverSendsAgain(t *testing.T) {
 	}
 	s.decide(t, sold.Order.ID, checkout.DecideFulfilled, "the issuer opened it by hand")
 	s.reaches(t, sold.Order.ID, order.Fulfilled)
-	if held, err := s.store.Cards().Held(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
+	if held, err := s.store.Cards().Reserved(t.Context(), "float/card", time.Now()); err != nil || held != 0 {
 		t.Errorf("float still held: %d, %v", held, err)
 	}
 }
@@ -116,7 +116,7 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 	s.reaches(t, id, order.OperatorReview)
 	act := order.Act{Operator: "ada", Key: "1", Reason: "delivered at the counter"}
 	for range 3 {
-		q, err := s.desk.Decide(t.Context(), id, checkout.DecideFulfilled, act)
+		q, err := s.admin.Decide(t.Context(), id, checkout.DecideFulfilled, act)
 		if err != nil || q.Order.Status != order.Fulfilled || q.Reason != act.Reason {
 			t.Errorf("decided %+v, %v", q, err)
 		}
@@ -133,7 +133,7 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 		"another operator": {id, checkout.DecideRetry, order.Act{Operator: "bob", Key: "1", Reason: act.Reason}, fault.OrderNotInReview},
 		"no such order":    {"ord_none", checkout.DecideRetry, act, fault.OrderNotFound},
 	} {
-		_, err := s.desk.Decide(t.Context(), c.id, c.decision, c.act)
+		_, err := s.admin.Decide(t.Context(), c.id, c.decision, c.act)
 		if f, ok := fault.As(err); !ok || f.Code != c.want {
 			t.Errorf("%s: %v, want %s", name, err, c.want)
 		}
@@ -144,7 +144,7 @@ func TestAnOrderIsDecidedOnceForEachKeyAndOnlyInReview(t *testing.T) {
 }
 
 func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
-	s, _ := openWithTreasury(t, options{habits: card.Traits{Horizon: time.Millisecond}}, 100_000_000)
+	s, _ := openWithTreasury(t, options{habits: card.Traits{VisibilityDelay: time.Millisecond}}, 100_000_000)
 	b := s.newBuyer(t)
 	p := s.paid(t, b, "k")
 	s.issuer.Fault(cardtest.Open, cardtest.TimeoutBefore)
@@ -155,7 +155,7 @@ func TestOfManyDecisionsAtOnceOneHolds(t *testing.T) {
 	for i := range errs {
 		all.Go(func() {
 			decision := []checkout.Decision{checkout.DecideRefund, checkout.DecideFulfilled}[i%2]
-			_, errs[i] = s.desk.Decide(t.Context(), sold.Order.ID, decision, order.Act{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
+			_, errs[i] = s.admin.Decide(t.Context(), sold.Order.ID, decision, order.Act{Operator: fmt.Sprint("op", i), Key: "1", Reason: "mine"})
 		})
 	}
 	all.Wait()
@@ -192,17 +192,17 @@ func TestTheQueueHoldsWhatWaits(t *testing.T) {
 		ids = append(ids, sold.Order.ID)
 	}
 	q := checkout.QueueQuery{Status: order.OperatorReview, Limit: 2}
-	first, next, err := s.desk.Queue(t.Context(), q, order.Act{Operator: "ada"})
+	first, next, err := s.admin.Queue(t.Context(), q, order.Act{Operator: "ada"})
 	if err != nil || len(first) != 2 || first[0].Order.ID != ids[2] || next != ids[1] || first[0].Reason != card.RefusedHolder {
 		t.Fatalf("first page %+v, next %s, %v", first, next, err)
 	}
 	q.Before = next
-	rest, next, err := s.desk.Queue(t.Context(), q, order.Act{Operator: "ada"})
+	rest, next, err := s.admin.Queue(t.Context(), q, order.Act{Operator: "ada"})
 	if err != nil || len(rest) != 1 || rest[0].Order.ID != ids[0] || next != "" {
 		t.Fatalf("second page %+v, next %s, %v", rest, next, err)
 	}
 	q = checkout.QueueQuery{Status: order.RefundPending, Limit: 2}
-	if none, _, err := s.desk.Queue(t.Context(), q, order.Act{Operator: "ada"}); err != nil || len(none) != 0 {
+	if none, _, err := s.admin.Queue(t.Context(), q, order.Act{Operator: "ada"}); err != nil || len(none) != 0 {
 		t.Errorf("refunds %+v, %v", none, err)
 	}
 }

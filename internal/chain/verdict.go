@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Judge implements payment.Chain. With several nodes, what moved and what is void is the word of two of them.
-func (c *Chain) Judge(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
+// Verdict implements payment.Chain. With several nodes, what moved and what is void is the word of two of them.
+func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
 	verdict, err := c.verdict(ctx, a, since)
 	if err != nil {
 		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
@@ -25,8 +25,8 @@ func (c *Chain) Judge(ctx context.Context, a x402.Authorization, since time.Time
 	return verdict, nil
 }
 
-// judge reads all that it decides from at one block, named by hash: two reads of "latest" are two chains.
-func (c *Chain) judge(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
+// authorizationStatus reads all that it decides from at one block, named by hash: two reads of "latest" are two chains.
+func (c *Chain) authorizationStatus(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
 	head, err := c.header(ctx, c.config.Finality.Paid)
 	if err != nil {
 		return payment.Verdict{}, err
@@ -36,9 +36,9 @@ func (c *Chain) judge(ctx context.Context, a x402.Authorization, since time.Time
 	case err != nil:
 		return payment.Verdict{}, err
 	case used:
-		return c.judgeUsed(ctx, a, head, since)
+		return c.statusOfUsed(ctx, a, head, since)
 	default:
-		return c.judgeUnused(ctx, a, head)
+		return c.statusOfUnused(ctx, a, head)
 	}
 }
 
@@ -51,11 +51,11 @@ func (c *Chain) Final() *Chain {
 	return &final
 }
 
-// judgeUnused decides about a nonce that is free at the head. It is dead only once a block that
+// statusOfUnused decides about a nonce that is free at the head. It is dead only once a block that
 // cannot be reorganised away is past its time and the nonce is free there, too: the block's time
 // follows from its number, so no other chain can bring it back. Our own clock must be past it, too: a
 // block from the future is none of this chain.
-func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
+func (c *Chain) statusOfUnused(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
 	if c.inTime(a, head) {
 		return payment.Verdict{State: payment.Unused}, nil
 	}
@@ -70,7 +70,7 @@ func (c *Chain) judgeUnused(ctx context.Context, a x402.Authorization, head head
 	if err != nil || used {
 		return payment.Verdict{}, err
 	}
-	return payment.Verdict{State: payment.Gone, Reason: payment.ReasonExpired}, nil
+	return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}, nil
 }
 
 // inTime reports that neither a block nor our own clock is past an authorization's time.
@@ -78,9 +78,9 @@ func (c *Chain) inTime(a x402.Authorization, head header) bool {
 	return head.Time < a.ValidBefore && uint64(c.config.Now().Unix()) < a.ValidBefore
 }
 
-// judgeUsed decides about a nonce that is taken at the head. The bit alone proves nothing: a
+// statusOfUsed decides about a nonce that is taken at the head. The bit alone proves nothing: a
 // cancellation and another authorization of the same nonce set it, too. The log tells which.
-func (c *Chain) judgeUsed(ctx context.Context, a x402.Authorization, head header, since time.Time) (payment.Verdict, error) {
+func (c *Chain) statusOfUsed(ctx context.Context, a x402.Authorization, head header, since time.Time) (payment.Verdict, error) {
 	found, err := c.findUse(ctx, a, head, since)
 	if err != nil || found == nil {
 		return payment.Verdict{}, err
@@ -92,7 +92,7 @@ func (c *Chain) judgeUsed(ctx context.Context, a x402.Authorization, head header
 			return payment.Verdict{}, err
 		}
 		if transfer.moves(a) {
-			return c.moved(ctx, a, *transfer)
+			return c.settledBy(ctx, a, *transfer)
 		}
 		if transfer == nil {
 			// The token always logs one: a node that does not show it proves nothing.
@@ -104,15 +104,15 @@ func (c *Chain) judgeUsed(ctx context.Context, a x402.Authorization, head header
 	if err != nil || !final {
 		return payment.Verdict{}, err
 	}
-	return payment.Verdict{State: payment.Gone, Reason: reason}, nil
+	return payment.Verdict{State: payment.Void, Reason: reason}, nil
 }
 
-func (c *Chain) moved(ctx context.Context, a x402.Authorization, transfer logEntry) (payment.Verdict, error) {
+func (c *Chain) settledBy(ctx context.Context, a x402.Authorization, transfer logEntry) (payment.Verdict, error) {
 	block, err := c.headerOf(ctx, x402.Hash(transfer.BlockHash))
 	if err != nil {
 		return payment.Verdict{}, err
 	}
-	return payment.Verdict{State: payment.Moved, Receipt: &payment.Receipt{
+	return payment.Verdict{State: payment.Settled, Receipt: &payment.Receipt{
 		Transaction: x402.Hash(transfer.TransactionHash),
 		Block:       uint64(transfer.BlockNumber),
 		BlockHash:   x402.Hash(transfer.BlockHash),

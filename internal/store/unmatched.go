@@ -21,27 +21,27 @@ const (
 
 const (
 	// A comparison posts what it finds to be nobody's.
-	strayColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution, r.reason, r.actor, r.at
+	unmatchedColumns = `a.id, a.transaction, a.log_index, a.block, a.sender, a.value, a.nonce, a.seen_at, r.resolution, r.reason, r.actor, r.at
 		FROM arrivals a JOIN ledger_postings p ON p.id = 'unmatched/' || a.transaction || '/' || a.log_index
 			LEFT JOIN resolutions r ON r.id = a.transaction || '/' || a.log_index
 		WHERE a.asset = $1 AND a.pay_to = $2 AND NOT EXISTS (SELECT FROM ledger_postings m WHERE m.id = 'matched/' || a.transaction || '/' || a.log_index)`
 
-	straysSQL = `SELECT ` + strayColumns + ` AND (r.id IS NOT NULL) = $3 AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`
+	unmatchedListSQL = `SELECT ` + unmatchedColumns + ` AND (r.id IS NOT NULL) = $3 AND ($4::bigint = 0 OR a.id < $4) ORDER BY a.id DESC LIMIT $5`
 
-	straySQL = `SELECT ` + strayColumns + ` AND a.transaction = $3 AND a.log_index = $4`
+	unmatchedTransferSQL = `SELECT ` + unmatchedColumns + ` AND a.transaction = $3 AND a.log_index = $4`
 
 	resolveSQL = `INSERT INTO resolutions (id, resolution, reason, actor, at) VALUES ($1, $2, $3, $4, $5)`
 )
 
-// Strays implements reconcile.Strays.
-func (t Treasury) Strays(ctx context.Context, q reconcile.StrayQuery, act order.Act) ([]reconcile.Stray, error) {
-	var page []reconcile.Stray
+// ListUnmatched implements reconcile.Strays.
+func (t Treasury) ListUnmatched(ctx context.Context, q reconcile.UnmatchedQuery, act order.Act) ([]reconcile.UnmatchedTransfer, error) {
+	var page []reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		rows, err := raw(tx).Query(ctx, straysSQL, t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
+		rows, err := raw(tx).Query(ctx, unmatchedListSQL, t.asset, t.payTo, q.Resolved, q.Before, q.Limit)
 		if err != nil {
 			return err
 		}
-		if page, err = pgx.CollectRows(rows, scanStray); err != nil {
+		if page, err = pgx.CollectRows(rows, scanUnmatchedTransfer); err != nil {
 			return err
 		}
 		return t.s.record(ctx, tx, act, actTransfers, t.payTo, nil, nil)
@@ -55,8 +55,8 @@ type resolved struct {
 }
 
 // Resolve implements reconcile.Strays.
-func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act) (reconcile.Stray, error) {
-	var stray reconcile.Stray
+func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act) (reconcile.UnmatchedTransfer, error) {
+	var stray reconcile.UnmatchedTransfer
 	err := t.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		lock(tx, "transfer/"+at.String())
 		repeated, err := t.s.repeats(ctx, tx, act, actResolve, at.String(), resolved{as})
@@ -66,14 +66,14 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 		if err != nil {
 			return err
 		}
-		rows, err := raw(tx).Query(ctx, straySQL, t.asset, t.payTo, at.Transaction.String(), int64(at.LogIndex))
+		rows, err := raw(tx).Query(ctx, unmatchedTransferSQL, t.asset, t.payTo, at.Transaction.String(), int64(at.LogIndex))
 		if err != nil {
 			return err
 		}
-		stray, err = pgx.CollectExactlyOneRow(rows, scanStray)
+		stray, err = pgx.CollectExactlyOneRow(rows, scanUnmatchedTransfer)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return reconcile.ErrNoStray
+			return reconcile.ErrNoUnmatched
 		case err != nil || repeated:
 			return err
 		case stray.Resolved != nil:
@@ -82,7 +82,7 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 		if claimed, err := t.claimed(ctx, tx, stray.Transfer); err != nil {
 			return err
 		} else if claimed {
-			return reconcile.ErrNoStray
+			return reconcile.ErrNoUnmatched
 		}
 		now := t.s.stamp()
 		stray.Resolved = &reconcile.Resolved{Place: at, As: as, Reason: act.Reason, Operator: act.Operator, At: now}
@@ -94,7 +94,7 @@ func (t Treasury) Resolve(ctx context.Context, at reconcile.Place, as reconcile.
 	return stray, err
 }
 
-func scanStray(row pgx.CollectableRow) (s reconcile.Stray, err error) {
+func scanUnmatchedTransfer(row pgx.CollectableRow) (s reconcile.UnmatchedTransfer, err error) {
 	var transaction, sender, nonce string
 	var index, block int64
 	var as, reason, operator *string
@@ -102,7 +102,7 @@ func scanStray(row pgx.CollectableRow) (s reconcile.Stray, err error) {
 	if err := row.Scan(&s.Row, &transaction, &index, &block, &sender, (*int64)(&s.Value), &nonce, &s.SeenAt, &as, &reason, &operator, &at); err != nil {
 		return s, err
 	}
-	if err := placed(&s.Transfer, transaction, sender, nonce, index, block); err != nil {
+	if err := claimedOrder(&s.Transfer, transaction, sender, nonce, index, block); err != nil {
 		return s, err
 	}
 	s.SeenAt = s.SeenAt.UTC()

@@ -32,9 +32,9 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	ada := func(key, reason string) order.Act { return order.Act{Operator: "ada", Key: key, Reason: reason} }
-	list := func(q reconcile.StrayQuery) (all []reconcile.Transfer) {
+	list := func(q reconcile.UnmatchedQuery) (all []reconcile.Transfer) {
 		t.Helper()
-		page, err := books.Strays(t.Context(), q, order.Act{Operator: "ada"})
+		page, err := books.ListUnmatched(t.Context(), q, order.Act{Operator: "ada"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,13 +44,13 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 		return all
 	}
 	// The third was not found to be nobody's: it may be a payment.
-	if diff := cmp.Diff([]reconcile.Transfer{found[1], found[0]}, list(reconcile.StrayQuery{Limit: 9})); diff != "" {
+	if diff := cmp.Diff([]reconcile.Transfer{found[1], found[0]}, list(reconcile.UnmatchedQuery{Limit: 9})); diff != "" {
 		t.Errorf("open (-want +got):\n%s", diff)
 	}
-	if _, err := books.Resolve(t.Context(), found[2].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoStray) {
+	if _, err := books.Resolve(t.Context(), found[2].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoUnmatched) {
 		t.Errorf("one that is no stray: %v", err)
 	}
-	if _, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Resolve(t.Context(), found[0].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoStray) {
+	if _, err := s.Treasury(x402.Address{19: 9}, x402.Address{19: 8}).Resolve(t.Context(), found[0].Place(), reconcile.Donation, ada("k", "r")); !errors.Is(err, reconcile.ErrNoUnmatched) {
 		t.Errorf("another payee's: %v", err)
 	}
 
@@ -73,10 +73,10 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 	}); n != 1 {
 		t.Errorf("%d of ten acts resolved it", n)
 	}
-	if left := list(reconcile.StrayQuery{Limit: 9}); left != nil {
+	if left := list(reconcile.UnmatchedQuery{Limit: 9}); left != nil {
 		t.Errorf("open: %+v", left)
 	}
-	if got := list(reconcile.StrayQuery{Resolved: true, Limit: 1}); len(got) != 1 || got[0] != found[1] {
+	if got := list(reconcile.UnmatchedQuery{Resolved: true, Limit: 1}); len(got) != 1 || got[0] != found[1] {
 		t.Errorf("the first page: %+v", got)
 	}
 	r, err := books.OfTransfers(t.Context(), []string{found[0].Place().String(), found[1].Place().String()}, nil)
@@ -84,7 +84,7 @@ func TestAStrayTransferIsResolvedOnce(t *testing.T) {
 		t.Fatalf("%+v, %+v, %v", r.Resolved, r.Postings, err)
 	}
 	sums := ledger.Balances(r.Postings)
-	if sums[ledger.Strays] != 0 || sums[ledger.Treasury] != 5 || sums[ledger.Donations] != -5 {
+	if sums[ledger.UnmatchedFunds] != 0 || sums[ledger.Treasury] != 5 || sums[ledger.Donations] != -5 {
 		t.Errorf("balances %v", sums)
 	}
 	for _, sql := range []string{"UPDATE resolutions SET reason = ''", "DELETE FROM resolutions", "TRUNCATE resolutions"} {

@@ -30,13 +30,13 @@ func TestLanesNeitherOversellNorLeaveAnythingUnsold(t *testing.T) {
 		for i := range units {
 			units[i] = 1 + rand.Int64N(most+2) // one in six is larger than the others allow for
 			group.Go(func() {
-				_, errs[i] = s.Orders().Place(t.Context(), placement(fmt.Sprint(round, "-", i), holding(order.Hold{
+				_, errs[i] = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint(round, "-", i), holding(order.Reservation{
 					Resource: resource, Units: units[i], Most: most, Limit: limit, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 				})))
 			})
 		}
 		group.Wait()
-		held, err := s.Cards().Held(t.Context(), resource, time.Now())
+		held, err := s.Cards().Reserved(t.Context(), resource, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestLanesLeaveRoomForWhatIsNotCommitted(t *testing.T) {
 		var second error
 		go func() {
 			defer close(ended)
-			_, second = s.Orders().Place(t.Context(), placement(fmt.Sprint("second-", round), holding(order.Hold{
+			_, second = s.Orders().Claim(t.Context(), claimRequest(fmt.Sprint("second-", round), holding(order.Reservation{
 				Resource: resource, Units: 10, Most: 10, Limit: 15, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 			})))
 		}()
@@ -99,18 +99,18 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 	const most = 100
 	held := func(want int64) {
 		t.Helper()
-		got, err := s.Cards().Held(t.Context(), "float/card", time.Now().Add(time.Minute))
+		got, err := s.Cards().Reserved(t.Context(), "float/card", time.Now().Add(time.Minute))
 		if err != nil || got != want {
 			t.Errorf("%d held, want %d: %v", got, want, err)
 		}
 	}
-	var first checkout.Placement
+	var first checkout.ClaimRequest
 	var fence job.Fence
 	for i := range most + 2 {
-		p := placement(fmt.Sprint("unpaid-", i), holding(order.Hold{
+		p := claimRequest(fmt.Sprint("unpaid-", i), holding(order.Reservation{
 			Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 		}))
-		f := place(t, s, p).Job.Fence()
+		f := claim(t, s, p).Job.Fence()
 		if err := s.Orders().Suspend(t.Context(), f, p.Order.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -124,12 +124,12 @@ func TestSuspendedSharesAreBoundedAndComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(3)
-	p := placement("proven", holding(order.Hold{
+	p := claimRequest("proven", holding(order.Reservation{
 		Resource: "float/card", Units: 1, Limit: 1000, AsOf: time.Now(), Refusal: fault.FloatUnavailable,
 	}))
-	place(t, s, p)
+	claim(t, s, p)
 	m, act := move(p, order.Settling, order.Settled), order.Act{Operator: "ada", Key: "k", Reason: "seen"}
-	if err := s.Desk().Prove(t.Context(), settled(p), m, follow(p), act); err != nil {
+	if err := s.Admin().Prove(t.Context(), settled(p), m, follow(p), act); err != nil {
 		t.Fatal(err)
 	}
 	var unpaid int

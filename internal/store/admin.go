@@ -24,11 +24,11 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 )
 
-// Desk keeps orders for operators. It implements checkout.Records, checkout.Switches and availability.SwitchStore.
-type Desk struct{ s *Store }
+// Admin keeps orders for operators. It implements checkout.Records, checkout.Switches and availability.SwitchStore.
+type Admin struct{ s *Store }
 
-// Desk is the part of the store that operators use.
-func (s *Store) Desk() Desk { return Desk{s} }
+// Admin is the part of the store that operators use.
+func (s *Store) Admin() Admin { return Admin{s} }
 
 // What operators do with orders, as the audit trail names it.
 const (
@@ -39,8 +39,8 @@ const (
 )
 
 // Queue implements checkout.Records.
-func (d Desk) Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) ([]checkout.Queued, error) {
-	var page []checkout.Queued
+func (d Admin) Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) ([]checkout.ReviewItem, error) {
+	var page []checkout.ReviewItem
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
 		query := tx.Order.Query().Where(entorder.StatusEQ(entorder.Status(q.Status)))
 		if q.Before != "" {
@@ -50,7 +50,7 @@ func (d Desk) Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) (
 		if err != nil {
 			return err
 		}
-		if page, err = queuedOf(ctx, tx.Timeline, rows...); err != nil {
+		if page, err = reviewItemOf(ctx, tx.Timeline, rows...); err != nil {
 			return err
 		}
 		return d.s.record(ctx, tx, act, actQueue, string(q.Status), nil, nil)
@@ -58,25 +58,25 @@ func (d Desk) Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) (
 	return page, err
 }
 
-// Queued implements checkout.Records.
-func (d Desk) Queued(ctx context.Context, id order.ID) (checkout.Queued, error) {
+// ReviewItem implements checkout.Records.
+func (d Admin) ReviewItem(ctx context.Context, id order.ID) (checkout.ReviewItem, error) {
 	row, err := d.s.ent.Order.Get(ctx, string(id))
 	if ent.IsNotFound(err) {
-		return checkout.Queued{}, checkout.ErrNotFound
+		return checkout.ReviewItem{}, checkout.ErrNotFound
 	}
 	if err != nil {
-		return checkout.Queued{}, mapError(err)
+		return checkout.ReviewItem{}, mapError(err)
 	}
-	page, err := queuedOf(ctx, d.s.ent.Timeline, row)
+	page, err := reviewItemOf(ctx, d.s.ent.Timeline, row)
 	if err != nil {
-		return checkout.Queued{}, mapError(err)
+		return checkout.ReviewItem{}, mapError(err)
 	}
 	return page[0], nil
 }
 
-// queuedOf adds to orders why they are where they are.
-func queuedOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Order) ([]checkout.Queued, error) {
-	page, ids := make([]checkout.Queued, len(rows)), make([]string, len(rows))
+// reviewItemOf adds to orders why they are where they are.
+func reviewItemOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Order) ([]checkout.ReviewItem, error) {
+	page, ids := make([]checkout.ReviewItem, len(rows)), make([]string, len(rows))
 	for i, row := range rows {
 		o, err := orderOf(row)
 		if err != nil {
@@ -98,11 +98,11 @@ func queuedOf(ctx context.Context, timeline *ent.TimelineClient, rows ...*ent.Or
 	return page, nil
 }
 
-// Life implements checkout.Records: all of it as it is at one moment.
-func (d Desk) Life(ctx context.Context, id order.ID, act order.Act) (checkout.Life, error) {
-	var life checkout.Life
+// History implements checkout.Records: all of it as it is at one moment.
+func (d Admin) History(ctx context.Context, id order.ID, act order.Act) (checkout.History, error) {
+	var life checkout.History
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		life = checkout.Life{}
+		life = checkout.History{}
 		row, err := tx.Order.Get(ctx, string(id))
 		if ent.IsNotFound(err) {
 			return checkout.ErrNotFound
@@ -113,7 +113,7 @@ func (d Desk) Life(ctx context.Context, id order.ID, act order.Act) (checkout.Li
 		if life.Order, err = orderOf(row); err != nil {
 			return err
 		}
-		keys, err := lifeOfMoney(ctx, tx, &life)
+		keys, err := historyOfMoney(ctx, tx, &life)
 		if err != nil {
 			return err
 		}
@@ -128,8 +128,8 @@ func (d Desk) Life(ctx context.Context, id order.ID, act order.Act) (checkout.Li
 	return life, err
 }
 
-// lifeOfMoney reads the payments and the refund of an order, and returns the keys of their jobs.
-func lifeOfMoney(ctx context.Context, tx *ent.Tx, life *checkout.Life) (keys []string, err error) {
+// historyOfMoney reads the payments and the refund of an order, and returns the keys of their jobs.
+func historyOfMoney(ctx context.Context, tx *ent.Tx, life *checkout.History) (keys []string, err error) {
 	payments, err := tx.Payment.Query().Where(entpayment.OrderID(string(life.Order.ID))).Order(entpayment.ByCreatedAt()).All(ctx)
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func jobsBehind(ctx context.Context, tx *ent.Tx, id order.ID, keys []string) ([]
 	for _, c := range cards {
 		keys = append(keys, c.String())
 	}
-	kinds := []job.Kind{checkout.Carrying, checkout.Confirming, checkout.RefundConfirming, card.FeeJob}
+	kinds := []job.Kind{checkout.Fulfilling, checkout.Confirming, checkout.RefundConfirming, card.FeeJob}
 	rows, err := raw(tx).Query(ctx, jobsBehindSQL, kindNames(kinds), keys)
 	if err != nil {
 		return nil, err
@@ -209,13 +209,13 @@ type decided struct {
 
 // Decide implements checkout.Records. The job's lock comes first, as for every worker, so that of two
 // decisions one finds the order moved.
-func (d Desk) Decide(ctx context.Context, m order.Move, act order.Act) error {
+func (d Admin) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	id := m.Order
 	if err := m.Check(); err != nil {
 		return err
 	}
 	err := d.s.tx(ctx, func(ctx context.Context, tx *ent.Tx) error {
-		key, err := lockCarrier(ctx, tx, id)
+		key, err := lockJob(ctx, tx, id)
 		if err != nil {
 			return err
 		}
@@ -233,7 +233,7 @@ func (d Desk) Decide(ctx context.Context, m order.Move, act order.Act) error {
 			return err
 		}
 		if !m.To.Final() {
-			later(tx, decideJobSQL, checkout.Carrying, key)
+			later(tx, decideJobSQL, checkout.Fulfilling, key)
 			wakeClasses(func(class string) { wakeOnCommit(tx, topicJobs, class) }, "")
 		}
 		moveOrder(tx, m, d.s.stamp(), new(order.Order))
@@ -245,8 +245,8 @@ func (d Desk) Decide(ctx context.Context, m order.Move, act order.Act) error {
 	return err
 }
 
-// lockCarrier locks the job that carries a paid order, and returns its key.
-func lockCarrier(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err error) {
+// lockJob locks the job that carries a paid order, and returns its key.
+func lockJob(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err error) {
 	if _, err := tx.Order.Get(ctx, string(id)); ent.IsNotFound(err) {
 		return "", checkout.ErrNotFound
 	} else if err != nil {
@@ -259,7 +259,7 @@ func lockCarrier(ctx context.Context, tx *ent.Tx, id order.ID) (key string, err 
 	if err != nil {
 		return "", err
 	}
-	err = raw(tx).QueryRow(ctx, lockJobSQL, checkout.Carrying, paid.String()).Scan()
+	err = raw(tx).QueryRow(ctx, lockJobSQL, checkout.Fulfilling, paid.String()).Scan()
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("order %s has no job", id)
 	}

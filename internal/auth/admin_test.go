@@ -31,8 +31,8 @@ func (c *clock) pass(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// desk is an Auth with its stores and clock at hand.
-type desk struct {
+// admin is an Auth with its stores and clock at hand.
+type admin struct {
 	*auth.Auth
 	challenges *authtest.Challenges
 	sessions   *authtest.Sessions
@@ -40,9 +40,9 @@ type desk struct {
 	config     auth.Config
 }
 
-func newDesk(t *testing.T) *desk {
+func newAdmin(t *testing.T) *admin {
 	t.Helper()
-	d := &desk{
+	d := &admin{
 		challenges: new(authtest.Challenges), sessions: new(authtest.Sessions),
 		clock: &clock{now: time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)},
 	}
@@ -60,7 +60,7 @@ func newDesk(t *testing.T) *desk {
 }
 
 // with is another Auth on the same stores and clock.
-func (d *desk) with(t *testing.T, change func(*auth.Config)) *auth.Auth {
+func (d *admin) with(t *testing.T, change func(*auth.Config)) *auth.Auth {
 	t.Helper()
 	cfg := d.config
 	change(&cfg)
@@ -72,7 +72,7 @@ func (d *desk) with(t *testing.T, change func(*auth.Config)) *auth.Auth {
 }
 
 // signIn signs a wallet in and returns its caller and the header that says so.
-func (d *desk) signIn(t *testing.T, w authtest.Wallet) (auth.Caller, string) {
+func (d *admin) signIn(t *testing.T, w authtest.Wallet) (auth.Caller, string) {
 	t.Helper()
 	c, document, err := d.Challenge(t.Context(), w.Address(), nil)
 	if err != nil {
@@ -93,7 +93,7 @@ func (d *desk) signIn(t *testing.T, w authtest.Wallet) (auth.Caller, string) {
 }
 
 // consumed reports whether a challenge is spent.
-func (d *desk) consumed(t *testing.T, c auth.Challenge) bool {
+func (d *admin) consumed(t *testing.T, c auth.Challenge) bool {
 	t.Helper()
 	stored, err := d.challenges.Find(t.Context(), c.ID)
 	if err != nil {

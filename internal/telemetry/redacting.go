@@ -9,15 +9,15 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// Discreet lets spans out with known attributes only. An attribute that a library or a later change adds
+// Redacting lets spans out with known attributes only. An attribute that a library or a later change adds
 // stays in until somebody has thought about it, and so do the texts of errors, which may quote what they
 // are about.
-func Discreet(inner sdktrace.SpanExporter) sdktrace.SpanExporter { return discreet{inner} }
+func Redacting(inner sdktrace.SpanExporter) sdktrace.SpanExporter { return redacting{inner} }
 
-type discreet struct{ sdktrace.SpanExporter }
+type redacting struct{ sdktrace.SpanExporter }
 
 // ExportSpans implements sdktrace.SpanExporter.
-func (d discreet) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+func (d redacting) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	shown := make([]sdktrace.ReadOnlySpan, len(spans))
 	for i, s := range spans {
 		shown[i] = shownSpan{s}

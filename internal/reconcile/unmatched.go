@@ -73,8 +73,8 @@ type Resolved struct {
 	At               time.Time
 }
 
-// Stray is a transfer that belongs to no order.
-type Stray struct {
+// UnmatchedTransfer is a transfer that belongs to no order.
+type UnmatchedTransfer struct {
 	Transfer
 	// Row is its place in the list of all that arrived.
 	Row    int64
@@ -83,8 +83,8 @@ type Stray struct {
 	Resolved *Resolved
 }
 
-// StrayQuery asks for a page of strays.
-type StrayQuery struct {
+// UnmatchedQuery asks for a page of strays.
+type UnmatchedQuery struct {
 	// Resolved asks for those that are; otherwise for those that are open.
 	Resolved bool
 	// Before is the row of the last stray of the page before, or zero.
@@ -92,15 +92,15 @@ type StrayQuery struct {
 	Limit  int
 }
 
-// Strays keeps what operators do with transfers that belong to no order, as comparisons found them. Every use
+// UnmatchedTransfers keeps what operators do with transfers that belong to no order, as comparisons found them. Every use
 // is audited in its own transaction.
-type Strays interface {
-	// Strays lists them, newest first.
-	Strays(ctx context.Context, q StrayQuery, act order.Act) ([]Stray, error)
+type UnmatchedTransfers interface {
+	// ListUnmatched lists them, newest first.
+	ListUnmatched(ctx context.Context, q UnmatchedQuery, act order.Act) ([]UnmatchedTransfer, error)
 	// Resolve stores a resolution and what it posts, once for each key. ErrNoStray when a comparison found no
 	// such transfer, ErrResolved when it was resolved by another act, ErrKeyReused when the operator used the
 	// key for another resolution.
-	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (Stray, error)
+	Resolve(ctx context.Context, at Place, as Resolution, act order.Act) (UnmatchedTransfer, error)
 	// Findings lists what differs still, newest first.
 	Findings(ctx context.Context, q FindingQuery, act order.Act) ([]Finding, error)
 	// ResolveFinding stores that a finding is understood, once for each key, and does for a transfer what Resolve does.
@@ -121,18 +121,18 @@ type FindingQuery struct {
 
 // The errors of Strays.
 var (
-	ErrNoStray   = errors.New("there is no such stray transfer")
-	ErrNoFinding = errors.New("there is no such finding")
-	ErrResolved  = errors.New("it has been resolved")
-	ErrKeyReused = errors.New("the key was used for another act")
+	ErrNoUnmatched = errors.New("there is no such stray transfer")
+	ErrNoFinding   = errors.New("there is no such finding")
+	ErrResolved    = errors.New("it has been resolved")
+	ErrKeyReused   = errors.New("the key was used for another act")
 )
 
-// StraysFor shows an operator a page of strays, newest first, and the row where the next page begins, if there
+// UnmatchedFor shows an operator a page of strays, newest first, and the row where the next page begins, if there
 // is one.
-func (r *Reconciler) StraysFor(ctx context.Context, q StrayQuery, act order.Act) (page []Stray, next int64, err error) {
+func (r *Reconciler) UnmatchedFor(ctx context.Context, q UnmatchedQuery, act order.Act) (page []UnmatchedTransfer, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
-	page, err = r.Strays.Strays(ctx, q, act)
+	page, err = r.Unmatched.ListUnmatched(ctx, q, act)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the transfers: %w", err)
 	}
@@ -144,17 +144,17 @@ func (r *Reconciler) StraysFor(ctx context.Context, q StrayQuery, act order.Act)
 }
 
 // ResolveFor closes a stray by an operator's word. The next comparison no longer finds it.
-func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution, act order.Act) (Stray, error) {
-	s, err := r.Strays.Resolve(ctx, at, as, act)
+func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution, act order.Act) (UnmatchedTransfer, error) {
+	s, err := r.Unmatched.Resolve(ctx, at, as, act)
 	switch {
-	case errors.Is(err, ErrNoStray):
-		return Stray{}, fault.New(fault.TransferNotFound, "No comparison of the books has found this transfer without an order.")
+	case errors.Is(err, ErrNoUnmatched):
+		return UnmatchedTransfer{}, fault.New(fault.TransferNotFound, "No comparison of the books has found this transfer without an order.")
 	case errors.Is(err, ErrResolved):
-		return Stray{}, fault.New(fault.TransferResolved, "This transfer has been resolved, which is final.")
+		return UnmatchedTransfer{}, fault.New(fault.TransferResolved, "This transfer has been resolved, which is final.")
 	case errors.Is(err, ErrKeyReused):
-		return Stray{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
+		return UnmatchedTransfer{}, fault.New(fault.IdempotencyKeyReused, "This Idempotency-Key was used for something else, or with another reason.")
 	case err != nil:
-		return Stray{}, fmt.Errorf("resolve the transfer: %w", err)
+		return UnmatchedTransfer{}, fmt.Errorf("resolve the transfer: %w", err)
 	}
 	return s, nil
 }
@@ -163,7 +163,7 @@ func (r *Reconciler) ResolveFor(ctx context.Context, at Place, as Resolution, ac
 func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery, act order.Act) (page []Finding, next int64, err error) {
 	limit := q.Limit
 	q.Limit++
-	page, err = r.Strays.Findings(ctx, q, act)
+	page, err = r.Unmatched.Findings(ctx, q, act)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list the findings: %w", err)
 	}
@@ -176,7 +176,7 @@ func (r *Reconciler) FindingsFor(ctx context.Context, q FindingQuery, act order.
 
 // ResolveFindingFor takes an operator's word that a finding is understood. From then on it blocks nothing.
 func (r *Reconciler) ResolveFindingFor(ctx context.Context, id int64, act order.Act) (Finding, error) {
-	f, err := r.Strays.ResolveFinding(ctx, id, act)
+	f, err := r.Unmatched.ResolveFinding(ctx, id, act)
 	switch {
 	case errors.Is(err, ErrNoFinding):
 		return Finding{}, fault.New(fault.FindingNotFound, "Nothing of this kind differs.")

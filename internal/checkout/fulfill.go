@@ -16,30 +16,30 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// Carrying is the kind of the job that stands behind every order.
-const Carrying job.Kind = "order_carry"
+// Fulfilling is the kind of the job that stands behind every order.
+const Fulfilling job.Kind = "order_fulfill"
 
-// CarryArgs names the order to carry.
-type CarryArgs struct {
+// FulfillArgs names the order to carry.
+type FulfillArgs struct {
 	Order order.ID `json:"order"`
 }
 
 // Kind implements job.Args.
-func (CarryArgs) Kind() job.Kind { return Carrying }
+func (FulfillArgs) Kind() job.Kind { return Fulfilling }
 
-// CarryJob is the job of one claim of an order.
-func CarryJob(id order.ID, claim string) job.New {
-	return job.New{Args: CarryArgs{Order: id}, UniqueKey: claim, MaxAttempts: carryAttempts, Class: job.Settle}
+// FulfillJob is the job of one claim of an order.
+func FulfillJob(id order.ID, claim string) job.New {
+	return job.New{Args: FulfillArgs{Order: id}, UniqueKey: claim, MaxAttempts: maxAttempts, Class: job.Settle}
 }
 
-// carryAttempts is high because a crash or a dead dependency uses attempts up too; products and
+// maxAttempts is high because a crash or a dead dependency uses attempts up too; products and
 // payments have their own patience.
-const carryAttempts = 1000
+const maxAttempts = 1000
 
-// Carry handles the job of an order: it takes the step that the stored status asks for, and the next,
+// Fulfill handles the job of an order: it takes the step that the stored status asks for, and the next,
 // until the order is final or has to wait. Steps never call one another.
-func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error) {
-	a, err := job.Decode[CarryArgs](l.Row())
+func (c *Checkout) Fulfill(ctx context.Context, l *job.Lease) (job.Outcome, error) {
+	a, err := job.Decode[FulfillArgs](l.Row())
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the job: %w", err)
 	}
@@ -47,27 +47,27 @@ func (c *Checkout) Carry(ctx context.Context, l *job.Lease) (job.Outcome, error)
 	if err != nil {
 		return job.Outcome{}, fmt.Errorf("read the order: %w", err)
 	}
-	return c.carry(ctx, l, o, nil)
+	return c.advance(ctx, l, o, nil)
 }
 
 // begin does the first attempt of the job of an order that this process has just claimed. It goes on from what
 // was stored, without reading it, and tells the buyer who waits here how the payment was decided. An attempt
 // that ends without that closes decided, and the buyer looks for himself.
-func (c *Checkout) begin(o order.Order, pay payment.Payment, decided chan<- Sold) job.Handler {
+func (c *Checkout) begin(o order.Order, pay payment.Payment, decided chan<- PaidOrder) job.Handler {
 	return func(ctx context.Context, l *job.Lease) (job.Outcome, error) {
 		defer close(decided)
-		return c.carry(ctx, l, o, &claimed{pay, decided})
+		return c.advance(ctx, l, o, &claimed{pay, decided})
 	}
 }
 
 // claimed is what is known of an order's payment without reading it, and who waits to hear of it.
 type claimed struct {
 	payment payment.Payment
-	decided chan<- Sold
+	decided chan<- PaidOrder
 }
 
-// carry goes from what is stored of an order to what each step has stored.
-func (c *Checkout) carry(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
+// advance goes from what is stored of an order to what each step has stored.
+func (c *Checkout) advance(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (job.Outcome, error) {
 	faultpoint.Reach("carry.leased")
 	for {
 		if o.Status != order.Settling && !o.Status.Final() && !l.Enter(job.Deliver) {
@@ -91,7 +91,7 @@ func (c *Checkout) carry(ctx context.Context, l *job.Lease, o order.Order, known
 // Park hands an order whose job has used up its attempts to an operator. An order that is not paid yet is looked
 // after all the same: the chain decides it, and until then it holds what is scarce.
 func (c *Checkout) Park(ctx context.Context, l *job.Lease, reason string) error {
-	a, err := job.Decode[CarryArgs](l.Row())
+	a, err := job.Decode[FulfillArgs](l.Row())
 	if err != nil {
 		return fmt.Errorf("read the job: %w", err)
 	}
@@ -155,13 +155,13 @@ func (c *Checkout) step(ctx context.Context, l *job.Lease, o order.Order, known 
 		return c.refund(ctx, l, o)
 	case order.PaymentRequired, order.Expired, order.Fulfilled, order.Refunded, order.OperatorReview:
 	}
-	return o, rest, nil
+	return o, done, nil
 }
 
 // onward is a step after which the next one may begin.
 func onward(o order.Order, err error) (order.Order, time.Duration, error) { return o, 0, err }
 
-const rest = time.Duration(-1)
+const done = time.Duration(-1)
 
 // settle looks once at the order's payment, and goes on when the chain has decided.
 func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, known *claimed) (order.Order, time.Duration, error) {
@@ -174,18 +174,18 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, know
 			return o, 0, fmt.Errorf("read the payment: %w", err)
 		}
 	}
-	if held := c.withheld(o); held > 0 {
+	if held := c.delayed(o); held > 0 {
 		return o, held, nil
 	}
 	verdict := c.Collect.Collect(ctx, pay)
 	var wait time.Duration
 	var err error
 	switch verdict.State {
-	case payment.Moved:
+	case payment.Settled:
 		o, pay, err = c.arrived(ctx, l, o, pay, verdict.Receipt)
-	case payment.Gone:
-		o, pay, err = c.buried(ctx, l, o, pay, verdict.Reason)
-		wait = rest
+	case payment.Void:
+		o, pay, err = c.markDead(ctx, l, o, pay, verdict.Reason)
+		wait = done
 	case payment.Unknown, payment.Unused:
 		faultpoint.Reach("settle.undecided")
 		if verdict.State == payment.Unused && c.withoutMoney(ctx, pay) {
@@ -194,7 +194,7 @@ func (c *Checkout) settle(ctx context.Context, l *job.Lease, o order.Order, know
 		return o, payment.LookAgain(c.Now().Sub(pay.CreatedAt)), nil
 	}
 	if err == nil && known != nil {
-		known.decided <- Sold{Order: o, Payment: pay}
+		known.decided <- PaidOrder{Order: o, Payment: pay}
 	}
 	return o, wait, err
 }
@@ -217,11 +217,11 @@ func (c *Checkout) arrived(ctx context.Context, l *job.Lease, o order.Order, pay
 	return o, pay, nil
 }
 
-// buried records that a payment can never arrive.
-func (c *Checkout) buried(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, reason string) (order.Order, payment.Payment, error) {
+// markDead records that a payment can never arrive.
+func (c *Checkout) markDead(ctx context.Context, l *job.Lease, o order.Order, pay payment.Payment, reason string) (order.Order, payment.Payment, error) {
 	pay.Status, pay.DeadReason = payment.Dead, reason
 	m := worker(o, order.PaymentRequired, order.Progress{Reason: "payment dead: " + reason})
-	o, err := c.Store.Bury(ctx, l.Fence(), pay, m)
+	o, err := c.Store.MarkDead(ctx, l.Fence(), pay, m)
 	if err != nil {
 		return o, pay, fmt.Errorf("record the dead payment: %w", err)
 	}
@@ -231,8 +231,8 @@ func (c *Checkout) buried(ctx context.Context, l *job.Lease, o order.Order, pay 
 	return o, pay, nil
 }
 
-// withheld is the sandbox's scenario 004: the payment stays unknown longer than a buyer waits.
-func (c *Checkout) withheld(o order.Order) time.Duration {
+// delayed is the sandbox's scenario 004: the payment stays unknown longer than a buyer waits.
+func (c *Checkout) delayed(o order.Order) time.Duration {
 	if o.Scenario != "004" {
 		return 0
 	}

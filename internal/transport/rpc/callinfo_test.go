@@ -37,8 +37,8 @@ func TestTheContextCarriesWhatTheFaceKnows(t *testing.T) {
 	if IsPreview(ctx) || Resource(ctx) != "" {
 		t.Error("an empty context knows something")
 	}
-	face := Face{Preview: true, Resource: "/pay/1?x=2", Shows: true}
-	ctx = WithFace(ctx, &face)
+	face := CallInfo{Preview: true, Resource: "/pay/1?x=2", Shows: true}
+	ctx = WithCallInfo(ctx, &face)
 	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || face.Problem() != nil {
 		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), face.Problem())
 	}

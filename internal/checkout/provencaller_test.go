@@ -23,10 +23,10 @@ func TestSecretsAreRepeatedToThePayerOnly(t *testing.T) {
 		if !sold.Replayed {
 			t.Fatalf("%s: bought anew", key)
 		}
-		return sold.Private
+		return sold.ProvenCaller
 	}
 	first := s.paid(t, b, hard)
-	if sold := s.mustBuy(t, first); !sold.Private || sold.Replayed {
+	if sold := s.mustBuy(t, first); !sold.ProvenCaller || sold.Replayed {
 		t.Errorf("the first answer: %+v", sold)
 	}
 	required := s.challenge(t, purchase(hard))

@@ -14,8 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// life is what an operator sees of an order.
-type life struct {
+// history is what an operator sees of an order.
+type history struct {
 	Order    given    `json:"order"`
 	Owner    string   `json:"owner"`
 	Payments []record `json:"payments"`
@@ -43,16 +43,16 @@ type record struct {
 	Transaction string `json:"transaction"`
 }
 
-func (w *world) life(id string) (life, string) {
+func (w *world) history(id string) (history, string) {
 	w.t.Helper()
 	a := w.ann("GET", "/api/admin/orders/"+id, "", "")
-	var l life
+	var l history
 	a.into(w.t, 200, &l)
 	return l, string(a.body)
 }
 
 // path is the statuses that an order came by.
-func (l life) path() string {
+func (l history) path() string {
 	var all []string
 	for _, m := range l.Timeline {
 		all = append(all, m.To)
@@ -63,14 +63,14 @@ func (l life) path() string {
 // TestAnOperatorSeesTheWholeLifeOfAnOrder, and nothing that would let anybody move money or read a card.
 func TestAnOperatorSeesTheWholeLifeOfAnOrder(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, 100_000_000, plan{})
+	w := newAdminWorld(t, 100_000_000, plan{})
 	b := w.buyer()
 	b.signIn()
 	pay := b.payment()
 	var o given
 	w.send(purchase("seen~002", header(t, pay))).into(t, 200, &o)
 	b.becomes(o.OrderID, "refunded")
-	l, text := w.life(o.OrderID)
+	l, text := w.history(o.OrderID)
 	if l.Owner != b.address.String() || l.Order.OrderID != o.OrderID || l.Order.Refund == nil || len(l.Payments) != 1 || l.Payments[0].Status != "paid" {
 		t.Errorf("life %s", text)
 	}
@@ -84,7 +84,7 @@ func TestAnOperatorSeesTheWholeLifeOfAnOrder(t *testing.T) {
 	for _, j := range l.Jobs {
 		kinds[j.Kind] = true
 	}
-	if !kinds["order_carry"] || !kinds["payment_confirm"] || !kinds["refund_confirm"] {
+	if !kinds["order_fulfill"] || !kinds["payment_confirm"] || !kinds["refund_confirm"] {
 		t.Errorf("jobs %+v", l.Jobs)
 	}
 	if len(l.References) == 0 || l.References[0].Step != "open" || !strings.Contains(text, `"value":"holder_rejected"`) {
@@ -107,7 +107,7 @@ func TestAnOperatorSeesTheWholeLifeOfAnOrder(t *testing.T) {
 // not, and looks at the audit trail.
 func TestOperatorsDecideWhatWaits(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{})
+	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
 	b.signIn()
 	w.issuer.fault("open", "refused", 2, 0)
@@ -128,12 +128,12 @@ func TestOperatorsDecideWhatWaits(t *testing.T) {
 	}
 	w.ann("POST", path, `{"action":"retry","reason":"the issuer says it is mended"}`, "1").into(t, 200, nil)
 	eventually(t, 20*time.Second, func() (bool, string) {
-		l, text := w.life(o.OrderID)
+		l, text := w.history(o.OrderID)
 		return strings.HasSuffix(l.path(), "operator_review provisioning operator_review"), text
 	})
 	w.ann("POST", path, `{"action":"retry","reason":"now it is"}`, "2").into(t, 200, nil)
 	b.becomes(o.OrderID, "fulfilled")
-	l, text := w.life(o.OrderID)
+	l, text := w.history(o.OrderID)
 	if n := len(l.References); n != 3 || l.References[0].Reference == l.References[2].Reference {
 		t.Errorf("references %+v", l.References)
 	}
@@ -159,7 +159,7 @@ func TestOperatorsDecideWhatWaits(t *testing.T) {
 // leaves the books at peace, though the issuer has no load of ours for it.
 func TestARefusedTopUpIsDecided(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{})
+	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
 	b.bought("card")
 	for _, action := range []string{"retry", "fulfilled"} {
@@ -176,7 +176,7 @@ func TestARefusedTopUpIsDecided(t *testing.T) {
 // TestOperatorRoutesRefuseWhatIsWrong changes nothing by any of it.
 func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{})
+	w := newAdminWorld(t, -1, plan{})
 	b := w.buyer()
 	b.signIn()
 	var o given
@@ -231,7 +231,7 @@ func TestOperatorRoutesRefuseWhatIsWrong(t *testing.T) {
 // the configuration's pause is not overruled.
 func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{instances: 2})
+	w := newAdminWorld(t, -1, plan{instances: 2})
 	b := w.buyer()
 	b.signIn()
 	w.issuer.fault("open", "slow", 1, 2500)
@@ -310,7 +310,7 @@ func TestKillSwitchesCloseASaleInEveryProcess(t *testing.T) {
 
 func TestNoOperatorOverrulesTheConfigurationsPause(t *testing.T) {
 	t.Parallel()
-	w := newDeskWorld(t, -1, plan{change: func(c *app.Config) { c.IssuePaused = true }})
+	w := newAdminWorld(t, -1, plan{change: func(c *app.Config) { c.IssuePaused = true }})
 	w.ann("POST", "/api/admin/switches/card_issue", `{"paused":false,"reason":"open up"}`, "1").into(t, 200, nil)
 	if a := w.send(purchase("k", "")); a.status != 503 || a.problem.Code != string(fault.IssuePaused) {
 		t.Errorf("%d %s", a.status, a.body)

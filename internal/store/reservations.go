@@ -18,24 +18,24 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 )
 
-// lanes is how many claims may take of one resource at once. A claim in one lane does not see what those in the
+// shards is how many claims may take of one resource at once. A claim in one lane does not see what those in the
 // others are taking at this moment, and leaves room for the most that they can take: one claim in each. Only
 // when that does not fit any more, a claim takes all lanes, and sees everything.
-const lanes = 8
+const shards = 8
 
 // errCrowded says that a claim may not fit beside those in other lanes.
 var errCrowded = errors.New("no room beside the other lanes")
 
-// takeHolds queues the taking of an order's shares of what is scarce, under locks, so that two orders are never
+// takeReservations queues the taking of an order's shares of what is scarce, under locks, so that two orders are never
 // promised the same. When one does not fit, the transaction fails with an *order.Shortage, or, unless it is
 // alone, with errCrowded; when the payer has too many undecided payments, with checkout.ErrUndecided. It comes
 // last, for the locks are held from here to the commit.
-func takeHolds(tx *ent.Tx, p checkout.Placement, now time.Time, alone bool) {
+func takeReservations(tx *ent.Tx, p checkout.ClaimRequest, now time.Time, alone bool) {
 	var locks []string
 	if p.Undecided > 0 {
 		locks = append(locks, bucket("payer/"+p.Payment.Authorization.From.Lower()))
 	}
-	for _, h := range p.Holds {
+	for _, h := range p.Reservations {
 		locks = append(locks, locksOf(h, alone)...)
 	}
 	// One order for everyone, or two placements could wait for each other.
@@ -47,15 +47,15 @@ func takeHolds(tx *ent.Tx, p checkout.Placement, now time.Time, alone bool) {
 		within(tx, checkout.ErrUndecided, "SELECT count(*) FROM payments WHERE status = 'claimed' AND payer = $2",
 			p.Undecided, p.Payment.Authorization.From.Lower())
 	}
-	for _, h := range p.Holds {
-		limit, short := h.Limit, error(&order.Shortage{Hold: h})
-		if inLane(h, alone) {
-			limit, short = limit-(lanes-1)*h.Most, errCrowded
+	for _, h := range p.Reservations {
+		limit, short := h.Limit, error(&order.Shortage{Reservation: h})
+		if inShard(h, alone) {
+			limit, short = limit-(shards-1)*h.Most, errCrowded
 		}
-		pgxOf(tx).later(queued{
-			sql:     takeHoldSQL,
+		pgxOf(tx).later(reviewItem{
+			sql:     takeReservationSQL,
 			args:    []any{h.Resource, h.AsOf, uuid.Must(uuid.NewV7()), p.Order.ID, h.Units, limit, now},
-			refused: func(err *pgconn.PgError) error { return refusedHold(short, err) },
+			refused: func(err *pgconn.PgError) error { return refusedReservation(short, err) },
 		})
 		boundUnsettled(tx, h, alone)
 	}
@@ -63,15 +63,15 @@ func takeHolds(tx *ent.Tx, p checkout.Placement, now time.Time, alone bool) {
 
 // boundUnsettled queues the check that unpaid orders, with this one, hold no more of a resource than they may. A
 // claim in one lane leaves room for those in the others here too.
-func boundUnsettled(tx *ent.Tx, h order.Hold, alone bool) {
+func boundUnsettled(tx *ent.Tx, h order.Reservation, alone bool) {
 	if h.Unsettled == 0 {
 		return
 	}
 	reserved := h
 	reserved.Refusal, reserved.Detail = fault.FloatReserved, "Too much is reserved for payments that are not settled yet. Nothing was claimed; repeat the same request."
-	limit, short := h.Unsettled, error(&order.Shortage{Hold: reserved})
-	if inLane(h, alone) && h.Most > 0 {
-		limit, short = limit-(lanes-1)*h.Most, errCrowded
+	limit, short := h.Unsettled, error(&order.Shortage{Reservation: reserved})
+	if inShard(h, alone) && h.Most > 0 {
+		limit, short = limit-(shards-1)*h.Most, errCrowded
 	}
 	within(tx, short, unsettledSQL, limit, h.Resource)
 }
@@ -82,7 +82,7 @@ const unsettledSQL = `
 // within queues a count that must not be above most, its $1. Above it divides by zero: so the server itself undoes
 // the transaction, which fails with otherwise.
 func within(tx *ent.Tx, otherwise error, count string, most any, args ...any) {
-	pgxOf(tx).later(queued{
+	pgxOf(tx).later(reviewItem{
 		sql:  "SELECT 1 / (CASE WHEN (" + count + ") > $1::bigint THEN 0 ELSE 1 END)",
 		args: append([]any{most}, args...),
 		refused: func(err *pgconn.PgError) error {
@@ -94,27 +94,27 @@ func within(tx *ent.Tx, otherwise error, count string, most any, args ...any) {
 	})
 }
 
-// settleHolds queues that what an order holds is paid. What was suspended is held again, even if others have taken
+// settleReservations queues that what an order holds is paid. What was suspended is held again, even if others have taken
 // their shares since: it is paid for like theirs, and new claims see that there is less.
-func settleHolds(tx *ent.Tx, id order.ID, now time.Time) {
+func settleReservations(tx *ent.Tx, id order.ID, now time.Time) {
 	later(tx, "UPDATE holds SET released_at = NULL, suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
 	later(tx, "UPDATE holds SET settled_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
 }
 
-// inLane says that a hold is taken in one lane. What is larger than others allow for is not.
-func inLane(h order.Hold, alone bool) bool { return h.Units <= h.Most && !alone }
+// inShard says that a hold is taken in one lane. What is larger than others allow for is not.
+func inShard(h order.Reservation, alone bool) bool { return h.Units <= h.Most && !alone }
 
 // locksOf names what is locked to take a hold: the resource, or lanes of it.
-func locksOf(h order.Hold, alone bool) []string {
+func locksOf(h order.Reservation, alone bool) []string {
 	switch {
 	case h.Most == 0:
 		return []string{bucket(h.Resource)}
-	case inLane(h, alone):
-		return []string{lane(h, rand.IntN(lanes))}
+	case inShard(h, alone):
+		return []string{shard(h, rand.IntN(shards))}
 	}
-	all := make([]string, lanes)
+	all := make([]string, shards)
 	for i := range all {
-		all[i] = lane(h, i)
+		all[i] = shard(h, i)
 	}
 	return all
 }
@@ -128,21 +128,21 @@ func bucket(resource string) string {
 	return fmt.Sprintf("%s#%d", sort, h.Sum32()%512)
 }
 
-func lane(h order.Hold, n int) string { return fmt.Sprintf("%s#%d", h.Resource, n) }
+func shard(h order.Reservation, n int) string { return fmt.Sprintf("%s#%d", h.Resource, n) }
 
-// heldSQL is what is held of a resource, with what was given back after a time: a limit read then does not show
+// reservedSQL is what is held of a resource, with what was given back after a time: a limit read then does not show
 // yet what became of it. In one condition the two would be looked for among all that was ever held.
-const heldSQL = `
+const reservedSQL = `
 	(SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $1 AND released_at IS NULL) +
 	(SELECT coalesce(sum(units), 0) FROM holds WHERE resource = $1 AND released_at > $2)`
 
 // What does not fit is inserted without units, which the table refuses: so the server itself undoes the
 // transaction, and nobody waits for its answer under the lock.
-const takeHoldSQL = `
+const takeReservationSQL = `
 	INSERT INTO holds (resource, id, order_id, units, created_at)
-	SELECT $1::varchar, $3, $4, CASE WHEN ` + heldSQL + ` + $5::bigint <= $6::bigint THEN $5::bigint ELSE 0 END, $7`
+	SELECT $1::varchar, $3, $4, CASE WHEN ` + reservedSQL + ` + $5::bigint <= $6::bigint THEN $5::bigint ELSE 0 END, $7`
 
-func refusedHold(short error, err *pgconn.PgError) error {
+func refusedReservation(short error, err *pgconn.PgError) error {
 	if err.ConstraintName != "holds_units" {
 		return err
 	}
@@ -153,15 +153,15 @@ func refusedHold(short error, err *pgconn.PgError) error {
 // a bound any number of payers could be let in by claims that are left unpaid, and pay all at the same time.
 const mostSuspended = 100
 
-// suspendHolds queues that what an unpaid order holds of floats is given back until it is paid, while there are not too
+// suspendReservations queues that what an unpaid order holds of floats is given back until it is paid, while there are not too
 // many of those.
-func suspendHolds(tx *ent.Tx, id order.ID, now time.Time) {
+func suspendReservations(tx *ent.Tx, id order.ID, now time.Time) {
 	later(tx, `UPDATE holds SET released_at = $2, suspended_at = $2
 		WHERE order_id = $1 AND released_at IS NULL AND settled_at IS NULL AND resource LIKE 'float/%'
 			AND (SELECT count(*) FROM holds WHERE suspended_at IS NOT NULL) < $3`, id, now, mostSuspended)
 }
 
-func releaseHolds(tx *ent.Tx, id order.ID, now time.Time) {
+func releaseReservations(tx *ent.Tx, id order.ID, now time.Time) {
 	later(tx, "UPDATE holds SET suspended_at = NULL WHERE order_id = $1 AND suspended_at IS NOT NULL", id)
 	later(tx, "UPDATE holds SET released_at = $2 WHERE order_id = $1 AND released_at IS NULL", id, now)
 }

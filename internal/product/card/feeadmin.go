@@ -87,21 +87,21 @@ var (
 	ErrKeyReused = errors.New("the key was used for another act")
 )
 
-// FeeDesk is what operators do with fee jobs.
-type FeeDesk struct {
+// FeeAdmin is what operators do with fee jobs.
+type FeeAdmin struct {
 	Jobs   FeeJobs
 	Issuer Issuer
-	// Budget bounds one call to the issuer.
-	Budget time.Duration
+	// CallTimeout bounds one call to the issuer.
+	CallTimeout time.Duration
 }
 
 // List shows a page of fee jobs, newest first.
-func (d FeeDesk) List(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error) {
+func (d FeeAdmin) List(ctx context.Context, q FeeQuery, act Act) ([]job.Row, error) {
 	return d.Jobs.FeeJobs(ctx, q, act)
 }
 
 // Reconcile reads what became of a job's withdrawal and records it. Nothing is sent again.
-func (d FeeDesk) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d FeeAdmin) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
 	row, a, err := d.find(ctx, id)
 	if err != nil {
 		return job.Row{}, err
@@ -123,11 +123,11 @@ func (d FeeDesk) Reconcile(ctx context.Context, id uuid.UUID, act Act) (job.Row,
 }
 
 // look asks the issuer for the withdrawal of the job's present version.
-func (d FeeDesk) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status, string, error) {
+func (d FeeAdmin) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status, string, error) {
 	if row.Status == job.Succeeded || row.Status == job.Failed {
 		return row.Status, row.LastError, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.Budget)
+	ctx, cancel := context.WithTimeout(ctx, d.CallTimeout)
 	defer cancel()
 	m, err := d.Issuer.Moved(ctx, a.Ref())
 	if errors.Is(err, ErrNoRef) {
@@ -150,7 +150,7 @@ func (d FeeDesk) look(ctx context.Context, row job.Row, a FeeArgs) (job.Status, 
 }
 
 // Retry queues the next version of a withdrawal that the issuer confirmed as failed.
-func (d FeeDesk) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d FeeAdmin) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
 	row, a, err := d.find(ctx, id)
 	if err != nil {
 		return job.Row{}, err
@@ -168,7 +168,7 @@ func (d FeeDesk) Retry(ctx context.Context, id uuid.UUID, act Act) (job.Row, err
 }
 
 // WriteOff gives up a fee that its holder has spent, and opens the owner's top-ups again.
-func (d FeeDesk) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
+func (d FeeAdmin) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, error) {
 	row, _, err := d.find(ctx, id)
 	if err != nil {
 		return job.Row{}, err
@@ -185,7 +185,7 @@ func (d FeeDesk) WriteOff(ctx context.Context, id uuid.UUID, act Act) (job.Row, 
 	return d.Jobs.FeeJob(ctx, id)
 }
 
-func (d FeeDesk) find(ctx context.Context, id uuid.UUID) (job.Row, FeeArgs, error) {
+func (d FeeAdmin) find(ctx context.Context, id uuid.UUID) (job.Row, FeeArgs, error) {
 	row, err := d.Jobs.FeeJob(ctx, id)
 	if errors.Is(err, ErrNotFound) {
 		return job.Row{}, FeeArgs{}, fault.New(fault.JobNotFound, "There is no fee job with this id.")

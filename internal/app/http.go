@@ -41,9 +41,9 @@ func pausedPaths(products map[order.Kind]availability.Product) func(context.Cont
 	}
 }
 
-// face puts the services behind the edge: by their procedures, by their REST routes, and the documents
+// serveHTTP puts the services behind the edge: by their procedures, by their REST routes, and the documents
 // beside them.
-func (a *App) face(listener net.Listener, c rpc.Config) error {
+func (a *App) serveHTTP(listener net.Listener, c rpc.Config) error {
 	site, err := discovery.New(discovery.Config{
 		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: c.Version, Contact: a.config.Contact,
 		Terms: c.Terms, Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: c.Now(),

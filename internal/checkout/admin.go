@@ -14,8 +14,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Desk is what operators do with orders, and with the sale of products.
-type Desk struct {
+// Admin is what operators do with orders, and with the sale of products.
+type Admin struct {
 	Records  Records
 	Switches Switches
 	Refunds  Refunds
@@ -27,11 +27,11 @@ type Desk struct {
 // Records keeps orders for operators. Every use is audited in its own transaction.
 type Records interface {
 	// Queue lists orders in a status, newest first.
-	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]Queued, error)
-	// Queued shows one order as the queue does. ErrNotFound when there is none.
-	Queued(ctx context.Context, id order.ID) (Queued, error)
-	// Life reads all there is of an order. ErrNotFound when there is none.
-	Life(ctx context.Context, id order.ID, act order.Act) (Life, error)
+	Queue(ctx context.Context, q QueueQuery, act order.Act) ([]ReviewItem, error)
+	// ReviewItem shows one order as the queue does. ErrNotFound when there is none.
+	ReviewItem(ctx context.Context, id order.ID) (ReviewItem, error)
+	// History reads all there is of an order. ErrNotFound when there is none.
+	History(ctx context.Context, id order.ID, act order.Act) (History, error)
 	// Decide moves an order out of operator_review, posts what the move says, and queues its job again unless the move
 	// ends it; once for each key. ErrNotFound when there is no such order, ErrNotInReview when it does not wait,
 	// ErrKeyReused when the operator used the key for another decision.
@@ -59,15 +59,15 @@ type QueueQuery struct {
 	Limit  int
 }
 
-// Queued is an order as it lies before an operator.
-type Queued struct {
+// ReviewItem is an order as it lies before an operator.
+type ReviewItem struct {
 	Order order.Order
 	// Reason is why it came to its status.
 	Reason string
 }
 
-// Life is all there is of an order.
-type Life struct {
+// History is all there is of an order.
+type History struct {
 	Order      order.Order
 	Payments   []payment.Payment
 	Refund     *payment.Refund
@@ -76,9 +76,9 @@ type Life struct {
 	Timeline   []order.Event
 }
 
-// Sold is the order with the payment that decides it, as its owner sees it.
-func (l Life) Sold() Sold {
-	s := Sold{Order: l.Order, Refund: l.Refund}
+// PaidOrder is the order with the payment that decides it, as its owner sees it.
+func (l History) PaidOrder() PaidOrder {
+	s := PaidOrder{Order: l.Order, Refund: l.Refund}
 	if n := len(l.Payments); n > 0 {
 		s.Payment = l.Payments[n-1]
 	}
@@ -118,7 +118,7 @@ func (d Decision) leadsTo() (order.Status, error) {
 }
 
 // Queue shows a page of orders in a status, newest first, and where the next page begins, if there is one.
-func (d Desk) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []Queued, next order.ID, err error) {
+func (d Admin) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []ReviewItem, next order.ID, err error) {
 	limit := q.Limit
 	q.Limit++
 	page, err = d.Records.Queue(ctx, q, act)
@@ -133,10 +133,10 @@ func (d Desk) Queue(ctx context.Context, q QueueQuery, act order.Act) (page []Qu
 }
 
 // Inspect shows the whole life of an order.
-func (d Desk) Inspect(ctx context.Context, id order.ID, act order.Act) (Life, error) {
-	life, err := d.Records.Life(ctx, id, act)
+func (d Admin) Inspect(ctx context.Context, id order.ID, act order.Act) (History, error) {
+	life, err := d.Records.History(ctx, id, act)
 	if err != nil {
-		return Life{}, known(err, "read the order")
+		return History{}, known(err, "read the order")
 	}
 	for _, p := range d.Products {
 		if r, ok := p.(referrer); ok && p.Kind() == life.Order.Kind && life.Order.Status.Paid() {
@@ -147,33 +147,33 @@ func (d Desk) Inspect(ctx context.Context, id order.ID, act order.Act) (Life, er
 }
 
 // Decide carries an operator's decision out. A repeat with the same key shows what became of it.
-func (d Desk) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (Queued, error) {
+func (d Admin) Decide(ctx context.Context, id order.ID, decision Decision, act order.Act) (ReviewItem, error) {
 	to, err := decision.leadsTo()
 	if err != nil {
-		return Queued{}, err
+		return ReviewItem{}, err
 	}
 	if why := d.Refunds.Unavailable(); decision == DecideRefund && why != "" {
-		return Queued{}, fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why).About(string(id))
+		return ReviewItem{}, fault.Newf(fault.RefundUnavailable, "The refund cannot be made: %s.", why).About(string(id))
 	}
 	m := byOperator(id, order.OperatorReview, to, act)
 	if to == order.Fulfilled {
 		if m.Postings, err = d.postings(ctx, id); err != nil {
-			return Queued{}, err
+			return ReviewItem{}, err
 		}
 	}
 	if err := d.Records.Decide(ctx, m, act); err != nil {
-		return Queued{}, known(err, "decide the order")
+		return ReviewItem{}, known(err, "decide the order")
 	}
-	q, err := d.Records.Queued(ctx, id)
+	q, err := d.Records.ReviewItem(ctx, id)
 	if err != nil {
-		return Queued{}, known(err, "read the order")
+		return ReviewItem{}, known(err, "read the order")
 	}
 	return q, nil
 }
 
 // postings are what the ledger gets when an order is fulfilled by hand. What they depend on never changes.
-func (d Desk) postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
-	q, err := d.Records.Queued(ctx, id)
+func (d Admin) postings(ctx context.Context, id order.ID) ([]ledger.Posting, error) {
+	q, err := d.Records.ReviewItem(ctx, id)
 	if err != nil {
 		return nil, known(err, "read the order")
 	}
@@ -190,7 +190,7 @@ func byOperator(id order.ID, from, to order.Status, act order.Act) order.Move {
 }
 
 // Closed shows the kill switch of every product.
-func (d Desk) Closed(ctx context.Context, act order.Act) ([]availability.Switch, error) {
+func (d Admin) Closed(ctx context.Context, act order.Act) ([]availability.Switch, error) {
 	all, err := d.Switches.LookAtSwitches(ctx, act)
 	if err != nil {
 		return nil, fmt.Errorf("read the kill switches: %w", err)
@@ -199,7 +199,7 @@ func (d Desk) Closed(ctx context.Context, act order.Act) ([]availability.Switch,
 }
 
 // Close closes the sale of a product, or opens it again. A repeat with the same key changes nothing.
-func (d Desk) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
+func (d Admin) Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error) {
 	set, err := d.Switches.SetSwitch(ctx, product, paused, act)
 	if err != nil {
 		return availability.Switch{}, known(err, "set the kill switch")

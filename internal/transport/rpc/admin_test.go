@@ -31,9 +31,9 @@ import (
 
 const operatorToken = "operator token of the test"
 
-// desk serves the card service over HTTP with everything that stands before its methods; its stores
+// admin serves the card service over HTTP with everything that stands before its methods; its stores
 // and its issuer are in memory, and it keeps no orders.
-type desk struct {
+type admin struct {
 	*testing.T
 	url      string
 	auth     *auth.Auth
@@ -45,9 +45,9 @@ type desk struct {
 	now      time.Time
 }
 
-func newDesk(t *testing.T) *desk {
+func newAdmin(t *testing.T) *admin {
 	t.Helper()
-	d := &desk{
+	d := &admin{
 		T: t, sessions: &authtest.Sessions{}, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true}),
 		store: cardtest.NewStore(nil), log: &lines{}, now: time.Now(),
 	}
@@ -61,7 +61,7 @@ func newDesk(t *testing.T) *desk {
 		t.Fatal(err)
 	}
 	cards := card.New(card.Config{
-		Store: d.store, Issuer: d.issuer, Vault: d.issuer, Stock: d.issuer, Now: now, Budget: time.Second,
+		Store: d.store, Issuer: d.issuer, Vault: d.issuer, Stock: d.issuer, Now: now, CallTimeout: time.Second,
 		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
 	})
 	terms := payment.Terms{
@@ -114,7 +114,7 @@ func (l *lines) String() string {
 }
 
 // session signs a wallet in for some scopes and an hour, and returns its bearer token.
-func (d *desk) session(w authtest.Wallet, scopes ...auth.Scope) string {
+func (d *admin) session(w authtest.Wallet, scopes ...auth.Scope) string {
 	d.Helper()
 	random := make([]byte, 32)
 	_, _ = rand.Read(random)
@@ -129,8 +129,8 @@ func (d *desk) session(w authtest.Wallet, scopes ...auth.Scope) string {
 	return token
 }
 
-// sold gives a wallet an active card.
-func (d *desk) sold(w authtest.Wallet) card.Card {
+// paidOrder gives a wallet an active card.
+func (d *admin) paidOrder(w authtest.Wallet) card.Card {
 	d.Helper()
 	ref := cardtest.NewRef()
 	a, err := d.issuer.Open(d.Context(), card.Opening{Ref: ref, Load: card.Price})
