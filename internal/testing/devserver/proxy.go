@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -23,10 +24,10 @@ type Fault map[string]any
 // Request is one that came to the proxy. Payment is what it paid with, if anything.
 type Request struct{ Path, Payment string }
 
-// Before starts such a program, which ends with the test. It is for tests two folders below the root.
+// Before starts such a program, which ends with the test.
 func (s Server) Before(program string, args ...string) *Proxy {
 	s.t.Helper()
-	cmd := exec.Command("node", append([]string{"../../../clients/testing/" + program}, args...)...)
+	cmd := exec.Command("node", append([]string{filepath.Join(root(s.t), "clients/testing", program)}, args...)...)
 	cmd.Stderr = os.Stderr
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
@@ -40,6 +41,19 @@ func (s Server) Before(program string, args ...string) *Proxy {
 		s.t.Fatal(err)
 	}
 	return p
+}
+
+// root is the folder of the repository, above that of the test.
+func root(t testing.TB) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	for ; err == nil && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, found := os.Stat(filepath.Join(dir, "go.work")); found == nil {
+			return dir
+		}
+	}
+	t.Fatalf("no go.work above the test's folder: %v", err)
+	return ""
 }
 
 // Inject has the proxy make faults, in turn.
