@@ -24,9 +24,9 @@ func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, 
 		return verdict, err
 	}
 	lacking := 0
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(), func(ctx context.Context, one *Chain) (bool, error) {
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(witnesses), func(ctx context.Context, one *Chain) (bool, error) {
 		return one.lacks(ctx, a)
-	}) {
+	}, equal) {
 		if w.err == nil && w.said {
 			lacking++
 		}

@@ -108,11 +108,6 @@ func (r *Relayer) Pending(ctx context.Context) (landed func(context.Context) (bo
 // counted is how many transactions an account has at a block, as two nodes say at least where there are two. Nothing is
 // numbered by it: it only says how long to wait.
 func (r *Relayer) counted(ctx context.Context, account x402.Address, block any) (uint64, error) {
-	said, err := r.config.Chain.accountNonces(ctx, account, block)
-	if err != nil {
-		return 0, err
-	}
-	const anyNumber = 1 << 62
-	n, _ := r.config.Chain.believed(said, anyNumber)
-	return n, nil
+	n, _, err := r.config.Chain.accountNonce(ctx, account, block, func() (uint64, error) { return 1 << 62, nil })
+	return n, err
 }

@@ -122,7 +122,7 @@ func (c *Chain) ether(ctx context.Context, of x402.Address) (*big.Int, error) {
 func (c *Chain) etherOfMost(ctx context.Context, of x402.Address) (wei *big.Int, known bool) {
 	ask := func(ctx context.Context, one *Chain) (*big.Int, error) { return one.ether(ctx, of) }
 	var said []*big.Int
-	for _, w := range consult(ctx, c, 1, ask) {
+	for _, w := range consult(ctx, c, 1, ask, func(a, b *big.Int) bool { return a.Cmp(b) == 0 }) {
 		if w.err == nil {
 			said = append(said, w.said)
 		}

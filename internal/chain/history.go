@@ -24,9 +24,9 @@ func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry)
 	}
 	var answers [][]logEntry
 	var errs, tooMuch error
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(), func(ctx context.Context, one *Chain) ([]logEntry, error) {
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), func(ctx context.Context, one *Chain) ([]logEntry, error) {
 		return one.shownIn(ctx, from, to, fits, topics...)
-	}) {
+	}, sameLogs) {
 		errs = errors.Join(errs, w.err)
 		switch {
 		case w.err == nil:
@@ -47,23 +47,33 @@ func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry)
 	return merge(answers)
 }
 
+// event is what makes two log entries the same event.
+type event struct {
+	transaction, block common.Hash
+	index              hexutil.Uint
+	topics, data       string
+}
+
+func (l logEntry) event() event {
+	return event{l.TransactionHash, l.BlockHash, l.LogIndex, fmt.Sprint(l.Topics), string(l.Data)}
+}
+
+func sameLogs(a, b []logEntry) bool {
+	return slices.EqualFunc(a, b, func(a, b logEntry) bool { return a.event() == b.event() })
+}
+
 // merge is what so many of the answers show that one node alone decides as little as can be.
 func merge(answers [][]logEntry) ([]logEntry, error) {
 	enough := min(len(answers), witnesses)
 	if len(answers) == witnesses {
 		enough = 1
 	}
-	type sameEvent struct {
-		transaction, block common.Hash
-		index              hexutil.Uint
-		topics, data       string
-	}
-	shown := map[sameEvent]int{}
+	shown := map[event]int{}
 	var all []logEntry
 	for _, logs := range answers {
-		once := map[sameEvent]bool{}
+		once := map[event]bool{}
 		for _, l := range logs {
-			event := sameEvent{l.TransactionHash, l.BlockHash, l.LogIndex, fmt.Sprint(l.Topics), string(l.Data)}
+			event := l.event()
 			if once[event] {
 				continue
 			}

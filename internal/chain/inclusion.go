@@ -88,7 +88,7 @@ func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (re
 		}
 		return &found, err
 	}
-	words := consult(ctx, c, calls, ask)
+	words := consult(ctx, c, calls, ask, sameInclusion)
 	if err := ctx.Err(); err != nil {
 		return receipt{}, err // the others could not be asked
 	}
@@ -113,6 +113,14 @@ func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (re
 		return receipt{}, errNotFound
 	}
 	return receipt{}, errUnconfirmed
+}
+
+// sameInclusion reports that two nodes show a transaction alike, or that neither shows it.
+func sameInclusion(a, b *receipt) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.BlockHash == b.BlockHash && a.Status == b.Status
 }
 
 func decode(t payment.Transaction) (*types.Transaction, error) {

@@ -29,74 +29,79 @@ func (c *Chain) believed(said []uint64, limit uint64) (n uint64, sure bool) {
 	return min(said[0], limit), said[0] <= limit
 }
 
-// accountNonces asks every node at once, until two say the same: no third can then make what two say at least another
-// number. It fails when none answers.
-func (c *Chain) accountNonces(ctx context.Context, account x402.Address, block any) ([]uint64, error) {
-	type answer struct {
-		n   hexutil.Uint64
-		err error
+// accountNonces is how many transactions of an account are included, as each of the nodes that are asked says. Those that
+// are slow are not asked where enough others answer. It fails when none answers.
+func (c *Chain) accountNonces(ctx context.Context, account x402.Address, block any, enough int) ([]uint64, error) {
+	ask := func(ctx context.Context, one *Chain) (uint64, error) {
+		var n hexutil.Uint64
+		err := one.pool.call(ctx, &n, "eth_getTransactionCount", account.String(), block)
+		return uint64(n), err
 	}
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
-	answers := make(chan answer, len(c.pool.endpoints))
-	for _, e := range c.pool.endpoints {
-		go func() {
-			var a answer
-			a.err = c.pool.alone(e).call(asking, &a.n, "eth_getTransactionCount", account.String(), block)
-			answers <- a
-		}()
-	}
-	var all []uint64
-	var errs error
-	for range c.pool.endpoints {
-		a := <-answers
-		if a.err != nil {
-			errs = errors.Join(errs, a.err)
-			continue
+	delay := c.pool.hedgeDelay(nil)
+	for nodes := c.pool.brisk(enough); ; nodes = c.pool.endpoints {
+		var all []uint64
+		var errs error
+		for _, w := range poll(ctx, c, nodes, enough, delay, ask, agreed(c, equal[uint64])) {
+			if errs = errors.Join(errs, w.err); w.err == nil {
+				all = append(all, w.said)
+			}
 		}
-		agreed := len(c.pool.endpoints) <= witnesses+1 && slices.Contains(all, uint64(a.n))
-		if all = append(all, uint64(a.n)); agreed {
-			break
+		switch {
+		case len(all) < enough && len(nodes) < len(c.pool.endpoints):
+		case len(all) == 0:
+			return nil, fmt.Errorf("read account nonce: %w", errs)
+		default:
+			return all, nil
 		}
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("read account nonce: %w", errs)
+}
+
+// accountNonce is what of that is believed; see believed. limit is read after the nodes have answered: what another
+// process sends meanwhile would be more than is known. Where one node alone says more than that, two are asked.
+func (c *Chain) accountNonce(
+	ctx context.Context, account x402.Address, block any, limit func() (uint64, error),
+) (n uint64, sure bool, err error) {
+	for enough := c.quorum(); ; enough = witnesses {
+		said, err := c.accountNonces(ctx, account, block, enough)
+		if err != nil {
+			return 0, false, err
+		}
+		known, err := limit()
+		if err != nil {
+			return 0, false, err
+		}
+		if n, sure = c.believed(said, known); sure || enough >= min(witnesses, len(c.pool.endpoints)) {
+			return n, sure, nil
+		}
 	}
-	return all, nil
 }
 
 // floor is the chain's count of an account's included transactions, below which no new one may be numbered. Those in
 // flight are in the store, and a node's "pending" does not know them all.
 func (r *Relayer) floor(ctx context.Context, account x402.Address) (uint64, error) {
-	said, err := r.config.Chain.accountNonces(ctx, account, "latest")
-	if err != nil {
-		return 0, err
-	}
-	// After the chain, or what another process sends meanwhile would be more than is known.
-	last, known, err := r.config.Attempts.Last(ctx, account)
-	if err != nil {
-		return 0, fmt.Errorf("read the last account nonce: %w", err)
-	}
-	next := uint64(0)
-	if known {
-		next = last + 1
-	}
-	n, sure := r.config.Chain.believed(said, next)
-	if !sure {
+	n, sure, err := r.config.Chain.accountNonce(ctx, account, "latest", func() (uint64, error) {
+		last, known, err := r.config.Attempts.Last(ctx, account)
+		switch {
+		case err != nil:
+			return 0, fmt.Errorf("read the last account nonce: %w", err)
+		case known:
+			return last + 1, nil
+		default:
+			return 0, nil
+		}
+	})
+	if err == nil && !sure {
 		return 0, fmt.Errorf("one node counts more transactions of relayer %s than are known, and no other confirms it", account)
 	}
-	return n, nil
+	return n, err
 }
 
 // used is how many of an account's nonces are used at a block; next follows the last one stored. doubted is the answer
 // when one node alone says more than that.
 func (r *Relayer) used(ctx context.Context, account x402.Address, block any, next, doubted uint64) (uint64, error) {
-	said, err := r.config.Chain.accountNonces(ctx, account, block)
-	if err != nil {
-		return 0, err
+	n, sure, err := r.config.Chain.accountNonce(ctx, account, block, func() (uint64, error) { return next, nil })
+	if err == nil && !sure {
+		return doubted, nil
 	}
-	if n, sure := r.config.Chain.believed(said, next); sure {
-		return n, nil
-	}
-	return doubted, nil
+	return n, err
 }

@@ -125,9 +125,8 @@ func (p *pool) ordered() []*endpoint {
 	return order
 }
 
-// brisk are the nodes that are neither slow nor failing, where there are enough of them to witness for each other;
-// else all.
-func (p *pool) brisk() []*endpoint {
+// brisk are the nodes that are neither slow nor failing, where there are enough of them; else all.
+func (p *pool) brisk(enough int) []*endpoint {
 	now := p.now()
 	var found []*endpoint
 	for _, e := range p.endpoints {
@@ -139,17 +138,16 @@ func (p *pool) brisk() []*endpoint {
 			found = append(found, e)
 		}
 	}
-	if len(found) < witnesses {
+	if len(found) < enough {
 		return p.endpoints
 	}
 	return found
 }
 
-// fresh are those of the brisk nodes whose head is not old, where they are enough to witness for each other; else all
-// of them.
-func (p *pool) fresh() []*endpoint {
+// fresh are those of the brisk nodes whose head is not old, where there are enough of them; else all the brisk ones.
+func (p *pool) fresh(enough int) []*endpoint {
 	now := p.now()
-	nodes := p.brisk()
+	nodes := p.brisk(enough)
 	var found []*endpoint
 	for _, e := range nodes {
 		if e.stale.Load() {
@@ -158,7 +156,7 @@ func (p *pool) fresh() []*endpoint {
 		}
 		found = append(found, e)
 	}
-	if len(found) < witnesses {
+	if len(found) < enough {
 		return nodes
 	}
 	return found
@@ -168,7 +166,7 @@ func (p *pool) fresh() []*endpoint {
 func (c *Chain) hasty() *Chain {
 	some := *c
 	pool := *c.pool
-	pool.endpoints = c.pool.brisk()
+	pool.endpoints = c.pool.brisk(witnesses)
 	pool.hasty = true
 	some.pool = &pool
 	return &some
@@ -181,19 +179,22 @@ type word[T any] struct {
 	err  error
 }
 
-// poll asks nodes at once, each alone. When there are enough answers, it waits for the others no longer than delay.
+// poll asks nodes at once, each alone, until their answers decide; a nil decided waits for all. When there are enough
+// answers, it waits for the others no longer than delay.
 func poll[T any](
 	ctx context.Context, c *Chain, nodes []*endpoint, enough int, delay time.Duration,
-	ask func(context.Context, *Chain) (T, error),
+	ask func(context.Context, *Chain) (T, error), decided func([]word[T]) bool,
 ) (words []word[T]) {
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
+	begin := time.Now()
+	asking, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	follow := context.AfterFunc(ctx, cancel)
 	answers := make(chan word[T], len(nodes))
 	for _, e := range nodes {
-		go func() {
+		c.pool.later.run(func(open context.Context) {
+			defer context.AfterFunc(open, cancel)()
 			said, err := ask(asking, c.alone(e))
 			answers <- word[T]{e, said, err}
-		}()
+		})
 	}
 	late := time.NewTimer(delay)
 	defer late.Stop()
@@ -204,18 +205,51 @@ func poll[T any](
 			if words = append(words, w); w.err == nil {
 				told++
 			}
+			if decided != nil && len(words) < len(nodes) && decided(words) && follow() {
+				// The others have their time all the same, without this caller: how long they take is learned.
+				time.AfterFunc(delay-time.Since(begin), cancel)
+				return words
+			}
 		case <-late.C:
 			waited = true
+		case <-c.pool.later.ctx.Done():
+			cancel()
+			return append(words, word[T]{err: errClosed})
 		}
 	}
+	follow()
+	cancel()
 	return words
 }
 
+var errClosed = errors.New("the chain is closed")
+
+// agreed decides a poll as soon as two nodes say the same. With more than three nodes it decides nothing: two others
+// could say something else.
+func agreed[T any](c *Chain, same func(a, b T) bool) func([]word[T]) bool {
+	if len(c.pool.endpoints) > witnesses+1 {
+		return nil
+	}
+	return func(words []word[T]) bool {
+		for i, a := range words {
+			for _, b := range words[:i] {
+				if a.err == nil && b.err == nil && same(a.said, b.said) {
+					return true
+				}
+			}
+		}
+		return false
+	}
+}
+
+func equal[T comparable](a, b T) bool { return a == b }
+
 // consult polls all nodes that are not slow, each of which makes so many calls one after the other.
 func consult[T any](
-	ctx context.Context, c *Chain, calls time.Duration, ask func(context.Context, *Chain) (T, error),
+	ctx context.Context, c *Chain, calls time.Duration,
+	ask func(context.Context, *Chain) (T, error), same func(a, b T) bool,
 ) []word[T] {
-	return poll(ctx, c, c.pool.brisk(), witnesses, calls*c.pool.hedgeDelay(nil), ask)
+	return poll(ctx, c, c.pool.brisk(witnesses), witnesses, calls*c.pool.hedgeDelay(nil), ask, agreed(c, same))
 }
 
 // probe looks at a node's head now and then, without anyone who waits: that it is slow, or behind, is to be noticed as

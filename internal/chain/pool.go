@@ -72,10 +72,12 @@ type endpoint struct {
 	probed atomic.Int64
 }
 
-func newPool(ctx context.Context, endpoints []Endpoint, chainID uint64, timeout time.Duration, now func() time.Time) (*pool, error) {
+func newPool(
+	ctx context.Context, endpoints []Endpoint, client *http.Client, chainID uint64, timeout time.Duration,
+	now func() time.Time,
+) (*pool, error) {
 	p := &pool{chainID: chainID, timeout: timeout, now: now,
 		tracer: otel.Tracer("github.com/roamcard/roamcard/internal/chain"), later: newLater(ctx)}
-	client := newHTTPClient()
 	for i, e := range endpoints {
 		u, err := url.Parse(e.URL)
 		if err != nil || u.Host == "" {

@@ -69,7 +69,7 @@ func openPool(t *testing.T, c *clock, nodes ...*fakeNode) *pool {
 	for _, n := range nodes {
 		endpoints = append(endpoints, Endpoint{URL: n.URL + "/v1/secret-key"})
 	}
-	p, err := newPool(t.Context(), endpoints, 8453, 200*time.Millisecond, c.Now)
+	p, err := newPool(t.Context(), endpoints, newHTTPClient(), 8453, 200*time.Millisecond, c.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestANodeOfAnotherChainIsRefused(t *testing.T) {
 	}))
 	t.Cleanup(other.Close)
 	good := newNode(t, ok(`"0x1"`))
-	_, err := newPool(t.Context(), []Endpoint{{URL: good.URL}, {URL: other.URL}}, 8453, time.Second, time.Now)
+	_, err := newPool(t.Context(), []Endpoint{{URL: good.URL}, {URL: other.URL}}, newHTTPClient(), 8453, time.Second, time.Now)
 	if _, wrong := errors.AsType[*wrongChainError](err); !wrong {
 		t.Errorf("%v, want the wrong chain named", err)
 	}
@@ -208,7 +208,7 @@ func TestErrorsKeepTheEndpointsKey(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	for _, base := range []string{statusOnly.URL, gone.URL} {
-		_, err := newPool(t.Context(), []Endpoint{{URL: base + "/v1/secret-key"}}, 8453, time.Second, time.Now)
+		_, err := newPool(t.Context(), []Endpoint{{URL: base + "/v1/secret-key"}}, newHTTPClient(), 8453, time.Second, time.Now)
 		if err == nil || strings.Contains(err.Error(), "secret-key") {
 			t.Errorf("error %v", err)
 		}

@@ -24,10 +24,11 @@ func unwitnessed(why error) error { return fmt.Errorf("%w: %w", reconcile.ErrUnw
 
 // consultQuorum polls nodes for an answer each, and all nodes when too few of those have one.
 func consultQuorum[T any](
-	ctx context.Context, c *Chain, nodes []*endpoint, ask func(context.Context, *Chain) (T, error),
+	ctx context.Context, c *Chain, nodes []*endpoint,
+	ask func(context.Context, *Chain) (T, error), same func(a, b T) bool,
 ) []word[T] {
 	delay := c.pool.hedgeDelay(nil)
-	words := poll(ctx, c, nodes, witnesses, delay, ask)
+	words := poll(ctx, c, nodes, witnesses, delay, ask, agreed(c, same))
 	answered := 0
 	for _, w := range words {
 		if w.err == nil {
@@ -35,7 +36,7 @@ func consultQuorum[T any](
 		}
 	}
 	if answered < c.quorum() && len(nodes) < len(c.pool.endpoints) {
-		return poll(ctx, c, c.pool.endpoints, witnesses, delay, ask)
+		return poll(ctx, c, c.pool.endpoints, witnesses, delay, ask, agreed(c, same))
 	}
 	return words
 }
@@ -48,9 +49,9 @@ func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
 	}
 	var tips []tip
 	var errs error
-	for _, w := range consultQuorum(ctx, c, c.pool.fresh(), func(ctx context.Context, one *Chain) (header, error) {
+	for _, w := range consultQuorum(ctx, c, c.pool.fresh(c.quorum()), func(ctx context.Context, one *Chain) (header, error) {
 		return one.header(ctx, tag)
-	}) {
+	}, sameBlock) {
 		if errs = errors.Join(errs, w.err); w.err == nil {
 			tips = append(tips, tip{w.node, w.said})
 		}
@@ -66,6 +67,8 @@ func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
 	}
 	return tips[witnesses-1].head, nil
 }
+
+func sameBlock(a, b header) bool { return a.Number == b.Number && a.Hash == b.Hash }
 
 // upToDate is the newest block that two nodes have. What the one that is behind says of time is not believed.
 func (c *Chain) upToDate(ctx context.Context, ahead, behind tip) (header, error) {
@@ -90,9 +93,9 @@ func (c *Chain) witnessedBlock(ctx context.Context, number uint64) (header, erro
 	}
 	var errs error
 	var shown []header
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(), func(ctx context.Context, one *Chain) (header, error) {
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), func(ctx context.Context, one *Chain) (header, error) {
 		return one.headerAt(ctx, number)
-	}) {
+	}, sameBlock) {
 		if w.err != nil {
 			errs = errors.Join(errs, w.err)
 			continue

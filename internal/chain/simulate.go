@@ -58,14 +58,20 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 		return refusal
 	}
 	const calls = 2
-	words := consult(ctx, c, calls, func(ctx context.Context, one *Chain) (struct{}, error) {
-		return struct{}{}, try(ctx, one)
-	})
+	refuses := func(ctx context.Context, one *Chain) (bool, error) {
+		err := try(ctx, one)
+		if _, refused := errors.AsType[*payment.Rejection](err); refused {
+			return true, nil
+		}
+		return false, err
+	}
 	allow, refuse := 0, 0
-	for _, w := range words {
-		if _, refused := errors.AsType[*payment.Rejection](w.err); refused {
+	for _, w := range consult(ctx, c, calls, refuses, equal) {
+		switch {
+		case w.err != nil:
+		case w.said:
 			refuse++
-		} else if w.err == nil {
+		default:
 			allow++
 		}
 	}

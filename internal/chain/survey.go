@@ -75,13 +75,13 @@ type shown struct {
 func (c *Chain) heads(ctx context.Context, delay time.Duration) ([]tip, error) {
 	nodes := c.pool.endpoints
 	if delay < c.config.CallTimeout {
-		nodes = c.pool.brisk()
+		nodes = c.pool.brisk(witnesses)
 	}
 	var found []tip
 	var errs error
 	for _, w := range poll(ctx, c, nodes, witnesses, delay, func(ctx context.Context, one *Chain) (header, error) {
 		return one.readHeader(ctx, "eth_getBlockByNumber", "latest")
-	}) {
+	}, nil) {
 		if errs = errors.Join(errs, w.err); w.err == nil {
 			found = append(found, tip{w.node, w.said})
 		}
@@ -149,7 +149,7 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 	enough := witnesses - (len(asked) - len(ahead))
 	for _, w := range poll(ctx, c, ahead, enough, c.pool.hedgeDelay(nil), func(ctx context.Context, one *Chain) (header, error) {
 		return one.headerAt(ctx, common)
-	}) {
+	}, nil) {
 		if w.err == nil { // else it answered a moment ago, and will be asked again
 			follow[w.said.Hash] = append(follow[w.said.Hash], tips[w.node])
 		}
@@ -206,7 +206,7 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 	var errs error
 	for _, w := range poll(ctx, c, nodes, witnesses, c.pool.hedgeDelay(nil), func(ctx context.Context, one *Chain) (time.Time, error) {
 		return one.unsettledUntil(ctx, tips[one.pool.endpoints[0]])
-	}) {
+	}, nil) {
 		if w.err != nil {
 			errs = errors.Join(errs, w.err)
 			continue

@@ -62,7 +62,7 @@ func (c *Chain) flagOfMost(ctx context.Context, call []byte) (bool, error) {
 	}
 	ask := func(ctx context.Context, one *Chain) (bool, error) { return one.flag(ctx, call, "latest") }
 	said := map[bool]int{}
-	for _, w := range consult(ctx, c, 1, ask) {
+	for _, w := range consult(ctx, c, 1, ask, equal) {
 		if w.err == nil {
 			said[w.said]++
 		}

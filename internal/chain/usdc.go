@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net/http"
 	"time"
 
 	"github.com/ethereum/go-ethereum/accounts/abi"
@@ -63,6 +64,10 @@ type Chain struct {
 
 // New connects, and refuses nodes of another chain and a token with another domain.
 func New(ctx context.Context, config Config) (*Chain, error) {
+	return connect(ctx, config, newHTTPClient())
+}
+
+func connect(ctx context.Context, config Config, client *http.Client) (*Chain, error) {
 	config.CallTimeout = orDefault(config.CallTimeout, 2*time.Second)
 	config.CallGas = orDefault(config.CallGas, 200_000)
 	config.LogRange = orDefault(config.LogRange, 2_000)
@@ -70,7 +75,7 @@ func New(ctx context.Context, config Config) (*Chain, error) {
 	config.ReorgCalm = orDefault(config.ReorgCalm, 30*time.Second)
 	config.Finality.Paid = orDefault(config.Finality.Paid, "latest")
 	config.Finality.Dead = orDefault(config.Finality.Dead, "safe")
-	pool, err := newPool(ctx, config.Endpoints, config.Domain.ChainID, config.CallTimeout, config.Now)
+	pool, err := newPool(ctx, config.Endpoints, client, config.Domain.ChainID, config.CallTimeout, config.Now)
 	if err != nil {
 		return nil, fmt.Errorf("connect to chain: %w", err)
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/x402"
 )
@@ -39,31 +37,77 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 	return c.hear(ctx, ask)
 }
 
-// stillFree reports that the two nodes that are asked first show the authorization unused, and in time. It waits no
-// longer than they should need.
+// stillFree reports that two nodes show the authorization unused, and in time. The two that are asked first should do;
+// when one of them fails or takes long, the next one is asked, too. One that shows it used ends that.
 func (c *Chain) stillFree(ctx context.Context, a x402.Authorization) bool {
 	const calls = 2
-	ctx, cancel := context.WithTimeout(ctx, calls*c.pool.hedgeDelay(nil))
+	delay := c.pool.hedgeDelay(nil)
+	ctx, cancel := context.WithTimeout(ctx, calls*delay)
+	var looks sync.WaitGroup
+	defer looks.Wait()
 	defer cancel()
-	looks, ctx := errgroup.WithContext(ctx)
-	for _, e := range c.pool.ordered()[:witnesses] {
-		looks.Go(func() error {
-			one := c.alone(e)
-			head, err := one.header(ctx, c.config.Finality.Paid)
-			if err != nil {
-				return err
-			}
-			used, err := one.stateAt(ctx, a, head)
-			if err == nil && (used || !c.inTime(a, head)) {
-				err = errNotFree
-			}
-			return err
-		})
+	order := c.pool.ordered()
+	answers := make(chan reply, len(order))
+	next, free := 0, 0
+	out := map[*endpoint]bool{}
+	begin := func() {
+		if next == len(order) {
+			return
+		}
+		e := order[next]
+		next, out[e] = next+1, true
+		looks.Go(func() { answers <- reply{e, c.alone(e).checkFree(ctx, a)} })
 	}
-	return looks.Wait() == nil
+	for range witnesses {
+		begin()
+	}
+	late := time.NewTimer(delay)
+	defer late.Stop()
+	for len(out) > 0 {
+		select {
+		case <-late.C:
+			for e := range out {
+				e.pace.waited(delay)
+			}
+			for range len(out) {
+				begin()
+			}
+		case look := <-answers:
+			delete(out, look.from)
+			switch {
+			case errors.Is(look.err, errNotFree):
+				return false
+			case look.err != nil:
+				begin()
+			default:
+				free++
+			}
+		}
+		if free == witnesses {
+			return true
+		}
+	}
+	return false
+}
+
+// checkFree is errNotFree when the chain shows an authorization used, or too late.
+func (c *Chain) checkFree(ctx context.Context, a x402.Authorization) error {
+	head, err := c.header(ctx, c.config.Finality.Paid)
+	if err != nil {
+		return err
+	}
+	used, err := c.stateAt(ctx, a, head)
+	if err == nil && (used || !c.inTime(a, head)) {
+		return errNotFree
+	}
+	return err
 }
 
 var errNotFree = errors.New("the authorization is used, or too late")
+
+// askAgain is how long nodes that differ are given before they are asked again, while another has not answered. It
+// doubles each time.
+const askAgain = 100 * time.Millisecond
 
 // testimony is what one node says when it is asked alone.
 type testimony struct {
@@ -74,35 +118,68 @@ type testimony struct {
 
 // hear asks each node alone, all at once, until two of them prove the transfer or all have spoken. Where two show that
 // the nonce is free, and none that it is dead, the slow ones are not waited for: no money is taken for lost by that.
+// Where two decide nothing, they are asked again until the others have spoken.
 func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (payment.Verdict, error)) (payment.Verdict, error) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	one, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan testimony, len(c.pool.endpoints))
-	for _, e := range c.pool.endpoints {
+	answers := make(chan testimony)
+	begin := func(e *endpoint) {
 		asking.Go(func() {
 			verdict, err := ask(one, c.alone(e))
-			answers <- testimony{e, verdict, err}
+			select {
+			case answers <- testimony{e, verdict, err}:
+			case <-one.Done():
+			}
 		})
 	}
+	for _, e := range c.pool.endpoints {
+		begin(e)
+	}
 	var heard []testimony
-	var enough <-chan time.Time
-	for patient := true; patient && len(heard) < len(c.pool.endpoints); {
+	var enough, again <-chan time.Time
+	pause := askAgain
+	for asked := len(c.pool.endpoints); asked > 0 && ctx.Err() == nil; {
 		select {
 		case h := <-answers:
-			heard = append(heard, h)
+			asked--
+			at := slices.IndexFunc(heard, func(old testimony) bool { return old.node == h.node })
+			switch {
+			case at < 0:
+				heard = append(heard, h)
+			case h.err == nil:
+				heard[at] = h
+			}
+		case <-again:
+			again = nil
+			for _, h := range heard {
+				if h.err == nil {
+					begin(h.node)
+					asked++
+				}
+			}
+			continue
 		case <-enough:
-			patient = false
+			asked = 0
+			continue
+		case <-ctx.Done():
 			continue
 		}
 		if verdict, ok := proven(heard, min(witnesses, len(c.pool.endpoints))); ok {
 			c.contradict(ctx, heard, verdict)
 			return verdict, nil
 		}
-		// A dissent that comes in time still counts.
-		if v, err := weigh(heard, c.config.Now()); err == nil && v.State == payment.Unused && enough == nil {
+		v, err := weigh(heard, c.config.Now())
+		missing := len(c.pool.endpoints) - len(heard)
+		switch {
+		case err == nil && v.State == payment.Unused && enough == nil:
+			// A dissent that comes in time still counts.
 			enough = time.After(c.pool.hedgeDelayBut(heard))
+		case err == nil && v.State == payment.Unknown && len(heard) >= witnesses && asked == missing && again == nil:
+			// They differ by a block, mostly, and agree before the one that is missing takes its time.
+			again = time.After(pause)
+			pause *= 2
 		}
 	}
 	if err := ctx.Err(); err != nil {
