@@ -142,6 +142,22 @@ func (c *caller) send(ctx context.Context, method, path string, body any, header
 	return answer{status: res.StatusCode, header: res.Header, body: got, err: err, took: time.Since(begin)}
 }
 
+// heeding sends a request again when its caller's rate is used up, after the pause that the answer asks for.
+func heeding(ctx context.Context, request func() answer) answer {
+	for {
+		a := request()
+		pause, err := time.ParseDuration(a.header.Get("Retry-After") + "s")
+		if a.status != http.StatusTooManyRequests || err != nil {
+			return a
+		}
+		select {
+		case <-ctx.Done():
+			return a
+		case <-time.After(pause):
+		}
+	}
+}
+
 // flood repeats a request at a rate, from so many goroutines, until ctx ends, and counts the answers by status; those
 // that did not come count as zero.
 func flood(ctx context.Context, perSecond, workers int, request func(ctx context.Context, n int) answer) map[int]int {

@@ -199,11 +199,13 @@ func hoards(r *trial) {
 	r.wallet(100).buys(r, esimPath)
 	honest, body := r.wallet(100), keyed(uuid.NewString())
 	apptest.Until(r, 30*time.Second, "an honest buyer gets a card", func() error {
-		a := honest.send(r.Context(), http.MethodPost, cardPath, body)
+		a := heeding(r.Context(), func() answer { return honest.send(r.Context(), http.MethodPost, cardPath, body) })
 		if a.status != http.StatusPaymentRequired {
 			return fmt.Errorf("the terms: %d %.300s", a.status, a.body)
 		}
-		if a = honest.offers(r.Context(), cardPath, body, honest.pays(r, honest.terms(r, cardPath, body)).header(r)); a.status != http.StatusOK {
+		header := honest.pays(r, a.terms(r)).header(r)
+		a = heeding(r.Context(), func() answer { return honest.offers(r.Context(), cardPath, body, header) })
+		if a.status != http.StatusOK {
 			return fmt.Errorf("%d %.300s", a.status, a.body)
 		}
 		return nil

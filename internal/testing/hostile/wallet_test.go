@@ -77,17 +77,23 @@ type terms struct {
 // terms asks what something costs. A refusal ends the test.
 func (c *caller) terms(t testing.TB, path string, body any) terms {
 	t.Helper()
-	a := c.send(t.Context(), http.MethodPost, path, body)
+	a := heeding(t.Context(), func() answer { return c.send(t.Context(), http.MethodPost, path, body) })
 	if a.status != http.StatusPaymentRequired {
 		t.Fatalf("the terms of %s: %d %.300s %v", path, a.status, a.body, a.err)
 	}
+	return a.terms(t)
+}
+
+// terms are those in a refusal for lack of payment.
+func (a answer) terms(t testing.TB) terms {
+	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(a.header.Get(headerRequired))
 	var offered terms
 	if err == nil {
 		err = json.Unmarshal(raw, &offered)
 	}
 	if err != nil || len(offered.Accepts) == 0 {
-		t.Fatalf("the terms of %s: %v", path, err)
+		t.Fatalf("%d with the terms %q: %v", a.status, raw, err)
 	}
 	return offered
 }
