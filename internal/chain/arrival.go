@@ -9,12 +9,12 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Shown looks again for a transfer that was read from the chain's events, of which either of two nodes may have made it
-// up. It is Moved when two nodes show it, where there are several, and Gone when it never came and cannot come any more
-// from where it was read: two have its block without it, or the authorization is void. Else it is Unknown. Unused it
-// never is: what a reorganisation took out may come back.
+// Shown checks a transfer that was read from the chain's events, which one node alone may have invented. The verdict is
+// Settled when two nodes show the transfer, where there are several. It is Void when two nodes have its block without
+// it, or the authorization is void. Else it is Unknown. It is never Unused: a transfer that a reorganisation has
+// removed may be included again.
 func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, error) {
-	// A receipt is found however long ago it was, by few questions.
+	// A receipt is found by few calls, however old it is.
 	verdict, err := c.Prove(ctx, a.Authorization, a.Receipt.Transaction)
 	if err == nil && verdict.State == payment.Settled {
 		return verdict, nil
@@ -37,8 +37,7 @@ func (c *Chain) Shown(ctx context.Context, a payment.Arrived) (payment.Verdict, 
 	return payment.Verdict{State: payment.Void, Reason: payment.ReasonNeverMade}, nil
 }
 
-// lacks reports that a node has the very block that a transfer was read from, and shows the authorization unused after
-// it.
+// lacks reports that a node has the block from which a transfer was read, and shows the authorization unused after it.
 func (c *Chain) lacks(ctx context.Context, a payment.Arrived) (bool, error) {
 	block, err := c.headerAt(ctx, a.Receipt.Block)
 	if errors.Is(err, errNotFound) {

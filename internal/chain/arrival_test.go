@@ -43,10 +43,9 @@ func shown(t *testing.T, c *chain.Chain, a payment.Arrived) payment.State {
 	return v.State
 }
 
-// TestAnArrivalThatOneNodeInventsIsNotThere: a node shows both events of a payment that was never made, and its
-// receipt. Of two nobody can tell which is right while it lies; of three, and once it does not lie any more, it is not
-// there.
-func TestAnArrivalThatOneNodeInventsIsNotThere(t *testing.T) {
+// TestShownVoidsInventedTransfer shows both events and the receipt of a payment that was never made at one node. Of
+// two nodes the verdict stays undecided while that node lies; of three, and once it stops lying, the transfer is void.
+func TestShownVoidsInventedTransfer(t *testing.T) {
 	b := newBench(t)
 	b.mine(5)
 	p := b.claim(buyer(0))
@@ -80,8 +79,8 @@ func TestAnArrivalThatOneNodeInventsIsNotThere(t *testing.T) {
 	}
 }
 
-// TestAnArrivalThatIsThereIsNeverGone: whatever one of the nodes says, or two that are behind.
-func TestAnArrivalThatIsThereIsNeverGone(t *testing.T) {
+// TestShownNeverVoidsRealTransfer lets one node deny the transfer, or two nodes lag behind it.
+func TestShownNeverVoidsRealTransfer(t *testing.T) {
 	b := newBench(t)
 	b.mine(3)
 	behind, _ := b.frozen()
@@ -124,9 +123,9 @@ func TestAnArrivalThatIsThereIsNeverGone(t *testing.T) {
 	}
 }
 
-// TestAnArrivalThatWasUndoneMayComeBack: a reorganisation takes it out. It is gone when its authorization is void, and
-// there when another transaction brings it back.
-func TestAnArrivalThatWasUndoneMayComeBack(t *testing.T) {
+// TestShownKeepsReorganisedTransferUnknown removes a transfer by a reorganisation. It is void once its authorization
+// is void, and settled when another transaction includes it again.
+func TestShownKeepsReorganisedTransferUnknown(t *testing.T) {
 	b := newBench(t)
 	b.mine(3)
 	ends, returns := b.claim(buyer(0)), b.claim(buyer(1))
@@ -150,10 +149,10 @@ func TestAnArrivalThatWasUndoneMayComeBack(t *testing.T) {
 	b.mine(3)
 	for _, c := range on {
 		if got := shown(t, c, second); got != payment.Settled {
-			t.Errorf("sent again: state %d, want moved", got)
+			t.Errorf("sent again: state %d, want settled", got)
 		}
 		if got := shown(t, c, first); got != payment.Void {
-			t.Errorf("cancelled: state %d, want gone", got)
+			t.Errorf("cancelled: state %d, want void", got)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func (b *bench) submit(p payment.Payment) {
 func (b *bench) maintain() {
 	b.Helper()
 	if err := b.relayer.Maintain(b.Context()); err != nil {
-		b.Fatalf("tend: %v", err)
+		b.Fatalf("maintain: %v", err)
 	}
 }
 
@@ -139,7 +139,7 @@ func (b *bench) verdict(p payment.Payment) payment.Verdict {
 	b.Helper()
 	v, err := b.chain.Verdict(b.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
 	if err != nil {
-		b.Fatalf("judge: %v", err)
+		b.Fatalf("verdict: %v", err)
 	}
 	return v
 }
@@ -249,7 +249,9 @@ func transferCall(to x402.Address, amount money.USDC) []byte {
 func (b *bench) cancel(payer devnet.Wallet, nonce x402.Hash) {
 	b.Helper()
 	word := addressOf(payer).Word()
-	structHash := crypto.Keccak256(crypto.Keccak256([]byte("CancelAuthorization(address authorizer,bytes32 nonce)")), word[:], nonce[:])
+	structHash := crypto.Keccak256(
+		crypto.Keccak256([]byte("CancelAuthorization(address authorizer,bytes32 nonce)")), word[:], nonce[:],
+	)
 	separator := domain.Separator()
 	signature, err := crypto.Sign(crypto.Keccak256([]byte{0x19, 0x01}, separator[:], structHash), keyOf(payer))
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// Budget bounds what transactions that move nothing may cost. What is zero takes the default named.
+// Budget bounds the gas spent on transactions that move nothing. Zero fields take the defaults named.
 type Budget struct {
 	// Reverts is how many transactions of one authorization may revert before no more are sent for it and the
 	// chain is only watched: 2.
 	Reverts int
-	// Payer and Hour bound what was lost within an hour, in wei. Beyond Payer, 0.001 ether, nothing is sent for
-	// that payer. Beyond Hour, 0.01 ether, each authorization gets one transaction only: whoever wastes gas must
+	// Payer and Hour bound the gas lost within an hour, in wei. Beyond Payer, 0.001 ether, nothing is sent for that
+	// payer. Beyond Hour, 0.01 ether, each authorization gets one transaction only, so that a payer who wastes gas does
 	// not keep others from paying.
 	Payer, Hour int64
 }
@@ -25,13 +25,14 @@ func (b Budget) withDefaults() Budget {
 	return Budget{Reverts: orDefault(b.Reverts, 2), Payer: orDefault(b.Payer, 1e15), Hour: orDefault(b.Hour, 1e16)}
 }
 
-// ErrWatched is in the error of a payment for which nothing is sent any more: the chain decides it, or its end does.
+// ErrWatched is in the error of a payment for which nothing more is sent. It settles by somebody else's transaction, or
+// it expires.
 var ErrWatched = errors.New("nothing more is sent for this payment")
 
 // budgetPeriod is how far back losses count.
 const budgetPeriod = time.Hour
 
-// affordable refuses another transaction for a payment once those before it have cost enough.
+// affordable refuses another transaction for a payment whose budget is used up.
 func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
 	lost, err := r.config.Attempts.Lost(ctx, p, r.config.Now().Add(-budgetPeriod))
 	if err != nil {
@@ -54,17 +55,17 @@ func (r *Relayer) affordable(ctx context.Context, p payment.Payment) error {
 		ErrWatched, reason, lost.Reverts, lost.Payer, lost.All, budgetPeriod)
 }
 
-// feeLog keeps the last fee for a moment, which saves two calls for each purchase that is simulated.
+// feeLog caches the last fee for feeFor, which saves two calls for each simulated purchase.
 type feeLog struct {
 	mu sync.Mutex
 	of fee
 	at time.Time
 }
 
-// feeFor is how long a fee is believed. It survives a doubling of the base fee, which takes longer.
+// feeFor is how long a fee is cached. The fee survives a doubling of the base fee, which takes longer than that.
 const feeFor = 5 * time.Second
 
-// currentFee is what a transaction would offer now, or a moment ago.
+// currentFee is the fee that a transaction would offer, cached for feeFor.
 func (r *Relayer) currentFee(ctx context.Context) (fee, error) {
 	now := r.config.Now()
 	r.fees.mu.Lock()

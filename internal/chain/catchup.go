@@ -23,7 +23,9 @@ func (c *Chain) Block(ctx context.Context, number uint64) (x402.Hash, time.Time,
 }
 
 // TransfersFrom implements reconcile.Head.
-func (c *Chain) TransfersFrom(ctx context.Context, sender, payTo x402.Address, from, to uint64) ([]reconcile.Transfer, error) {
+func (c *Chain) TransfersFrom(
+	ctx context.Context, sender, payTo x402.Address, from, to uint64,
+) ([]reconcile.Transfer, error) {
 	moves, err := c.movesOf(ctx, sender, []any{payTo.Word().String()}, from, to)
 	found := make([]reconcile.Transfer, len(moves))
 	for i, m := range moves {
@@ -37,8 +39,11 @@ func (c *Chain) Payouts(ctx context.Context, sender x402.Address, from, to uint6
 	return c.movesOf(ctx, sender, nil, from, to)
 }
 
-// movesOf are the transfers of one sender, to anyone unless receivers are named, with the authorizations they carried out.
-func (c *Chain) movesOf(ctx context.Context, sender x402.Address, receivers []any, from, to uint64) ([]reconcile.Payout, error) {
+// movesOf are the transfers of one sender, with the authorizations that they executed: to the receivers, or to anyone
+// when receivers is nil.
+func (c *Chain) movesOf(
+	ctx context.Context, sender x402.Address, receivers []any, from, to uint64,
+) ([]reconcile.Payout, error) {
 	var all []reconcile.Payout
 	for ; from <= to; from += c.config.LogRange {
 		found, err := c.movesIn(ctx, sender, receivers, from, min(from+c.config.LogRange-1, to))
@@ -50,11 +55,16 @@ func (c *Chain) movesOf(ctx context.Context, sender x402.Address, receivers []an
 	return all, nil
 }
 
-func (c *Chain) movesIn(ctx context.Context, sender x402.Address, receivers []any, from, to uint64) ([]reconcile.Payout, error) {
+func (c *Chain) movesIn(
+	ctx context.Context, sender x402.Address, receivers []any, from, to uint64,
+) ([]reconcile.Payout, error) {
 	sent := func(l logEntry) bool {
-		return l.isTransfer() && l.topic(1) == sender.Word() && (receivers == nil || slices.Contains(receivers, any(l.topic(2).String())))
+		return l.isTransfer() && l.topic(1) == sender.Word() &&
+			(receivers == nil || slices.Contains(receivers, any(l.topic(2).String())))
 	}
-	logs, err := c.logsIn(ctx, from, to, sent, append([]any{x402.TopicTransfer.String(), sender.Word().String()}, receivers...)...)
+	logs, err := c.logsIn(
+		ctx, from, to, sent, append([]any{x402.TopicTransfer.String(), sender.Word().String()}, receivers...)...,
+	)
 	if err != nil || len(logs) == 0 {
 		return nil, err
 	}
@@ -85,8 +95,8 @@ func (c *Chain) movesIn(ctx context.Context, sender x402.Address, receivers []an
 	return payouts, nil
 }
 
-// Pending finds the transactions of the relayer's accounts that nodes know and no block has, and returns what says whether blocks
-// have them all.
+// Pending counts the transactions of the relayer's accounts that are in the nodes' pools. landed reports whether all of
+// them are included in blocks.
 func (r *Relayer) Pending(ctx context.Context) (landed func(context.Context) (bool, error), err error) {
 	known := make([]uint64, len(r.accounts))
 	for i, a := range r.accounts {
@@ -105,8 +115,7 @@ func (r *Relayer) Pending(ctx context.Context) (landed func(context.Context) (bo
 	}, nil
 }
 
-// counted is how many transactions an account has at a block, as two nodes say at least where there are two. Nothing is
-// numbered by it: it only says how long to wait.
+// counted is how many transactions an account has at a block. It only decides how long to wait, so it has no limit.
 func (r *Relayer) counted(ctx context.Context, account x402.Address, block any) (uint64, error) {
 	n, _, err := r.config.Chain.accountNonce(ctx, account, block, func() (uint64, error) { return 1 << 62, nil })
 	return n, err

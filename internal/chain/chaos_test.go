@@ -13,9 +13,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestEveryPaymentMovesOnceThroughChaos lets relayers die between storing and sending, drops the
-// pool, undoes blocks and lets a stranger submit first; in the end each payment has moved once.
-func TestEveryPaymentMovesOnceThroughChaos(t *testing.T) {
+// TestPaymentsSettleOnceUnderFaults lets relayers stop between storing and sending, drops the pool, reorganises blocks
+// and lets a stranger submit first. Each payment settles once.
+func TestPaymentsSettleOnceUnderFaults(t *testing.T) {
 	const payments, seed = 40, 20260102
 	random := rand.New(rand.NewPCG(seed, 0))
 	b := newBench(t)
@@ -57,7 +57,7 @@ func TestEveryPaymentMovesOnceThroughChaos(t *testing.T) {
 			case payment.Unknown:
 				return false
 			case payment.Void:
-				t.Fatalf("payment gone: %s", v.Reason)
+				t.Fatalf("payment void: %s", v.Reason)
 			}
 		}
 		return true
@@ -68,7 +68,7 @@ func TestEveryPaymentMovesOnceThroughChaos(t *testing.T) {
 	b.wantPayee(payments * price)
 }
 
-func TestCollectorsSettleThroughTheRelayer(t *testing.T) {
+func TestCollectorsSettleThroughRelayer(t *testing.T) {
 	b := newBench(t)
 	collector := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.relayer, Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
 	decide := func(p payment.Payment) payment.Verdict {
@@ -81,13 +81,13 @@ func TestCollectorsSettleThroughTheRelayer(t *testing.T) {
 	for range 4 {
 		group.Go(func() {
 			if v := decide(p); v.State != payment.Settled {
-				t.Errorf("%+v, want moved", v)
+				t.Errorf("%+v, want settled", v)
 			}
 		})
 	}
 	group.Go(func() {
 		if v := decide(other); v.State != payment.Void || v.Reason != payment.ReasonCancelled {
-			t.Errorf("%+v, want gone, cancelled", v)
+			t.Errorf("%+v, want void, cancelled", v)
 		}
 	})
 	group.Wait()

@@ -40,9 +40,9 @@ const (
 	refuses = `"error":{"code":3,"message":"execution reverted"}`
 )
 
-// TestOneNodeClosesNoSales: the preferred node says that the token is paused, that it blocks us and that we have no gas,
-// or refuses to say. The others sell.
-func TestOneNodeClosesNoSales(t *testing.T) {
+// TestSingleNodeDoesNotCloseSales lets the preferred node report that the token is paused, that it blocks us and that
+// we have no gas, or fail. Sales continue by the other nodes.
+func TestSingleNodeDoesNotCloseSales(t *testing.T) {
 	b := newBench(t)
 	ours := []chain.Account{{Name: "payee", Address: b.payee}}
 	for name, liar := range map[string]string{
@@ -69,9 +69,9 @@ func TestOneNodeClosesNoSales(t *testing.T) {
 	}
 }
 
-// TestMostNodesCloseSales: the token is paused, and we have no gas. A node that denies it keeps no sale open while two
-// others say so.
-func TestMostNodesCloseSales(t *testing.T) {
+// TestMajorityOfNodesClosesSales pauses the token and takes our gas. One node that denies it does not outvote two
+// others.
+func TestMajorityOfNodesClosesSales(t *testing.T) {
 	b := newBench(t)
 	only := devnet.WalletsOf(devnet.RoleRelayer)[0]
 	b.sendAs(devnet.WalletsOf(devnet.RoleAdmin)[0], token, crypto.Keccak256([]byte("pause()"))[:4])

@@ -13,9 +13,9 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// TestNoSingleNodeBuriesWhatAnotherShows: the preferred node denies every use of an authorization. Once its time is
-// over that would be its death, if the other nodes did not show the transfer.
-func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
+// TestVerdictNeedsTwoNodesToExpire lets the preferred node deny every use of an authorization. It does not become void
+// at its end while the other nodes show the transfer.
+func TestVerdictNeedsTwoNodesToExpire(t *testing.T) {
 	b := newBench(t)
 	c, err := chain.New(t.Context(), chain.Config{
 		Endpoints: []chain.Endpoint{{URL: b.denying()}, {URL: b.url}, {URL: b.url}}, Domain: domain,
@@ -25,7 +25,7 @@ func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	judge := func(p payment.Payment) payment.Verdict {
+	verdictOf := func(p payment.Payment) payment.Verdict {
 		t.Helper()
 		v, err := c.Verdict(t.Context(), p.Authorization, p.CreatedAt.Add(-5*time.Minute))
 		if err != nil {
@@ -36,16 +36,16 @@ func TestNoSingleNodeBuriesWhatAnotherShows(t *testing.T) {
 	moved, unused := b.claim(buyer(0)), b.claim(buyer(1))
 	b.submit(moved)
 	b.settles(moved)
-	if v := judge(moved); v.State != payment.Settled {
+	if v := verdictOf(moved); v.State != payment.Settled {
 		t.Errorf("denied, in time: %+v, want moved at the first look", v)
 	}
 	b.pass(200)
 	b.mine(2)
-	if v := judge(moved); v.State != payment.Settled {
-		t.Errorf("denied, its time over: %+v, want moved", v)
+	if v := verdictOf(moved); v.State != payment.Settled {
+		t.Errorf("denied, its time over: %+v, want settled", v)
 	}
-	if v := judge(unused); v.State != payment.Void || v.Reason != payment.ReasonExpired {
-		t.Errorf("both agree: %+v, want gone, expired", v)
+	if v := verdictOf(unused); v.State != payment.Void || v.Reason != payment.ReasonExpired {
+		t.Errorf("both agree: %+v, want void, expired", v)
 	}
 }
 

@@ -13,14 +13,14 @@ import (
 	"github.com/ethereum/go-ethereum/rpc"
 )
 
-// After maxFailures in a row a node is left alone for minPause, twice as long each time, up to maxPause.
+// After maxFailures in a row a node is asked last for minPause, twice as long each time, up to maxPause.
 const (
 	maxFailures = 3
 	minPause    = time.Second
 	maxPause    = 30 * time.Second
 )
 
-// circuit remembers whether a node keeps failing, or lags behind.
+// circuit keeps whether a node keeps failing, or lags behind.
 type circuit struct {
 	mu       sync.Mutex
 	failures int
@@ -42,7 +42,7 @@ func (c *circuit) isFailing(now time.Time) bool {
 	return now.Before(c.until)
 }
 
-// aside puts a node that shows an old head, or another chain's, behind the others for a while.
+// aside makes a node that shows an old head, or another chain's, the last to be asked for maxPause.
 func (c *circuit) aside(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,22 +71,23 @@ func (c *circuit) failed(now time.Time) {
 	}
 }
 
-// retryableCodes are JSON-RPC errors that speak of the node and not of the chain: limits, missing
-// methods, internal faults, and -32001, anvil's "block not known".
+// retryableCodes are JSON-RPC errors of the node, not of the chain: limits, missing methods, internal faults, and
+// -32001, anvil's "block not known".
 var retryableCodes = []int{-32001, -32005, -32007, -32016, -32029, -32097, -32601, -32603}
 
-// retryableTexts are geth's ways, all under code -32000, to say that a node lacks a block that
-// another one may have.
+// retryableTexts are geth's messages, all with code -32000, for a block that this node does not have.
 var retryableTexts = []string{"header not found", "unknown block", "block not found", "beyond current head"}
 
 // codePruned is geth's "pruned history unavailable".
 const codePruned = 4444
 
-// prunedTexts are the nodes' ways to say that they have dropped the state or the history of an old block.
-var prunedTexts = []string{"missing trie node", "historical state", "state not available", "state is not available", "no state available",
-	"history unavailable", "pruned", "pruning"}
+// prunedTexts are the messages of nodes that have pruned the state or the history of an old block.
+var prunedTexts = []string{
+	"missing trie node", "historical state", "state not available", "state is not available", "no state available",
+	"history unavailable", "pruned", "pruning",
+}
 
-// isPruned reports that a node is sound, and keeps too little of the past to answer this question.
+// isPruned reports the error of a healthy node that has pruned the block asked for.
 func isPruned(err error) bool {
 	answer, ok := errors.AsType[rpc.Error](err)
 	return ok && (answer.ErrorCode() == codePruned || containsAny(answer.Error(), prunedTexts))
@@ -101,20 +102,22 @@ func isAnswer(err error) bool {
 	return !containsAny(answer.Error(), retryableTexts)
 }
 
-// tooMuchTexts are the nodes' ways to say that a question for logs covers too much.
-var tooMuchTexts = []string{"query returned more than", "response size", "too many results", "block range", "range is too large",
-	"range too large", "limited to", "exceeds max"}
-
-// isTooMuch reports that a node refuses a question for logs for its size. Any other error of that question is the
-// node's own failure: no block makes a node forget its logs.
-func isTooMuch(err error) bool {
-	answer, ok := errors.AsType[rpc.Error](err)
-	return ok && answer.ErrorCode() != -32603 && containsAny(answer.Error(), tooMuchTexts) && !containsAny(answer.Error(), retryableTexts)
+// tooMuchTexts are the messages for a log query that covers too much.
+var tooMuchTexts = []string{
+	"query returned more than", "response size", "too many results", "block range", "range is too large",
+	"range too large", "limited to", "exceeds max",
 }
 
-// isAnswerTo reports an error that answers the question: a contract's or the pool's refusal, or that a question for
-// logs covers too much. There is no other one: whether there is a receipt, say, no error tells, so the next node is
-// asked.
+// isTooMuch reports that a node refuses a log query for its size. Any other error of a log query is a failure of the
+// node.
+func isTooMuch(err error) bool {
+	answer, ok := errors.AsType[rpc.Error](err)
+	return ok && answer.ErrorCode() != -32603 && containsAny(answer.Error(), tooMuchTexts) &&
+		!containsAny(answer.Error(), retryableTexts)
+}
+
+// isAnswerTo reports an error that answers the call: a refusal by the contract or the transaction pool, or a log query
+// that covers too much. After any other error the next node is asked.
 func isAnswerTo(method string, err error) bool {
 	switch method {
 	case "eth_call", "eth_sendRawTransaction":
@@ -126,11 +129,13 @@ func isAnswerTo(method string, err error) bool {
 	}
 }
 
-// isKnownTransaction reports that a node has, or has had, the transaction sent to it. Nodes have no
-// code for it; a text not known here only makes a warning of a success.
+// isKnownTransaction reports that a node already has, or had, the transaction. Nodes have no code for it; a message
+// that is not listed here only turns a success into a warning.
 func isKnownTransaction(err error) bool {
 	answer, ok := errors.AsType[rpc.Error](err)
-	return ok && containsAny(answer.Error(), []string{"already known", "known transaction", "already imported", "nonce too low"})
+	return ok && containsAny(
+		answer.Error(), []string{"already known", "known transaction", "already imported", "nonce too low"},
+	)
 }
 
 func containsAny(text string, parts []string) bool {
@@ -138,8 +143,7 @@ func containsAny(text string, parts []string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// redact drops the URL that net/http puts into its errors: it may carry a key. Nor does the body of
-// an HTTP error belong in a log.
+// redact drops the URL that net/http puts into its errors, which may contain a key, and the body of an HTTP error.
 func redact(err error) error {
 	if transport, ok := errors.AsType[*url.Error](err); ok {
 		return transport.Err

@@ -10,10 +10,12 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Prove looks for an authorization's transfer in a transaction that somebody names, which no search has to find. The
-// verdict is Moved when two nodes show it there, or the only one; else Unknown, which says nothing of other transactions.
+// Prove looks for an authorization's transfer in a named transaction. The verdict is Settled when two nodes show it
+// there, or the only one; else it is Unknown, which says nothing about other transactions.
 func (c *Chain) Prove(ctx context.Context, a x402.Authorization, transaction x402.Hash) (payment.Verdict, error) {
-	verdict, err := c.hear(ctx, func(ctx context.Context, one *Chain) (payment.Verdict, error) { return one.prove(ctx, a, transaction) })
+	verdict, err := c.hear(ctx, func(ctx context.Context, one *Chain) (payment.Verdict, error) {
+		return one.prove(ctx, a, transaction)
+	})
 	if err != nil {
 		return payment.Verdict{}, fmt.Errorf("look at transaction %s: %w", transaction, err)
 	}
@@ -39,7 +41,7 @@ func (c *Chain) prove(ctx context.Context, a x402.Authorization, transaction x40
 	if found.Status != 1 || uint64(found.BlockNumber) > head.Number {
 		return payment.Verdict{}, nil
 	}
-	// A receipt of a block that the chain does not have, or has no more, says nothing.
+	// A receipt of a block that is not part of the chain counts for nothing.
 	block, err := c.headerAt(ctx, uint64(found.BlockNumber))
 	if err != nil {
 		return payment.Verdict{}, err

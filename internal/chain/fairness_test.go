@@ -71,7 +71,7 @@ func (b *bench) vouching(budget chain.Budget, delegates ...x402.Address) (*chain
 	return on, r
 }
 
-func TestOnlyCodeThatSomebodyVouchesForPays(t *testing.T) {
+func TestSimulateRefusesCodeThatIsNotAllowed(t *testing.T) {
 	b := newBench(t)
 	honest := b.delegate(ownSignature)
 	b.delegates(buyer(0), honest)
@@ -109,9 +109,9 @@ func TestOnlyCodeThatSomebodyVouchesForPays(t *testing.T) {
 	refused("another delegate")
 }
 
-// TestASimulationIsWhatWillBeSent: code that tells a simulation from a transaction is seen through even when it is
-// on the allowlist, and costs nothing.
-func TestASimulationIsWhatWillBeSent(t *testing.T) {
+// TestSimulationMatchesSentTransaction refuses code on the allowlist that tells a simulation from a transaction. It
+// costs no gas.
+func TestSimulationMatchesSentTransaction(t *testing.T) {
 	for name, code := range map[string]string{"by the gas price": forNothing, "by the sender": fromNobody} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -133,7 +133,7 @@ func TestASimulationIsWhatWillBeSent(t *testing.T) {
 	}
 }
 
-func TestCodeInstalledAfterTheClaimIsSeenBeforeTheSending(t *testing.T) {
+func TestSubmitRefusesCodeInstalledAfterClaim(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	if err := chain.AsRelayer(b.chain, b.relayer).Simulate(t.Context(), p.Authorization, p.Signature); err != nil {
@@ -150,9 +150,9 @@ func TestCodeInstalledAfterTheClaimIsSeenBeforeTheSending(t *testing.T) {
 	b.settles(p)
 }
 
-// TestCodeInstalledAfterTheSendingGetsNoHigherFee: the payer of the transaction that waits first has got code. An empty
-// transaction takes its place, so that the payments behind it settle, and it counts as what moved nothing.
-func TestCodeInstalledAfterTheSendingGetsNoHigherFee(t *testing.T) {
+// TestMaintainDoesNotBumpAfterCodeIsInstalled installs code at the payer of the oldest waiting transaction. An empty
+// transaction replaces it, so that later payments settle, and counts as a revert.
+func TestMaintainDoesNotBumpAfterCodeIsInstalled(t *testing.T) {
 	b := newBench(t)
 	p, next := b.claim(buyer(0)), b.claim(buyer(1))
 	b.control("evm_setAutomine", false)
@@ -190,9 +190,9 @@ func TestCodeInstalledAfterTheSendingGetsNoHigherFee(t *testing.T) {
 	b.settles(p)
 }
 
-// TestOneNodeGivesNoSettlementUp: it makes up that a payer has got code. The transaction that waits gets its higher
+// TestMaintainNeedsTwoNodesToGiveUp lets one node invent code at a payer. The waiting transaction still gets a higher
 // fee.
-func TestOneNodeGivesNoSettlementUp(t *testing.T) {
+func TestMaintainNeedsTwoNodesToGiveUp(t *testing.T) {
 	for _, others := range []int{1, 2} {
 		t.Run(fmt.Sprint("of ", others+1), func(t *testing.T) {
 			b := newBench(t)
@@ -235,7 +235,7 @@ func (b *bench) reverts(r *chain.Relayer, p payment.Payment, from devnet.Wallet)
 	b.control("evm_setAutomine", true)
 	b.mine(1)
 	if err := r.Maintain(b.Context()); err != nil {
-		b.Fatalf("tend: %v", err)
+		b.Fatalf("maintain: %v", err)
 	}
 }
 
@@ -248,7 +248,7 @@ func (b *bench) setBalance(of x402.Address, amount money.USDC) {
 	b.control("anvil_setStorageAt", token.Hex(), crypto.Keccak256Hash(at[:]), common.BigToHash(amount.Big()))
 }
 
-func TestAfterItsSecondRevertAnAuthorizationIsOnlyWatched(t *testing.T) {
+func TestSubmitStopsAfterSecondRevert(t *testing.T) {
 	b := newBench(t)
 	_, relayer := b.vouching(chain.Budget{})
 	p := b.claim(buyer(1))
@@ -273,7 +273,7 @@ func TestAfterItsSecondRevertAnAuthorizationIsOnlyWatched(t *testing.T) {
 	b.settles(p)
 }
 
-func TestAPayersRevertsHaveABudget(t *testing.T) {
+func TestSubmitStopsAtPayersRevertBudget(t *testing.T) {
 	b := newBench(t)
 	_, relayer := b.vouching(chain.Budget{Payer: 1})
 	first, second, others := b.claim(buyer(1)), b.claim(buyer(1)), b.claim(buyer(2))
@@ -299,8 +299,8 @@ func TestAPayersRevertsHaveABudget(t *testing.T) {
 	}
 }
 
-// TestBeyondTheHoursBudgetEachAuthorizationHasOneTransaction: nobody who wastes gas keeps the others from paying.
-func TestBeyondTheHoursBudgetEachAuthorizationHasOneTransaction(t *testing.T) {
+// TestSubmitSendsOnceBeyondHourlyBudget checks that a payer who wastes gas does not keep others from paying.
+func TestSubmitSendsOnceBeyondHourlyBudget(t *testing.T) {
 	b := newBench(t)
 	_, relayer := b.vouching(chain.Budget{Hour: 1, Reverts: 10})
 	wasted, honest := b.claim(buyer(1)), b.claim(buyer(2))
@@ -314,7 +314,7 @@ func TestBeyondTheHoursBudgetEachAuthorizationHasOneTransaction(t *testing.T) {
 	b.settles(honest)
 }
 
-func TestWhatTransactionsCostIsKept(t *testing.T) {
+func TestClosedAttemptKeepsItsCost(t *testing.T) {
 	b := newBench(t)
 	_, relayer := b.vouching(chain.Budget{})
 	before := b.gas()
@@ -343,8 +343,8 @@ func (b *bench) gas() *big.Int {
 	return wei
 }
 
-// TestARelayerWithoutGasRefusesNobody: that it cannot pay is not the payer's fault.
-func TestARelayerWithoutGasRefusesNobody(t *testing.T) {
+// TestSimulateWithoutRelayerGasRefusesNobody checks that our lack of gas is not reported as a fault of the payer.
+func TestSimulateWithoutRelayerGasRefusesNobody(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	b.setGas(wallets[0], big.NewInt(1))

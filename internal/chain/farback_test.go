@@ -69,8 +69,8 @@ func (b *bench) stretched(after, more uint64, asked *atomic.Int64) string {
 	})
 }
 
-// TestATransferFarBackIsFound: it was made 60,000 blocks ago, when its payment was claimed.
-func TestATransferFarBackIsFound(t *testing.T) {
+// TestVerdictFindsOldTransfer looks for a transfer that was made 60,000 blocks ago, when its payment was claimed.
+func TestVerdictFindsOldTransfer(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.submit(p)
@@ -83,7 +83,7 @@ func TestATransferFarBackIsFound(t *testing.T) {
 	asked.Store(0)
 	v, err := c.Verdict(t.Context(), p.Authorization, p.Since())
 	if err != nil || v.State != payment.Settled {
-		t.Fatalf("%+v, %v after %d questions, want moved", v, err, asked.Load())
+		t.Fatalf("%+v, %v after %d questions, want settled", v, err, asked.Load())
 	}
 	if n := asked.Load(); n > 40 {
 		t.Errorf("%d questions", n)

@@ -33,9 +33,9 @@ func without(q question) string {
 	return ""
 }
 
-// TestForgedReceiptEndsNoAttempt: one node makes up the receipt of a transaction that is in flight. The attempt stays
-// open and unpaid for, the same bytes settle the payment, and then the nodes that tell the truth close it.
-func TestForgedReceiptEndsNoAttempt(t *testing.T) {
+// TestForgedReceiptKeepsAttemptOpen lets one node invent the receipt of a transaction in flight. The attempt stays
+// open at no cost, the same bytes settle the payment, and the honest nodes close it.
+func TestForgedReceiptKeepsAttemptOpen(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	for name, c := range map[string]struct {
@@ -82,9 +82,9 @@ func TestForgedReceiptEndsNoAttempt(t *testing.T) {
 	}
 }
 
-// TestRevertIsTheWordOfTwo: a transaction has reverted. Two nodes that show it end the attempt, whatever a third one
-// says; while one alone does, it stays open.
-func TestRevertIsTheWordOfTwo(t *testing.T) {
+// TestRevertNeedsTwoNodes shows a reverted transaction. Two nodes that show it close the attempt, whatever a third one
+// shows; with one alone it stays open.
+func TestRevertNeedsTwoNodes(t *testing.T) {
 	denies := func(*bench) func(question) string { return without }
 	succeeds := func(b *bench) func(question) string { return receiptAt(b.header("safe"), 1) }
 	dear := func(b *bench) func(question) string { return b.dear }
@@ -139,9 +139,9 @@ func (b *bench) dear(q question) string {
 	return receiptAt(shownBlock{Number: found.BlockNumber, Hash: found.BlockHash}, int(found.Status))(q)
 }
 
-// TestAnErrorIsNoReceipt: one node answers every question for a receipt with an error. The others are asked, so that a
-// payment in flight is sent again, and its attempt ends.
-func TestAnErrorIsNoReceipt(t *testing.T) {
+// TestReceiptErrorIsNotAnAnswer lets one node answer every receipt call with an error. The other nodes are asked, so a
+// payment in flight is sent again, and its attempt is closed.
+func TestReceiptErrorIsNotAnAnswer(t *testing.T) {
 	for name, place := range map[string]int{"preferred": 0, "second": 1, "last": 2} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

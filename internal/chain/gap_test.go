@@ -9,9 +9,9 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// TestAHugeAccountNonceLeavesNoGap: a node claims that the relayer has made 2^40 transactions. Believed once, the next
+// TestHugeAccountNonceLeavesNoGap lets a node count 2^40 transactions of the relayer. If that were used, the next
 // payment would wait behind a gap that nothing fills.
-func TestAHugeAccountNonceLeavesNoGap(t *testing.T) {
+func TestHugeAccountNonceLeavesNoGap(t *testing.T) {
 	dead := httptest.NewServer(http.NotFoundHandler())
 	dead.Close()
 	for name, second := range map[string]func(*bench) string{

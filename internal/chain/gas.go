@@ -39,7 +39,9 @@ func CheckKeys(ctx context.Context, attempts payment.Attempts, keys []*ecdsa.Pri
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("there are open settlement transactions of %s, whose private key is not configured", strings.Join(missing, ", "))
+		return fmt.Errorf(
+			"there are open settlement transactions of %s, whose private key is not configured", strings.Join(missing, ", "),
+		)
 	}
 	return nil
 }
@@ -85,7 +87,7 @@ func (r *Relayer) Ready(ctx context.Context) error {
 		fault.New(fault.DependencyDown, "This service is short of gas to settle payments with."))
 }
 
-// gasOf is what an account holds for gas, in wei, now or a moment ago.
+// gasOf is an account's balance for gas, in wei, cached for gasFor.
 func (r *Relayer) gasOf(ctx context.Context, a account) (*big.Int, error) {
 	if known, ok := r.gas.recent(a.address, r.config.Now()); ok {
 		return known, nil
@@ -93,8 +95,8 @@ func (r *Relayer) gasOf(ctx context.Context, a account) (*big.Int, error) {
 	return r.readGas(ctx, a)
 }
 
-// readGas asks further nodes where the first one says that there is too little, or errs: no single one closes sales. A
-// balance that is too large is believed; each sending would show it.
+// readGas asks more nodes when the first one shows too little, or fails, so that no single node stops sales. A balance
+// that is too large is accepted: the next transaction would fail.
 func (r *Relayer) readGas(ctx context.Context, a account) (*big.Int, error) {
 	on := r.config.Chain
 	balance, err := on.ether(ctx, a.address)
@@ -117,8 +119,8 @@ func (c *Chain) ether(ctx context.Context, of x402.Address) (*big.Int, error) {
 	return balance.ToInt(), err
 }
 
-// etherOfMost asks each node alone. That there is less than the result, fewer than most of those say that answer; of
-// two, the larger number counts. known is false when none answers.
+// etherOfMost asks each node alone and returns the median; of two, the larger balance. known is false when none
+// answers.
 func (c *Chain) etherOfMost(ctx context.Context, of x402.Address) (wei *big.Int, known bool) {
 	ask := func(ctx context.Context, one *Chain) (*big.Int, error) { return one.ether(ctx, of) }
 	var said []*big.Int
@@ -134,8 +136,8 @@ func (c *Chain) etherOfMost(ctx context.Context, of x402.Address) (wei *big.Int,
 	return said[len(said)/2], true
 }
 
-// gasLog keeps balances for a moment, which saves a call for each payment. What is kept is enough for
-// hundreds of settlements or is read again.
+// gasLog caches balances, which saves a call for each payment. A cached balance is enough for hundreds of settlements,
+// or it is read again.
 type gasLog struct {
 	mu sync.Mutex
 	of map[x402.Address]gasBalance
@@ -146,7 +148,7 @@ type gasBalance struct {
 	at  time.Time
 }
 
-// gasFor is how long a balance is believed.
+// gasFor is how long a balance is cached.
 const gasFor = 5 * time.Second
 
 func (g *gasLog) recent(of x402.Address, now time.Time) (*big.Int, bool) {

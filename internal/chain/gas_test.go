@@ -36,7 +36,7 @@ func (b *bench) setGas(w devnet.Wallet, wei *big.Int) {
 	b.control("anvil_setBalance", w.Address, "0x"+wei.Text(16))
 }
 
-func TestNewPaymentsGoToKeysThatHaveGas(t *testing.T) {
+func TestRelayerChoosesKeyWithGas(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	poor, rich := wallets[0], wallets[1]
@@ -57,7 +57,7 @@ func TestNewPaymentsGoToKeysThatHaveGas(t *testing.T) {
 	}
 }
 
-func TestAClaimedPaymentUsesTheLastOfTheGas(t *testing.T) {
+func TestRelayerSettlesClaimBelowMinimumBalance(t *testing.T) {
 	b := newBench(t)
 	only := devnet.WalletsOf(devnet.RoleRelayer)[0]
 	// Below the minimum, yet enough for a few transactions at the development chain's fees.
@@ -73,7 +73,7 @@ func TestAClaimedPaymentUsesTheLastOfTheGas(t *testing.T) {
 	b.settles(p)
 }
 
-func TestNothingIsSignedWithoutGas(t *testing.T) {
+func TestRelayerSignsNothingWithoutGas(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)[:2]
 	for _, w := range wallets {
@@ -86,7 +86,7 @@ func TestNothingIsSignedWithoutGas(t *testing.T) {
 	b.wantAttempts(p)
 }
 
-func TestAnOpenAttemptNeedsItsKey(t *testing.T) {
+func TestCheckKeysNamesMissingKey(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	check := func(wallets ...devnet.Wallet) error {
@@ -115,7 +115,7 @@ func TestAnOpenAttemptNeedsItsKey(t *testing.T) {
 	}
 }
 
-func TestAnAttemptOfAnotherProcessesKeyIsSentAgainAsItIs(t *testing.T) {
+func TestRelayerResendsAttemptOfUnknownKeyUnchanged(t *testing.T) {
 	b := newBench(t)
 	wallets := devnet.WalletsOf(devnet.RoleRelayer)
 	p := b.claim(buyer(0))

@@ -27,9 +27,9 @@ func (b *bench) halfDown() {
 	b.relayer = b.newRelayer(b.attempts)
 }
 
-// TestADeadNodeHidesNoTransfer: the transfer is many ranges of logs after the first that is searched, in which the one
-// node shows nothing and the other is silent.
-func TestADeadNodeHidesNoTransfer(t *testing.T) {
+// TestVerdictFindsTransferWhileNodeIsDown puts the transfer many log ranges after the first one searched. In those
+// before, one node has no events and the other is silent.
+func TestVerdictFindsTransferWhileNodeIsDown(t *testing.T) {
 	b := newBench(t)
 	b.halfDown()
 	b.mine(30)
@@ -37,12 +37,13 @@ func TestADeadNodeHidesNoTransfer(t *testing.T) {
 	b.submit(p)
 	b.mine(10)
 	if v := b.verdict(p); v.State != payment.Settled {
-		t.Errorf("%+v, want moved", v)
+		t.Errorf("%+v, want settled", v)
 	}
 }
 
-// TestADroppedTransactionIsSentAgainWhileANodeIsDead: nobody says that it is in no block, and its nonce is unused.
-func TestADroppedTransactionIsSentAgainWhileANodeIsDead(t *testing.T) {
+// TestRelayerResendsDroppedTransactionWhileNodeIsDown drops a transaction while no quorum can tell that it is not
+// included.
+func TestRelayerResendsDroppedTransactionWhileNodeIsDown(t *testing.T) {
 	for name, again := range map[string]func(*bench, payment.Payment){
 		"by its job": func(b *bench, p payment.Payment) { b.submit(p) }, "by the relayer": func(b *bench, _ payment.Payment) { b.maintain() },
 	} {

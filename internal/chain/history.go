@@ -11,22 +11,25 @@ import (
 	"github.com/ethereum/go-ethereum/common/hexutil"
 )
 
-// errOtherQuestion says that a node has shown events that were not asked for.
+// errOtherQuestion says that a node has returned events that were not asked for.
 var errOtherQuestion = errors.New("a node answered another question")
 
-// logsIn are the token's events in the blocks from..to that fit. Where there are several nodes, two are heard at least:
-// of two, what either shows counts, and of more, what two of them show. So no node alone hides an event, and of three
-// none alone makes one up. Where it would, the verdict on each payment finds that out. The error is
-// reconcile.ErrUnwitnessed while too few answer, or they show different events at one place.
-func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) ([]logEntry, error) {
+// logsIn are the token's events in the blocks from..to that fit. Where there are several nodes, at least two must
+// answer: of two answers, an event in either counts; of more, an event in two of them. So no node alone hides an event,
+// and of three none alone invents one. With two nodes, the verdict on each payment detects an invented event. The error
+// is reconcile.ErrUnwitnessed while too few answer, or when they show different events at one log index.
+func (c *Chain) logsIn(
+	ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any,
+) ([]logEntry, error) {
 	if len(c.pool.endpoints) == 1 {
 		return c.shownIn(ctx, from, to, fits, topics...)
 	}
 	var answers [][]logEntry
 	var errs, tooMuch error
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), func(ctx context.Context, one *Chain) ([]logEntry, error) {
+	ask := func(ctx context.Context, one *Chain) ([]logEntry, error) {
 		return one.shownIn(ctx, from, to, fits, topics...)
-	}, sameLogs) {
+	}
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), ask, sameLogs) {
 		errs = errors.Join(errs, w.err)
 		switch {
 		case w.err == nil:
@@ -37,7 +40,7 @@ func (c *Chain) logsIn(ctx context.Context, from, to uint64, fits func(logEntry)
 	}
 	switch {
 	case len(answers) >= witnesses:
-	case tooMuch != nil && (from < to || len(answers) == 0): // it would show less at once
+	case tooMuch != nil && (from < to || len(answers) == 0): // the caller halves the range
 		return nil, tooMuch
 	case len(answers) == 0:
 		return nil, errs
@@ -62,7 +65,7 @@ func sameLogs(a, b []logEntry) bool {
 	return slices.EqualFunc(a, b, func(a, b logEntry) bool { return a.event() == b.event() })
 }
 
-// merge is what so many of the answers show that one node alone decides as little as can be.
+// merge are the events that two of the answers contain; of two answers, those in either.
 func merge(answers [][]logEntry) ([]logEntry, error) {
 	enough := min(len(answers), witnesses)
 	if len(answers) == witnesses {
@@ -94,9 +97,13 @@ func merge(answers [][]logEntry) ([]logEntry, error) {
 	return all, nil
 }
 
-// shownIn are the events as the first node shows them that shows none but fitting ones.
-func (c *Chain) shownIn(ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any) (found []logEntry, err error) {
-	filter := map[string]any{"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics}
+// shownIn are the events of the first node that returns only fitting ones.
+func (c *Chain) shownIn(
+	ctx context.Context, from, to uint64, fits func(logEntry) bool, topics ...any,
+) (found []logEntry, err error) {
+	filter := map[string]any{
+		"fromBlock": hexutil.EncodeUint64(from), "toBlock": hexutil.EncodeUint64(to), "topics": topics,
+	}
 	err = c.askLogs(ctx, filter, func(ours []logEntry) error {
 		for _, l := range ours {
 			if !fits(l) || uint64(l.BlockNumber) < from || uint64(l.BlockNumber) > to {

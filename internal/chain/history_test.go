@@ -11,9 +11,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestNoNodeAloneDecidesWhatArrived: it hides what a payer has sent, fails to read it, or makes more of it up. A purchase
-// repeated after data loss must find what paid for it, and with three nodes nothing but that.
-func TestNoNodeAloneDecidesWhatArrived(t *testing.T) {
+// TestTransfersMergeAnswersOfNodes lets one node hide a payer's transfers, fail to read them, or invent some. A
+// purchase repeated after data loss must find its transfer, and with three nodes nothing else.
+func TestTransfersMergeAnswersOfNodes(t *testing.T) {
 	b := newBench(t)
 	paid := b.claim(buyer(0))
 	b.submit(paid)

@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// errUnconfirmed says that one node alone shows a receipt, where two are needed to believe it.
+// errUnconfirmed says that only one node shows a receipt, where two are needed.
 var errUnconfirmed = errors.New("one node alone shows a receipt")
 
 // receipt is the part of a transaction's receipt that is used here. Status 1 is success.
@@ -31,9 +31,9 @@ type receipt struct {
 	most *big.Int
 }
 
-// inclusion finds the block that holds any variant of the attempt. With several nodes, two must show the same receipt:
-// a revert that one makes up would end an attempt that can still move the money. The error is errUnconfirmed while
-// one alone shows a receipt. A variant that is empty moves nothing, like a revert.
+// inclusion finds the block that includes any variant of the attempt. With several nodes, two must show the same
+// receipt: a revert that one node invents would close an attempt that can still move the money. The error is
+// errUnconfirmed while only one shows a receipt. An empty variant moves nothing, like a revert.
 func (r *Relayer) inclusion(ctx context.Context, on *Chain, a payment.Attempt) (receipt, bool, error) {
 	var doubt error
 	for _, v := range a.Variants {
@@ -58,8 +58,8 @@ func (r *Relayer) inclusion(ctx context.Context, on *Chain, a payment.Attempt) (
 	return receipt{}, false, doubt
 }
 
-// receiptOf reads a transaction's receipt. A receipt of a block that the chain does not have, or has no more, says
-// nothing: on its word nothing would ever be sent again.
+// receiptOf reads a transaction's receipt. A receipt of a block that is not part of the chain counts for nothing: it
+// would keep the transaction from being sent again.
 func (c *Chain) receiptOf(ctx context.Context, transaction x402.Hash) (found receipt, err error) {
 	if err := c.pool.call(ctx, &found, "eth_getTransactionReceipt", transaction.String()); err != nil {
 		return receipt{}, err
@@ -77,8 +77,8 @@ func (c *Chain) receiptOf(ctx context.Context, transaction x402.Hash) (found rec
 	return found, nil
 }
 
-// confirmedReceipt asks each node alone for a receipt, and returns the one that two of them show. It is errNotFound
-// when two show none, and errUnconfirmed in doubt.
+// confirmedReceipt asks each node alone for a receipt, and returns the one that two of them show. The error is
+// errNotFound when two show none, and else errUnconfirmed.
 func (c *Chain) confirmedReceipt(ctx context.Context, transaction x402.Hash) (receipt, error) {
 	const calls = 2
 	ask := func(ctx context.Context, one *Chain) (*receipt, error) {
@@ -136,8 +136,8 @@ func mostOf(tx *types.Transaction) *big.Int {
 	return new(big.Int).Mul(tx.GasFeeCap(), new(big.Int).SetUint64(tx.Gas()))
 }
 
-// cost is what an included transaction took from the relayer, in wei, as the node says, and at most what the
-// transaction allows: a number that is made up would exhaust the budgets.
+// cost is what an included transaction cost the relayer, in wei: the node's number, bounded by what the transaction
+// allows, because an invented number would exhaust the budgets.
 func (f receipt) cost() int64 {
 	if f.GasPrice == nil {
 		return 0

@@ -9,9 +9,9 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestAnOldHeadIsComparedWithTheOthers: the preferred node stands still; the newest head counts, and the node
-// is asked last until it has caught up.
-func TestAnOldHeadIsComparedWithTheOthers(t *testing.T) {
+// TestOldHeadIsComparedWithOtherNodes freezes the preferred node. The newest head counts, and the node is asked last
+// until it has caught up.
+func TestOldHeadIsComparedWithOtherNodes(t *testing.T) {
 	c := &clock{now: time.Unix(1_790_000_000, 0)}
 	block := func(number int64) func(string) string {
 		at := c.Now().Unix() - 1000 + number // block 1000 is of now
@@ -34,8 +34,9 @@ func TestAnOldHeadIsComparedWithTheOthers(t *testing.T) {
 	}
 }
 
-// TestOneNodeMaySeeWhatAnotherDoesNot finds a log that only the last node shows, and says so when none does.
-func TestOneNodeMaySeeWhatAnotherDoesNot(t *testing.T) {
+// TestVerdictAsksOtherNodesForMissingLogs finds a log that only the last node shows, and is undecided when none shows
+// it.
+func TestVerdictAsksOtherNodesForMissingLogs(t *testing.T) {
 	usdc := x402.Address{1}
 	log := func(index int) func(string) string {
 		return ok(fmt.Sprintf(`[{"address":%q,"topics":[],"data":"0x","blockNumber":"0x1","logIndex":"0x%x",
@@ -46,12 +47,16 @@ func TestOneNodeMaySeeWhatAnotherDoesNot(t *testing.T) {
 		found bool
 		fails bool
 	}{
-		"on the last":             {nodes: []func(string) string{ok("[]"), log(1), log(7)}, found: true},
-		"behind a range too new":  {nodes: []func(string) string{fails(-32602, "block range extends beyond current head block"), log(7)}, found: true},
+		"on the last": {nodes: []func(string) string{ok("[]"), log(1), log(7)}, found: true},
+		"behind a range too new": {
+			nodes: []func(string) string{fails(-32602, "block range extends beyond current head block"), log(7)}, found: true,
+		},
 		"on none":                 {nodes: []func(string) string{ok("[]"), log(1)}},
 		"perhaps on the one down": {nodes: []func(string) string{ok("[]"), fails(-32603, "internal error")}, fails: true},
 		"behind a fault":          {nodes: []func(string) string{fails(-32000, "leveldb: closed"), log(7)}, found: true},
-		"a range too large":       {nodes: []func(string) string{fails(-32602, "query returned more than 10000 results"), log(7)}, fails: true},
+		"a range too large": {
+			nodes: []func(string) string{fails(-32602, "query returned more than 10000 results"), log(7)}, fails: true,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var nodes []*fakeNode
@@ -67,8 +72,8 @@ func TestOneNodeMaySeeWhatAnotherDoesNot(t *testing.T) {
 	}
 }
 
-// TestANodeIsAskedForItsChainAgainAfterAFailure: what comes back under an address may be of another chain.
-func TestANodeIsAskedForItsChainAgainAfterAFailure(t *testing.T) {
+// TestPoolChecksChainIDAgainAfterFailure answers with another chain id after a failure.
+func TestPoolChecksChainIDAgainAfterFailure(t *testing.T) {
 	failing := newNode(t, fails(-32603, "internal error"))
 	p := openPool(t, &clock{}, failing)
 	if err := p.call(t.Context(), nil, "eth_test"); err == nil || p.endpoints[0].checked.Load() {

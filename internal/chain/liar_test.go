@@ -157,9 +157,10 @@ func state(t *testing.T, c payment.Chain, p payment.Payment) payment.State {
 	return v.State
 }
 
-// TestOneNodesWordDeliversNothing: a node makes up both events of a payment that was never made. Neither the paid nor
-// the final block is believed on its word alone, whether the other node contradicts it, is silent or lags behind.
-func TestOneNodesWordDeliversNothing(t *testing.T) {
+// TestVerdictNeedsTwoNodesToSettle lets a node invent both events of a payment that was never made. Neither at the
+// paid nor at the final block it settles by that node alone, whether the other node contradicts it, is silent or lags
+// behind.
+func TestVerdictNeedsTwoNodesToSettle(t *testing.T) {
 	b := newBench(t)
 	b.mine(5)
 	p := b.claim(buyer(0))
@@ -190,8 +191,8 @@ func TestOneNodesWordDeliversNothing(t *testing.T) {
 	}
 }
 
-// TestTwoNodesProveWhatALiarDenies: with three nodes a liar holds nothing up, whatever it says.
-func TestTwoNodesProveWhatALiarDenies(t *testing.T) {
+// TestVerdictSettlesByTwoNodesAgainstOne lets one of three nodes lie in every way. The payment settles.
+func TestVerdictSettlesByTwoNodesAgainstOne(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	forged := b.forging(p, "latest")
@@ -254,9 +255,9 @@ func (b *bench) member(method string, args ...any) string {
 	return `"result":` + string(raw)
 }
 
-// TestNoSingleNodeVoidsAPayment: a cancellation that one node makes up would have the buyer pay twice, also while the
-// other node is silent.
-func TestNoSingleNodeVoidsAPayment(t *testing.T) {
+// TestVerdictNeedsTwoNodesToVoid lets one node invent a cancellation, which would have the buyer pay twice, also while
+// the other node is silent.
+func TestVerdictNeedsTwoNodesToVoid(t *testing.T) {
 	b := newBench(t)
 	b.mine(5)
 	p := b.claim(buyer(0))
@@ -286,8 +287,9 @@ func prunes(q question) string {
 	return ""
 }
 
-// TestAPrunedNodeIsPassedOver: it is preferred and lacks the past; the others have it, and it stays good for the rest.
-func TestAPrunedNodeIsPassedOver(t *testing.T) {
+// TestVerdictPassesOverPrunedNode prefers a node that has pruned old blocks. The other nodes answer for those, and it
+// stays preferred for the rest.
+func TestVerdictPassesOverPrunedNode(t *testing.T) {
 	b := newBench(t)
 	var heads atomic.Int64
 	pruned := b.lying(func(q question) string {
@@ -302,7 +304,7 @@ func TestAPrunedNodeIsPassedOver(t *testing.T) {
 	c := b.over(pruned, b.url, b.url)
 	for range 5 {
 		if got := state(t, c, p); got != payment.Settled {
-			t.Fatalf("state %d, want moved", got)
+			t.Fatalf("state %d, want settled", got)
 		}
 	}
 	before := heads.Load()

@@ -7,10 +7,10 @@ import (
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 )
 
-// TestATransactionOfALostHistoryIsInFlight: the store has lost an attempt whose transaction waits in the nodes, and the same account
-// nonce is given to another payment. Whichever of the two transactions the chain includes, every payment that is submitted settles,
-// once, and Pending waits for the lost one.
-func TestATransactionOfALostHistoryIsInFlight(t *testing.T) {
+// TestTransactionMissingFromStoreSettlesOnce loses an attempt from the store while its transaction is in the nodes'
+// pools, and gives its account nonce to another payment. Whichever transaction is included, every submitted payment
+// settles once, and Pending waits for the lost one.
+func TestTransactionMissingFromStoreSettlesOnce(t *testing.T) {
 	b := newBench(t)
 	lost, next := b.claim(buyer(0)), b.claim(buyer(1))
 	b.control("evm_setAutomine", false)

@@ -11,8 +11,8 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// aheadOfAll is a node that shows a made-up block as the latest, newer than all and another one each time, refuses every
-// transfer, and denies what was paid.
+// aheadOfAll is a node that shows a made-up block as the latest, newer than all and another one each time, refuses
+// every transfer, and denies what was paid.
 func (b *bench) aheadOfAll() string {
 	b.Helper()
 	var looks atomic.Int64
@@ -46,9 +46,9 @@ func (b *bench) aheadOfAll() string {
 	})
 }
 
-// TestAMadeUpHeadStopsNothing: a backup shows a newer block than all others. It does not become the one that is asked
-// first, no buyer is refused by it, nothing seems to be undone, and what was paid is seen.
-func TestAMadeUpHeadStopsNothing(t *testing.T) {
+// TestMadeUpHeadStopsNothing lets a backup node show a newer block than all others. It is not preferred by that, no
+// buyer is refused, no reorganisation is reported, and payments settle.
+func TestMadeUpHeadStopsNothing(t *testing.T) {
 	for name, place := range map[string]int{"preferred": 0, "second": 1, "last": 2} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -83,9 +83,9 @@ func TestAMadeUpHeadStopsNothing(t *testing.T) {
 	}
 }
 
-// TestOfTwoTheOneWithAMadeUpHeadTakesNothing: nobody can tell which of two lies. Payments wait; none is taken for made,
-// or for void, and no buyer is refused.
-func TestOfTwoTheOneWithAMadeUpHeadTakesNothing(t *testing.T) {
+// TestMadeUpHeadOfOneOfTwoNodesIsIgnored lets one of two nodes invent a head. Payments wait; none becomes settled or
+// void, and no buyer is refused.
+func TestMadeUpHeadOfOneOfTwoNodesIsIgnored(t *testing.T) {
 	b := newBench(t)
 	b.mine(5)
 	c := b.over(b.url, b.aheadOfAll())

@@ -19,20 +19,20 @@ import (
 // maxGap bounds how many missing nonces one pass fills.
 const maxGap = 64
 
-// Maintain looks once after every open attempt: it closes what is final, sends again what the nodes have
-// dropped or a reorganisation has undone, raises the fee of the oldest that waits too long, and fills
-// gaps in the nonces. A periodic job calls it; several at once do no harm.
+// Maintain checks every open attempt once: it closes final attempts, resends transactions that the nodes have dropped
+// or a reorganisation has removed, raises the fee of the oldest one that waits too long, and fills gaps in the nonces.
+// A periodic job calls it; it may run several times at once.
 func (r *Relayer) Maintain(ctx context.Context) error {
 	var errs error
 	for _, account := range r.accounts {
 		if err := r.maintainAccount(ctx, account); err != nil {
-			errs = errors.Join(errs, fmt.Errorf("tend relayer %s: %w", account.address, err))
+			errs = errors.Join(errs, fmt.Errorf("maintain relayer %s: %w", account.address, err))
 		}
 	}
 	return errs
 }
 
-// nonces are those of one account: used at the latest block, and for ever.
+// nonces are one account's nonce counts: at the latest block, and at the final one.
 type nonces struct {
 	account      account
 	latest       uint64
@@ -48,21 +48,21 @@ func (r *Relayer) maintainAccount(ctx context.Context, by account) error {
 	}
 	l := nonces{account: by, waitingFirst: true}
 	next := attempts[len(attempts)-1].Nonce + 1
-	// Sending once more what is included does no harm.
+	// With a count that is too low, an included transaction is only sent once more.
 	if l.latest, err = r.used(ctx, by.address, "latest", next, attempts[0].Nonce); err != nil {
 		return err
 	}
 	if l.final, err = r.config.Chain.header(ctx, r.config.Chain.config.Finality.Dead); err != nil {
 		return err
 	}
-	// Nothing is given up in doubt.
+	// With a count that is too low, no attempt is given up.
 	if l.usedForEver, err = r.used(ctx, by.address, atHash(l.final.Hash), next, 0); err != nil {
 		return err
 	}
 	if err := r.fillGaps(ctx, l, attempts); err != nil {
 		return err
 	}
-	// In the order of their nonces: a later one is worth nothing while an earlier one is missing.
+	// In the order of their nonces: a later one cannot be included before an earlier one.
 	var errs error
 	for _, a := range attempts {
 		if err := r.maintainAttempt(ctx, &l, a); err != nil {
@@ -75,7 +75,7 @@ func (r *Relayer) maintainAccount(ctx context.Context, by account) error {
 func (r *Relayer) maintainAttempt(ctx context.Context, l *nonces, a payment.Attempt) error {
 	found, included, err := r.inclusion(ctx, r.config.Chain, a)
 	if (errors.Is(err, errIncomplete) || errors.Is(err, errUnconfirmed)) && a.Nonce >= l.latest {
-		err = nil // no block has its nonce, whatever a silent node may know, or a single one says
+		err = nil // no block has its nonce, so a missing or an unconfirmed answer does not matter
 	}
 	switch {
 	case errors.Is(err, errUnconfirmed):
@@ -102,8 +102,8 @@ func (r *Relayer) maintainAttempt(ctx context.Context, l *nonces, a payment.Atte
 	return r.send(ctx, a)
 }
 
-// closeIfFinal keeps an included attempt open until its block is final: a reorganisation may undo it,
-// and then the same bytes go out again. A closed one would leave a gap that blocks the key.
+// closeIfFinal keeps an included attempt open until its block is final: after a reorganisation the same bytes are sent
+// again. A closed attempt would leave a nonce gap that blocks the key.
 func (r *Relayer) closeIfFinal(ctx context.Context, final header, a payment.Attempt, found receipt) error {
 	if uint64(found.BlockNumber) > final.Number {
 		return nil
@@ -173,7 +173,9 @@ func (r *Relayer) fillGaps(ctx context.Context, l nonces, attempts []payment.Att
 		if err != nil {
 			return err
 		}
-		r.config.Log.WarnContext(ctx, "filling a gap in a relayer's nonces", "relayer", l.account.address.String(), "nonce", nonce)
+		r.config.Log.WarnContext(
+			ctx, "filling a gap in a relayer's nonces", "relayer", l.account.address.String(), "nonce", nonce,
+		)
 		if err := r.config.Chain.pool.broadcast(ctx, tx.Raw); err != nil {
 			return err
 		}
@@ -227,8 +229,8 @@ func (s *sentLog) due(hash x402.Hash, now time.Time, pause time.Duration) bool {
 	return true
 }
 
-// forget makes a transaction due again, after a sending that no node has taken.
-func (s *sentLog) forget(hash x402.Hash) {
+// reset makes a transaction due again, after a broadcast that no node has accepted.
+func (s *sentLog) reset(hash x402.Hash) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.at, hash)

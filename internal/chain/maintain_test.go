@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestAStuckTransactionGetsAHigherFee(t *testing.T) {
+func TestRelayerReplacesStuckTransaction(t *testing.T) {
 	b := newBench(t)
 	first, second := b.claim(buyer(0)), b.claim(buyer(1))
 	b.control("evm_setAutomine", false)
@@ -52,7 +52,7 @@ func TestAStuckTransactionGetsAHigherFee(t *testing.T) {
 	b.wantPayee(2 * price)
 }
 
-func TestADroppedTransactionIsSentAgain(t *testing.T) {
+func TestRelayerResendsDroppedTransaction(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.control("evm_setAutomine", false)
@@ -70,7 +70,7 @@ func TestADroppedTransactionIsSentAgain(t *testing.T) {
 	}
 }
 
-func TestATransactionUndoneByAReorganisationIsSentAgain(t *testing.T) {
+func TestRelayerResendsAfterReorganisation(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.mine(3)
@@ -88,14 +88,16 @@ func TestATransactionUndoneByAReorganisationIsSentAgain(t *testing.T) {
 	b.wantPayee(price)
 }
 
-func TestAGapInTheNoncesIsFilled(t *testing.T) {
+func TestRelayerFillsNonceGap(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
-	// Three nonces were handed out to attempts that are closed, on a chain that has forgotten them.
+	// Three nonces were handed out to attempts that are closed, on a chain that does not have them.
 	relayer := addressOf(devnet.WalletsOf(devnet.RoleRelayer)[0])
 	for range 3 {
 		lost := b.claim(buyer(1))
-		a, err := b.attempts.Prepare(t.Context(), lost.ID, relayer, 0, func(uint64) (payment.Transaction, error) { return payment.Transaction{}, nil })
+		a, err := b.attempts.Prepare(
+			t.Context(), lost.ID, relayer, 0, func(uint64) (payment.Transaction, error) { return payment.Transaction{}, nil },
+		)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +113,7 @@ func TestAGapInTheNoncesIsFilled(t *testing.T) {
 	b.settles(p)
 }
 
-func TestANonceTakenByAnotherTransactionEndsTheAttempt(t *testing.T) {
+func TestRelayerClosesAttemptWhoseNonceIsTaken(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.control("evm_setAutomine", false)
@@ -128,7 +130,7 @@ func TestANonceTakenByAnotherTransactionEndsTheAttempt(t *testing.T) {
 	b.settles(p)
 }
 
-func TestReadinessNamesWhatIsMissing(t *testing.T) {
+func TestRelayerReadyNamesCause(t *testing.T) {
 	b := newBench(t)
 	if err := b.relayer.Ready(t.Context()); err != nil {
 		t.Fatalf("ready: %v", err)

@@ -11,13 +11,13 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// maxUnknown is how many transactions of a key, beyond those in our store, are believed of the only node: more than a
-// restored backup has forgotten, and less than what would block the key for good.
+// maxUnknown is how many transactions of a key, beyond those in our store, the only node may count: more than a
+// restored backup lacks, and less than what would block the key forever.
 const maxUnknown = 1 << 20
 
-// believed is how many transactions of an account are included, as far as that is sure, of what the nodes say. A number
-// that is too large would leave a gap that nothing fills, so it is what two nodes say at least. What one node alone says
-// is believed up to limit, which comes from our own store. sure is false when that cut it.
+// believed is how many transactions of an account are included, of the counts that the nodes gave. A number that is too
+// large would leave a gap that nothing fills, so two nodes must count at least as many. The count of one node alone is
+// accepted up to limit, which comes from our own store; sure is false when it is larger.
 func (c *Chain) believed(said []uint64, limit uint64) (n uint64, sure bool) {
 	slices.Sort(said)
 	switch {
@@ -29,8 +29,8 @@ func (c *Chain) believed(said []uint64, limit uint64) (n uint64, sure bool) {
 	return min(said[0], limit), said[0] <= limit
 }
 
-// accountNonces is how many transactions of an account are included, as each of the nodes that are asked says. Those that
-// are slow are not asked where enough others answer. It fails when none answers.
+// accountNonces are the nodes' counts of an account's included transactions. Slow nodes are not asked where enough
+// others answer. It fails when none answers.
 func (c *Chain) accountNonces(ctx context.Context, account x402.Address, block any, enough int) ([]uint64, error) {
 	ask := func(ctx context.Context, one *Chain) (uint64, error) {
 		var n hexutil.Uint64
@@ -56,8 +56,8 @@ func (c *Chain) accountNonces(ctx context.Context, account x402.Address, block a
 	}
 }
 
-// accountNonce is what of that is believed; see believed. limit is read after the nodes have answered: what another
-// process sends meanwhile would be more than is known. Where one node alone says more than that, two are asked.
+// accountNonce is what believed makes of these counts. limit is called after the nodes have answered, so that it
+// includes what another process sends meanwhile. When a single node counts more than limit, two nodes are asked.
 func (c *Chain) accountNonce(
 	ctx context.Context, account x402.Address, block any, limit func() (uint64, error),
 ) (n uint64, sure bool, err error) {
@@ -76,8 +76,8 @@ func (c *Chain) accountNonce(
 	}
 }
 
-// floor is the chain's count of an account's included transactions, below which no new one may be numbered. Those in
-// flight are in the store, and a node's "pending" does not know them all.
+// floor is the chain's count of an account's included transactions, the least nonce for a new one. Transactions in
+// flight are in the store; a node's "pending" does not include them all.
 func (r *Relayer) floor(ctx context.Context, account x402.Address) (uint64, error) {
 	n, sure, err := r.config.Chain.accountNonce(ctx, account, "latest", func() (uint64, error) {
 		last, known, err := r.config.Attempts.Last(ctx, account)
@@ -91,13 +91,14 @@ func (r *Relayer) floor(ctx context.Context, account x402.Address) (uint64, erro
 		}
 	})
 	if err == nil && !sure {
-		return 0, fmt.Errorf("one node counts more transactions of relayer %s than are known, and no other confirms it", account)
+		const unconfirmed = "one node counts more transactions of relayer %s than are known, and no other confirms it"
+		return 0, fmt.Errorf(unconfirmed, account)
 	}
 	return n, err
 }
 
-// used is how many of an account's nonces are used at a block; next follows the last one stored. doubted is the answer
-// when one node alone says more than that.
+// used is how many of an account's nonces are used at a block. next follows the last stored nonce; doubted is the
+// result when a single node counts more than that.
 func (r *Relayer) used(ctx context.Context, account x402.Address, block any, next, doubted uint64) (uint64, error) {
 	n, sure, err := r.config.Chain.accountNonce(ctx, account, block, func() (uint64, error) { return next, nil })
 	if err == nil && !sure {

@@ -21,13 +21,13 @@ const (
 	slowFactor = 3
 	// probeEvery is how often a node that is asked last is tried, so that it comes back. Nobody waits for that.
 	probeEvery = 2 * time.Second
-	// catchUp is how long a node may take to show a block that another has shown, and oldHead how much older its latest
-	// block may be: two blocks of Base.
+	// catchUp is how much later than another a node may show a block, and oldHead how much older its latest block may
+	// be: two blocks of Base.
 	catchUp = time.Second
 	oldHead = 2 * usualBlock * time.Second
 )
 
-// pace is how long a node took for its last answers, the newest counting most; zero while there was none.
+// pace is a moving average of a node's answer times; zero before the first answer.
 type pace struct{ mean atomic.Int64 }
 
 func (p *pace) now() time.Duration { return time.Duration(p.mean.Load()) }
@@ -46,7 +46,7 @@ func (p *pace) took(d time.Duration) {
 	}
 }
 
-// waited counts that there was no answer within d: what takes longer cannot be known, only that it does.
+// waited records that there was no answer within d, a lower bound of the answer time.
 func (p *pace) waited(d time.Duration) {
 	for {
 		old := p.mean.Load()
@@ -56,7 +56,7 @@ func (p *pace) waited(d time.Duration) {
 	}
 }
 
-// timed counts how long a node took. One that fails at once is not quick, it is down.
+// timed records how long a node took. An immediate failure is not counted: the node is down, not quick.
 func (e *endpoint) timed(ctx context.Context, d time.Duration, err error) {
 	_, answered := errors.AsType[rpc.Error](err)
 	switch {
@@ -67,7 +67,7 @@ func (e *endpoint) timed(ctx context.Context, d time.Duration, err error) {
 	}
 }
 
-// hedgeDelay is how long to wait for a node other than one before asking that one, too.
+// hedgeDelay is how long to wait for an answer before another node is asked, too. other is not counted as the quickest.
 func (p *pool) hedgeDelay(other *endpoint) time.Duration {
 	quickest := time.Duration(0)
 	for _, e := range p.endpoints {
@@ -78,7 +78,7 @@ func (p *pool) hedgeDelay(other *endpoint) time.Duration {
 	return max(tooSlow, slowFactor*quickest)
 }
 
-// hedgeDelayBut is how long to wait for the nodes that have not spoken: not at all where those are slow.
+// hedgeDelayBut is how long to wait for the nodes that have not answered: zero where those are slow.
 func (p *pool) hedgeDelayBut(heard []testimony) time.Duration {
 	for _, e := range p.endpoints {
 		spoken := slices.ContainsFunc(heard, func(h testimony) bool { return h.node == e })
@@ -103,8 +103,8 @@ func (p *pool) allSlow(nodes map[*endpoint]bool) bool {
 	return true
 }
 
-// ordered are the nodes as they are asked: by preference, then those that are slow or whose head is old, at last those
-// that fail or are set aside. A doubtful node is better than none.
+// ordered are the nodes in the order in which they are asked: by configuration, then those that are slow or whose head
+// is old, then those that fail or are set aside.
 func (p *pool) ordered() []*endpoint {
 	if len(p.endpoints) == 1 {
 		return p.endpoints
@@ -162,7 +162,7 @@ func (p *pool) fresh(enough int) []*endpoint {
 	return found
 }
 
-// hasty is the chain as the nodes show it that are not slow.
+// hasty is the chain of the nodes that are not slow.
 func (c *Chain) hasty() *Chain {
 	some := *c
 	pool := *c.pool
@@ -172,7 +172,7 @@ func (c *Chain) hasty() *Chain {
 	return &some
 }
 
-// word is what a node says when it is asked alone.
+// word is the answer of a node that is asked alone.
 type word[T any] struct {
 	node *endpoint
 	said T
@@ -206,7 +206,7 @@ func poll[T any](
 				told++
 			}
 			if decided != nil && len(words) < len(nodes) && decided(words) && follow() {
-				// The others have their time all the same, without this caller: how long they take is learned.
+				// The other calls go on until delay has passed, without this caller, to measure the nodes.
 				time.AfterFunc(delay-time.Since(begin), cancel)
 				return words
 			}
@@ -244,7 +244,7 @@ func agreed[T any](c *Chain, same func(a, b T) bool) func([]word[T]) bool {
 
 func equal[T comparable](a, b T) bool { return a == b }
 
-// consult polls all nodes that are not slow, each of which makes so many calls one after the other.
+// consult polls all nodes that are not slow. ask makes so many calls one after the other.
 func consult[T any](
 	ctx context.Context, c *Chain, calls time.Duration,
 	ask func(context.Context, *Chain) (T, error), same func(a, b T) bool,
@@ -252,19 +252,19 @@ func consult[T any](
 	return poll(ctx, c, c.pool.brisk(witnesses), witnesses, calls*c.pool.hedgeDelay(nil), ask, agreed(c, same))
 }
 
-// probe looks at a node's head now and then, without anyone who waits: that it is slow, or behind, is to be noticed as
-// soon as it ends, and on no buyer's time.
+// probe reads a node's head in the background, at most once per probeEvery, so that a recovery is detected while no
+// buyer waits for it.
 func (p *pool) probe(e *endpoint, now time.Time) {
 	due := e.probed.Load()
 	if now.UnixNano() < due || !e.probed.CompareAndSwap(due, now.Add(probeEvery).UnixNano()) {
 		return
 	}
 	p.later.run(func(ctx context.Context) {
-		_ = p.try(ctx, e, into(nil), "eth_getBlockByNumber", "latest", false) // try counts what comes of it
+		_ = p.try(ctx, e, into(nil), "eth_getBlockByNumber", "latest", false) // try records the result
 	})
 }
 
-// later is work that nobody waits for, until the pool is closed.
+// later runs background work until the pool is closed.
 type later struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -293,8 +293,8 @@ func (l *later) close() {
 	l.group.Wait()
 }
 
-// lead is the block that the others are held against: the newest, or of three and more the newest but one. So no node
-// makes the others look old by a block that nobody else has.
+// lead is the block with which the others are compared: the newest, or of three and more the newest but one, so that no
+// node makes the others look old by an invented block.
 func lead(heads []tip) tip {
 	byNumber := slices.Clone(heads)
 	slices.SortStableFunc(byNumber, func(a, b tip) int { return cmp.Compare(b.head.Number, a.head.Number) })
@@ -304,15 +304,15 @@ func lead(heads []tip) tip {
 	return byNumber[0]
 }
 
-// compare holds a node's latest block against what all have shown lately. One that does not keep up is asked last until
-// it does.
+// compare compares a node's latest block with those that all nodes have shown within maxPause. A node that is behind is
+// asked last until it catches up.
 func (p *pool) compare(ctx context.Context, e *endpoint, raw json.RawMessage) {
 	var head struct {
 		Number    hexutil.Uint64 `json:"number"`
 		Timestamp hexutil.Uint64 `json:"timestamp"`
 	}
 	if json.Unmarshal(raw, &head) != nil {
-		return // whoever asked says so
+		return // the caller reports it
 	}
 	now := p.now()
 	mine := shown{tip: tip{e, header{Number: uint64(head.Number), Time: uint64(head.Timestamp)}}, since: now, last: now}

@@ -23,52 +23,52 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// Endpoint is one JSON-RPC node. Its URL may carry a key, so it is never logged; the host is.
+// Endpoint is one JSON-RPC node. Its URL may contain a key, so only the host is logged.
 type Endpoint struct {
 	URL string
-	// PerSecond bounds the calls to it; zero is no bound.
+	// PerSecond bounds the calls to it; zero means no bound.
 	PerSecond float64
 }
 
-// errNotFound says that every node answered null: no such block or receipt that they know of.
+// errNotFound says that every node answered null: none has the block or receipt.
 var errNotFound = errors.New("not found by any endpoint")
 
-// errIncomplete says that the nodes that answer know of no such thing, and that others, which do not, may.
+// errIncomplete says that the nodes that answer do not have it, and that others do not answer.
 var errIncomplete = errors.New("not found by the endpoints that answer")
 
-// pool asks several nodes, in order of preference, until one gives an answer. A node that errs, is
-// slow, or does not know a block yet is passed over; a node that keeps failing, takes long or stands still is
-// asked last for a while.
+// pool asks several nodes, in order of preference, until one gives an answer. When a node fails, is slow, or does not
+// have a block yet, the next one is asked. A node that keeps failing, is slow or has an old head is asked last for a
+// while.
 type pool struct {
 	endpoints []*endpoint
-	// known are all nodes, also those that a part of the pool does not ask.
+	// known are all configured nodes; endpoints may be a part of them.
 	known   []*endpoint
 	chainID uint64
 	timeout time.Duration
 	now     func() time.Time
 	tracer  trace.Tracer
 	metrics *telemetry.Metrics
-	// later is what goes on when nobody waits for it.
+	// later runs background work.
 	later *later
-	// hasty says that what is missing at the others is not waited for at those that are slow.
+	// hasty skips slow nodes when the others answer null.
 	hasty bool
 }
 
 type endpoint struct {
 	host string
-	// name is the node's place among the configured ones, as metrics have it.
+	// name is the node's position among the configured ones, for metrics.
 	name    string
 	client  *rpc.Client
 	limiter *rate.Limiter
 	circuit circuit
-	// checked says that the node has named the right chain since it last failed.
+	// checked says that the node has returned the right chain id since its last failure.
 	checked atomic.Bool
 	pace    pace
 	past    past
 	shown   atomic.Pointer[shown]
-	// stale says that the node's head was old when it was last looked at.
+	// stale says that the node's head was old when it was last read.
 	stale atomic.Bool
-	// probed is from when on it may be tried again while it is asked last, in nanoseconds.
+	// probed is the time of the next probe while the node is asked last, in Unix nanoseconds.
 	probed atomic.Int64
 }
 
@@ -101,8 +101,8 @@ func newPool(
 	return p, p.checkChainIDs(ctx)
 }
 
-// checkChainIDs refuses a node of another chain. One that is silent now is checked when it is first
-// used, but one at least must answer.
+// checkChainIDs refuses a node of another chain. A silent node is checked when it is first used; at least one must
+// answer.
 func (p *pool) checkChainIDs(ctx context.Context) error {
 	answered := false
 	var silent error
@@ -127,7 +127,7 @@ func (p *pool) close() {
 	}
 }
 
-// taking reads a node's answer. errNotFound says that another node may have more to show.
+// taking decodes a node's answer. With errNotFound the next node is asked.
 type taking func(json.RawMessage) error
 
 func into(result any) taking {
@@ -139,15 +139,14 @@ func into(result any) taking {
 	}
 }
 
-// call asks until one node answers with something. An error that is the chain's own answer, such as
-// a revert, comes back at once; errNotFound says that all of them answered null, errIncomplete that some did.
+// call asks until one node gives an answer. An error that is the chain's own answer, such as a revert, is returned at
+// once. errNotFound says that all nodes answered null, errIncomplete that some did.
 func (p *pool) call(ctx context.Context, result any, method string, args ...any) error {
 	return p.callUntil(ctx, into(result), method, args...)
 }
 
-// callUntil is call for an answer that can be too little, such as a list of logs without the one looked for. A node
-// that takes long is not given up, but not waited for either: the next is asked beside it, and the first good answer
-// counts.
+// callUntil is call for an answer that can be incomplete, such as a list of logs without the one looked for. When a
+// node takes longer than hedgeDelay, the next one is asked in addition, and the first good answer counts.
 func (p *pool) callUntil(ctx context.Context, take taking, method string, args ...any) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -192,7 +191,7 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 	}
 	switch missing {
 	case len(order):
-		if p.hasty && len(p.endpoints) < len(p.known) { // what those asked do not know may yet be
+		if p.hasty && len(p.endpoints) < len(p.known) { // the other nodes may have it
 			return errIncomplete
 		}
 		return errNotFound
@@ -203,15 +202,17 @@ func (p *pool) callUntil(ctx context.Context, take taking, method string, args .
 	}
 }
 
-// reply is what became of asking one node.
+// reply is the result of asking one node.
 type reply struct {
 	from *endpoint
 	err  error
 }
 
-// await waits for an answer; where that is bounded, no longer than the node asked last should need. All that are out by
-// then have taken longer.
-func (p *pool) await(answers <-chan reply, asked *endpoint, out map[*endpoint]bool, bounded bool) (a reply, answered bool) {
+// await waits for an answer, at most hedgeDelay where that is bounded. Nodes that have not answered by then are
+// recorded as slower.
+func (p *pool) await(
+	answers <-chan reply, asked *endpoint, out map[*endpoint]bool, bounded bool,
+) (a reply, answered bool) {
 	if !bounded {
 		return <-answers, true
 	}
@@ -229,10 +230,10 @@ func (p *pool) await(answers <-chan reply, asked *endpoint, out map[*endpoint]bo
 	}
 }
 
-// errSpare is the answer that comes after another was taken.
+// errSpare is the error of an answer that comes after another was accepted.
 var errSpare = errors.New("another node has answered")
 
-// once takes one good answer only, whichever node gives it, and none after taken is called.
+// once accepts one good answer, from any node, and none after taken is called.
 func once(take taking) (one taking, taken func()) {
 	var mu sync.Mutex
 	done := false
@@ -253,23 +254,22 @@ func once(take taking) (one taking, taken func()) {
 	}
 }
 
-// alone is the pool with one of its nodes only.
+// alone is the pool with one of its nodes.
 func (p *pool) alone(e *endpoint) *pool {
 	one := *p
 	one.endpoints = []*endpoint{e}
 	return &one
 }
 
-// broadcast sends a signed transaction to every node. It fails when none has taken it, which decides
-// nothing: a node that did not answer may have passed it on. Once a node has taken it, those that are slow get it
-// without anyone who waits.
+// broadcast sends a signed transaction to every node. It fails when no node has accepted it, which decides nothing: a
+// node that did not answer may have propagated it. Once a node has accepted it, slow nodes get it in the background.
 func (p *pool) broadcast(ctx context.Context, raw []byte) error {
 	type outcome struct {
 		from *endpoint
 		err  error
 	}
 	outcomes := make(chan outcome, len(p.endpoints))
-	waitFor := map[*endpoint]bool{} // the nodes that are no slower than others
+	waitFor := map[*endpoint]bool{} // the nodes that are not slow
 	for _, e := range p.endpoints {
 		if !p.slow(e) {
 			waitFor[e] = true
@@ -322,28 +322,28 @@ func (p *pool) try(caller context.Context, e *endpoint, take taking, method stri
 		e.circuit.succeeded()
 		p.metrics.NodeAnswered(ctx, e.name, nodeOK)
 	case isPruned(err):
-		// It is passed over for this question only.
+		// The next node is asked; this one stays preferred.
 		e.circuit.succeeded()
 		p.metrics.NodeAnswered(ctx, e.name, nodePruned)
 		err = fmt.Errorf("%s at %s: %w", method, e.host, err)
 	default:
 		err = fmt.Errorf("%s at %s: %w", method, e.host, redact(err))
 		span.SetStatus(codes.Error, "no answer")
-		// A caller who hangs up says nothing about the node.
+		// A cancelled call is not a failure of the node.
 		if caller.Err() == nil {
 			e.circuit.failed(p.now())
 			p.metrics.NodeAnswered(ctx, e.name, nodeFault(err))
-			// What comes back under the same address may be another node.
+			// After a failure, another node may answer at the same address.
 			e.checked.Store(false)
 		}
 	}
 	return err
 }
 
-// What a node's answer is counted as.
+// The outcomes of a node's answer in metrics.
 const (
 	nodeOK = "ok"
-	// nodePruned: it has dropped the past that was asked for.
+	// nodePruned: it has pruned the block that was asked for.
 	nodePruned = "pruned"
 	// nodeFailed: it gave no answer, or none that can be read.
 	nodeFailed = "failed"
@@ -353,7 +353,7 @@ const (
 	nodeLags = "lagging"
 	// nodeForked: its chain is not that of most.
 	nodeForked = "forked"
-	// nodeContradicted: it alone shows, or denies, a transfer.
+	// nodeContradicted: it shows a transfer that the other nodes do not show.
 	nodeContradicted = "contradicted"
 )
 
@@ -406,8 +406,7 @@ func (e *wrongChainError) Error() string {
 	return fmt.Sprintf("RPC endpoint %s is on chain %d, want %d", e.host, e.got, e.want)
 }
 
-// newHTTPClient keeps more idle connections than the default two for each node, and bounds what a
-// node can make us read.
+// newHTTPClient keeps more idle connections than the default two for each node, and bounds the length of answers.
 func newHTTPClient() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64

@@ -77,7 +77,7 @@ func openPool(t *testing.T, c *clock, nodes ...*fakeNode) *pool {
 	return p
 }
 
-func TestANodesTroubleIsPassedOverAndTheChainsAnswerIsNot(t *testing.T) {
+func TestPoolRetriesNodeErrorsOnly(t *testing.T) {
 	const call, send, receipt = "eth_call", "eth_sendRawTransaction", "eth_getTransactionReceipt"
 	tests := []struct {
 		name, method string
@@ -115,7 +115,7 @@ func TestANodesTroubleIsPassedOverAndTheChainsAnswerIsNot(t *testing.T) {
 	}
 }
 
-func TestASilentNodeIsLeftAloneForAWhile(t *testing.T) {
+func TestPoolBacksOffFromSilentNode(t *testing.T) {
 	hang := make(chan struct{})
 	silent := newNode(t, func(string) string { <-hang; return fmt.Sprintf(result, `"0x0"`) })
 	t.Cleanup(func() { close(hang) })
@@ -140,7 +140,7 @@ func TestASilentNodeIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-func TestADoubtfulNodeIsBetterThanNone(t *testing.T) {
+func TestPoolAsksFailingNodeWhenThereIsNoOther(t *testing.T) {
 	var healthy atomic.Bool
 	node := newNode(t, func(string) string {
 		if healthy.Load() {
@@ -160,7 +160,7 @@ func TestADoubtfulNodeIsBetterThanNone(t *testing.T) {
 	}
 }
 
-func TestNotFoundIsWhatAllNodesSay(t *testing.T) {
+func TestPoolReportsNotFoundWhenAllNodesAgree(t *testing.T) {
 	null, broken := newNode(t, ok("null")), newNode(t, fails(-32603, "internal error"))
 	if err := openPool(t, &clock{}, null, newNode(t, ok("null"))).call(t.Context(), nil, "eth_test"); !errors.Is(err, errNotFound) {
 		t.Errorf("two nulls: %v", err)
@@ -170,7 +170,7 @@ func TestNotFoundIsWhatAllNodesSay(t *testing.T) {
 	}
 }
 
-func TestATransactionGoesToEveryNode(t *testing.T) {
+func TestBroadcastSendsToEveryNode(t *testing.T) {
 	taken, known, broken := newNode(t, ok(`"0x1"`)), newNode(t, fails(-32000, "already known")), newNode(t, fails(-32603, "internal error"))
 	if err := openPool(t, &clock{}, broken, known, taken).broadcast(t.Context(), []byte{2}); err != nil {
 		t.Error(err)
@@ -188,34 +188,38 @@ func TestATransactionGoesToEveryNode(t *testing.T) {
 	}
 }
 
-func TestANodeOfAnotherChainIsRefused(t *testing.T) {
+func TestPoolRefusesNodeOfAnotherChain(t *testing.T) {
 	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"jsonrpc":"2.0","id":1,"result":"0x1"}`)
 	}))
 	t.Cleanup(other.Close)
 	good := newNode(t, ok(`"0x1"`))
-	_, err := newPool(t.Context(), []Endpoint{{URL: good.URL}, {URL: other.URL}}, newHTTPClient(), 8453, time.Second, time.Now)
+	_, err := newPool(
+		t.Context(), []Endpoint{{URL: good.URL}, {URL: other.URL}}, newHTTPClient(), 8453, time.Second, time.Now,
+	)
 	if _, wrong := errors.AsType[*wrongChainError](err); !wrong {
 		t.Errorf("%v, want the wrong chain named", err)
 	}
 }
 
-func TestErrorsKeepTheEndpointsKey(t *testing.T) {
+func TestPoolErrorsDoNotContainEndpointKey(t *testing.T) {
 	statusOnly := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no secret-key here", http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(statusOnly.Close)
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	for _, base := range []string{statusOnly.URL, gone.URL} {
-		_, err := newPool(t.Context(), []Endpoint{{URL: base + "/v1/secret-key"}}, newHTTPClient(), 8453, time.Second, time.Now)
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	for _, base := range []string{statusOnly.URL, closed.URL} {
+		_, err := newPool(
+			t.Context(), []Endpoint{{URL: base + "/v1/secret-key"}}, newHTTPClient(), 8453, time.Second, time.Now,
+		)
 		if err == nil || strings.Contains(err.Error(), "secret-key") {
 			t.Errorf("error %v", err)
 		}
 	}
 }
 
-func TestAnEndlessAnswerIsCutOff(t *testing.T) {
+func TestPoolBoundsAnswerLength(t *testing.T) {
 	endless := newNode(t, func(string) string { return fmt.Sprintf(result, `"`+strings.Repeat("0", maxResponse)+`"`) })
 	p := openPool(t, &clock{}, endless)
 	p.timeout = 20 * time.Second
@@ -224,7 +228,7 @@ func TestAnEndlessAnswerIsCutOff(t *testing.T) {
 	}
 }
 
-func TestACallEndsWithItsContext(t *testing.T) {
+func TestPoolCallEndsWithContext(t *testing.T) {
 	hang := make(chan struct{})
 	silent := newNode(t, func(string) string { <-hang; return fmt.Sprintf(result, `"0x0"`) })
 	t.Cleanup(func() { close(hang) })

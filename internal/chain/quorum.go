@@ -10,8 +10,8 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// quorum is how many nodes have to answer where no single one may decide: two of several, unless one is enough for
-// small amounts.
+// quorum is how many nodes must answer where no single one may decide: two of several, or one where Config.WitnessFrom
+// allows it for small amounts.
 func (c *Chain) quorum() int {
 	if len(c.pool.endpoints) < witnesses || c.config.WitnessFrom > 0 {
 		return 1
@@ -19,10 +19,10 @@ func (c *Chain) quorum() int {
 	return witnesses
 }
 
-// unwitnessed says that fewer nodes than a quorum show the same.
+// unwitnessed is the error of an answer that fewer nodes than a quorum give.
 func unwitnessed(why error) error { return fmt.Errorf("%w: %w", reconcile.ErrUnwitnessed, why) }
 
-// consultQuorum polls nodes for an answer each, and all nodes when too few of those have one.
+// consultQuorum polls some nodes, and all nodes when fewer than a quorum of those answer.
 func consultQuorum[T any](
 	ctx context.Context, c *Chain, nodes []*endpoint,
 	ask func(context.Context, *Chain) (T, error), same func(a, b T) bool,
@@ -41,17 +41,16 @@ func consultQuorum[T any](
 	return words
 }
 
-// witnessedHead is the newest block of a tag that two nodes have, where there are several: one that a node alone has
-// may be made up. A node whose latest block is old would hide what came after it, so no such one is the second of two.
+// witnessedHead is the newest block of a tag that two nodes have, where there are several, because one node alone may
+// invent a block. Of two nodes, one with an old latest block does not count: it would hide what came after it.
 func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
 	if len(c.pool.endpoints) == 1 {
 		return c.header(ctx, tag)
 	}
 	var tips []tip
 	var errs error
-	for _, w := range consultQuorum(ctx, c, c.pool.fresh(c.quorum()), func(ctx context.Context, one *Chain) (header, error) {
-		return one.header(ctx, tag)
-	}, sameBlock) {
+	ask := func(ctx context.Context, one *Chain) (header, error) { return one.header(ctx, tag) }
+	for _, w := range consultQuorum(ctx, c, c.pool.fresh(c.quorum()), ask, sameBlock) {
 		if errs = errors.Join(errs, w.err); w.err == nil {
 			tips = append(tips, tip{w.node, w.said})
 		}
@@ -70,7 +69,7 @@ func (c *Chain) witnessedHead(ctx context.Context, tag string) (header, error) {
 
 func sameBlock(a, b header) bool { return a.Number == b.Number && a.Hash == b.Hash }
 
-// upToDate is the newest block that two nodes have. What the one that is behind says of time is not believed.
+// upToDate is the newest block that two nodes have. Its time is read from the node that is ahead.
 func (c *Chain) upToDate(ctx context.Context, ahead, behind tip) (header, error) {
 	if ahead.head.Number == behind.head.Number {
 		return behind.head, nil
@@ -80,7 +79,7 @@ func (c *Chain) upToDate(ctx context.Context, ahead, behind tip) (header, error)
 		return behind.head, nil
 	}
 	if _, missing := c.alone(behind.node).headerAt(ctx, ahead.head.Number); missing == nil {
-		return ahead.head, nil // which was made a moment ago
+		return ahead.head, nil // it was made between the two answers
 	}
 	differ := fmt.Errorf("one node has block %d, another has %d", ahead.head.Number, behind.head.Number)
 	return header{}, unwitnessed(errors.Join(err, differ))
@@ -93,9 +92,8 @@ func (c *Chain) witnessedBlock(ctx context.Context, number uint64) (header, erro
 	}
 	var errs error
 	var shown []header
-	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), func(ctx context.Context, one *Chain) (header, error) {
-		return one.headerAt(ctx, number)
-	}, sameBlock) {
+	ask := func(ctx context.Context, one *Chain) (header, error) { return one.headerAt(ctx, number) }
+	for _, w := range consultQuorum(ctx, c, c.pool.brisk(c.quorum()), ask, sameBlock) {
 		if w.err != nil {
 			errs = errors.Join(errs, w.err)
 			continue

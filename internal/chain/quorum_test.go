@@ -14,9 +14,9 @@ import (
 	"github.com/roamcard/roamcard/internal/reconcile"
 )
 
-// TestOneNodeLeftTellsNothingOfWhatArrived: of two nodes one is silent, or shows no logs. The other might hide a
-// transfer, so the payee's are read when both answer, unless one node is enough for small payments.
-func TestOneNodeLeftTellsNothingOfWhatArrived(t *testing.T) {
+// TestTransfersNeedTwoNodes lets one of two nodes be silent, or return no logs. The other one might hide a transfer,
+// so the payee's transfers are read only when both answer, unless one node is enough for small payments.
+func TestTransfersNeedTwoNodes(t *testing.T) {
 	b := newBench(t)
 	paid := b.claim(buyer(0))
 	b.submit(paid)
@@ -82,9 +82,9 @@ func (b *bench) unrelated() string {
 		`"transactionHash":%q,"logIndex":"0x9"}`, token.Hex(), 7, block.Number.String(), block.Hash, block.Hash)
 }
 
-// TestABlockThatOneNodeRefusesIsRead: one of two nodes says of every question for logs that it covers too much. Of a
-// single block what the other one shows counts, or nothing would be known of any.
-func TestABlockThatOneNodeRefusesIsRead(t *testing.T) {
+// TestTransfersReadBlockThatOneNodeRefuses lets one of two nodes refuse every log query for its size. Of a single
+// block the answer of the other node counts.
+func TestTransfersReadBlockThatOneNodeRefuses(t *testing.T) {
 	b := newBench(t)
 	paid := b.claim(buyer(0))
 	b.submit(paid)
@@ -103,9 +103,9 @@ func TestABlockThatOneNodeRefusesIsRead(t *testing.T) {
 	}
 }
 
-// TestNoNodeAloneNamesTheHead: a node shows an old block as the latest and safe one, as made just now, or one that
-// there is not. Transfers that are read up to it would lack the last ones, or those to come.
-func TestNoNodeAloneNamesTheHead(t *testing.T) {
+// TestHeadNeedsTwoNodes lets a node show an old block as the latest and safe one, with a current time, or invent one.
+// Transfers that are read up to it would be incomplete.
+func TestHeadNeedsTwoNodes(t *testing.T) {
 	b := newBench(t)
 	b.mine(10)
 	old := b.header("latest").Number
@@ -157,8 +157,8 @@ func TestNoNodeAloneNamesTheHead(t *testing.T) {
 	}
 }
 
-// TestANodeThatIsALittleBehindKeepsNobodyWaiting: the head is what two nodes have.
-func TestANodeThatIsALittleBehindKeepsNobodyWaiting(t *testing.T) {
+// TestHeadToleratesNodeSlightlyBehind reads the newest block that two nodes have.
+func TestHeadToleratesNodeSlightlyBehind(t *testing.T) {
 	b := newBench(t)
 	b.mine(5)
 	before := b.header("latest")
@@ -171,8 +171,8 @@ func TestANodeThatIsALittleBehindKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// TestABlockIsWhatTwoNodesHave: one node makes up the hash of a block.
-func TestABlockIsWhatTwoNodesHave(t *testing.T) {
+// TestBlockNeedsTwoNodes lets one node invent the hash of a block.
+func TestBlockNeedsTwoNodes(t *testing.T) {
 	b := newBench(t)
 	b.mine(3)
 	block := b.header("latest")

@@ -24,31 +24,30 @@ import (
 type RelayerConfig struct {
 	Chain    *Chain
 	Attempts payment.Attempts
-	// Keys send the transactions and pay their gas. A key stays here while it has open attempts:
-	// without it they cannot be bumped, and a gap in its nonces cannot be filled.
+	// Keys send the transactions and pay their gas. Keep a key while it has open attempts: without it their fee cannot
+	// be raised, and gaps in its nonces cannot be filled.
 	Keys []*ecdsa.PrivateKey
-	// MaxFeePerGas bounds what a unit of gas may cost, in wei. Dearer transactions wait. 20 gwei.
+	// MaxFeePerGas bounds the price of a unit of gas, in wei. Transactions above it wait. 20 gwei.
 	MaxFeePerGas *big.Int
 	// MinTip is the least tip offered, in wei: 0.001 gwei.
 	MinTip *big.Int
-	// MinBalance is what a key must hold to be given new payments, in wei: 0.0005 ether, some hundreds of
-	// settlements.
+	// MinBalance is the balance that a key needs for new payments, in wei: 0.0005 ether, some hundreds of settlements.
 	MinBalance *big.Int
-	// MaxHeadAge is the age of the latest block beyond which the chain is not ready; zero never minds.
+	// MaxHeadAge is the age of the latest block beyond which the chain is not ready; zero disables the check.
 	MaxHeadAge time.Duration
 	// BumpAfter is how long the oldest transaction may wait before its fee is raised: 12 s.
 	BumpAfter time.Duration
-	// ResendAfter is the least time between two sendings of the same bytes by this process: 4 s.
+	// ResendAfter is the least time between two broadcasts of the same bytes by this process: 4 s.
 	ResendAfter time.Duration
-	// Budget bounds what transactions may cost that move nothing.
+	// Budget bounds the gas spent on transactions that move nothing.
 	Budget  Budget
 	Now     func() time.Time
 	Log     *slog.Logger
 	Metrics *telemetry.Metrics
 }
 
-// Relayer settles payments with transactions of our own. It is payment.Settler. All it must not
-// forget is in Attempts; several processes may run one with the same keys.
+// Relayer settles payments with transactions of our own. It is payment.Settler. Its durable state is in Attempts;
+// several processes may run one with the same keys.
 type Relayer struct {
 	config   RelayerConfig
 	accounts []account
@@ -75,15 +74,17 @@ func NewRelayer(config RelayerConfig) (*Relayer, error) {
 	config.BumpAfter = orDefault(config.BumpAfter, 12*time.Second)
 	config.ResendAfter = orDefault(config.ResendAfter, 4*time.Second)
 	config.Budget = config.Budget.withDefaults()
-	r := &Relayer{config: config, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(config.Chain.config.Domain.ChainID))}
+	r := &Relayer{
+		config: config, signer: types.LatestSignerForChainID(new(big.Int).SetUint64(config.Chain.config.Domain.ChainID)),
+	}
 	for _, key := range config.Keys {
 		r.accounts = append(r.accounts, account{key: key, address: x402.Address(crypto.PubkeyToAddress(key.PublicKey))})
 	}
 	return r, nil
 }
 
-// Submit implements payment.Settler. An open attempt is sent again, byte for byte. Only when there is
-// none, or the chain shows that it moved nothing, is another one made, and only if it would succeed now.
+// Submit implements payment.Settler. An open attempt is sent again, byte for byte. Another one is made only when there
+// is none, or when the chain shows that it moved nothing, and only if it would succeed now.
 func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 	attempt, open, err := r.config.Attempts.ByPayment(ctx, p.ID)
 	if err != nil {
@@ -103,14 +104,15 @@ func (r *Relayer) Submit(ctx context.Context, p payment.Payment) error {
 		return fmt.Errorf("submit payment: %w", err)
 	}
 	faultpoint.Reach("attempt.stored")
-	// From here on the bytes are stored: whatever happens to the sending, the money may move.
+	// The bytes are stored: even if the broadcast fails, the money may move.
 	return r.send(ctx, attempt)
 }
 
-// resume looks after an open attempt. It is live unless a block shows that it moved nothing.
+// resume sends an open attempt again unless it is included. The attempt is live unless a block shows that it moved
+// nothing.
 func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err error) {
 	receipt, included, err := r.inclusion(ctx, r.config.Chain.hasty(), a)
-	// What a silent node may know, or a single one says, makes the same bytes no worse.
+	// An incomplete or unconfirmed answer does not matter: sending the same bytes again is safe.
 	if err != nil && !errors.Is(err, errIncomplete) && !errors.Is(err, errUnconfirmed) {
 		return false, fmt.Errorf("resume attempt: %w", err)
 	}
@@ -123,8 +125,8 @@ func (r *Relayer) resume(ctx context.Context, a payment.Attempt) (live bool, err
 	return false, r.close(ctx, a, payment.AttemptReverted, receipt.cost())
 }
 
-// prepare stores a signed transaction for the payment, or finds the one stored meanwhile. The transfer is simulated
-// just as it will be sent: by the same account, for the same fee, with the same limit.
+// prepare stores a signed transaction for the payment, or finds the one stored meanwhile. The transfer is simulated as
+// it will be sent: by the same account, for the same fee, with the same gas limit.
 func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attempt, error) {
 	fee, err := r.suggestFee(ctx)
 	if err != nil {
@@ -143,16 +145,19 @@ func (r *Relayer) prepare(ctx context.Context, p payment.Payment) (payment.Attem
 	}
 	token := common.Address(r.config.Chain.config.Domain.Contract)
 	call := x402.TransferCall(p.Authorization, p.Signature)
-	attempt, err := r.config.Attempts.Prepare(ctx, p.ID, account.address, floor, func(nonce uint64) (payment.Transaction, error) {
+	sign := func(nonce uint64) (payment.Transaction, error) {
 		return r.sign(account, nonce, fee, token, r.config.Chain.config.CallGas, call)
-	})
+	}
+	attempt, err := r.config.Attempts.Prepare(ctx, p.ID, account.address, floor, sign)
 	if err != nil {
 		return payment.Attempt{}, fmt.Errorf("prepare attempt: %w", err)
 	}
 	return attempt, nil
 }
 
-func (r *Relayer) sign(by account, nonce uint64, fee fee, to common.Address, gas uint64, data []byte) (payment.Transaction, error) {
+func (r *Relayer) sign(
+	by account, nonce uint64, fee fee, to common.Address, gas uint64, data []byte,
+) (payment.Transaction, error) {
 	tx, err := types.SignNewTx(by.key, r.signer, &types.DynamicFeeTx{
 		ChainID: r.signer.ChainID(), Nonce: nonce, GasTipCap: fee.tip, GasFeeCap: fee.cap, Gas: gas, To: &to, Data: data,
 	})
@@ -166,7 +171,7 @@ func (r *Relayer) sign(by account, nonce uint64, fee fee, to common.Address, gas
 	return payment.Transaction{Hash: x402.Hash(tx.Hash()), Raw: raw, SignedAt: r.config.Now().UTC()}, nil
 }
 
-// send broadcasts the newest variant, unless this process did so a moment ago.
+// send broadcasts the newest variant, unless this process did so within ResendAfter.
 func (r *Relayer) send(ctx context.Context, a payment.Attempt) error {
 	newest := a.Variants[len(a.Variants)-1]
 	if !r.sent.due(newest.Hash, r.config.Now(), r.config.ResendAfter) {
@@ -174,7 +179,7 @@ func (r *Relayer) send(ctx context.Context, a payment.Attempt) error {
 	}
 	err := r.config.Chain.pool.broadcast(ctx, newest.Raw)
 	if err != nil {
-		r.sent.forget(newest.Hash)
+		r.sent.reset(newest.Hash)
 	}
 	faultpoint.Reach("attempt.sent")
 	return err

@@ -6,14 +6,14 @@ import (
 )
 
 const (
-	// usualBlock is how many seconds Base takes for a block. It makes the first guess good, and nothing depends on it.
+	// usualBlock is how many seconds Base takes for a block. It only improves the first guess.
 	usualBlock = 2
-	// nearEnough is how many blocks before a time a search for logs may begin.
+	// nearEnough is how many blocks too early a search for logs may begin.
 	nearEnough = 256
 )
 
-// blockBefore is the number of a block at or before a time, and at most nearEnough blocks too early. Blocks come
-// evenly, so that a few questions find it however long ago it is.
+// blockBefore is the number of a block at or before a time, at most nearEnough blocks too early. Blocks are made at an
+// even pace, so a few calls find it, however old it is.
 func (c *Chain) blockBefore(ctx context.Context, head header, at time.Time) (uint64, error) {
 	want := uint64(max(at.Unix(), 0))
 	if head.Time <= want {
@@ -25,7 +25,7 @@ func (c *Chain) blockBefore(ctx context.Context, head header, at time.Time) (uin
 	before := header{}
 	for {
 		if step >= after.Number {
-			break // the first block is early enough for anything
+			break // the first block is early enough
 		}
 		block, err := c.headerAt(ctx, after.Number-step)
 		if err != nil {
@@ -37,7 +37,7 @@ func (c *Chain) blockBefore(ctx context.Context, head header, at time.Time) (uin
 		}
 		after, step = block, 2*step
 	}
-	// Between the two, by halves and by the even pace of blocks in turns: the one is sure, the other quick.
+	// Between the two, alternately by halves, which always ends, and by interpolation, which is quick.
 	for evenly := before.Number > 0; after.Number-before.Number > nearEnough; evenly = !evenly {
 		guess := before.Number + (after.Number-before.Number)/2
 		if evenly && before.Time > 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestRepeatedSubmissionsMakeOneTransaction(t *testing.T) {
+func TestRepeatedSubmitMakesOneTransaction(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	if v := b.verdict(p); v.State != payment.Unused {
@@ -43,12 +43,14 @@ func TestRepeatedSubmissionsMakeOneTransaction(t *testing.T) {
 // dyingAttempts stores an attempt and then dies before the caller can send it.
 type dyingAttempts struct{ payment.Attempts }
 
-func (d dyingAttempts) Prepare(ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error)) (payment.Attempt, error) {
+func (d dyingAttempts) Prepare(
+	ctx context.Context, id uuid.UUID, relayer x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error),
+) (payment.Attempt, error) {
 	_, err := d.Attempts.Prepare(ctx, id, relayer, floor, sign)
 	return payment.Attempt{}, errors.Join(err, errors.New("killed"))
 }
 
-func TestACrashBeforeTheSendingSendsTheSameBytesLater(t *testing.T) {
+func TestSubmitAfterCrashSendsStoredBytes(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	if err := b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p); err == nil {
@@ -63,7 +65,7 @@ func TestACrashBeforeTheSendingSendsTheSameBytesLater(t *testing.T) {
 	b.wantAttempts(p, payment.AttemptOpen)
 }
 
-func TestATendAfterACrashSendsWhatNobodyAsksForAgain(t *testing.T) {
+func TestMaintainAfterCrashSendsStoredBytes(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	_ = b.newRelayer(dyingAttempts{b.attempts}).Submit(t.Context(), p)
@@ -72,7 +74,7 @@ func TestATendAfterACrashSendsWhatNobodyAsksForAgain(t *testing.T) {
 	b.wantPayee(price)
 }
 
-func TestAStrangersTransactionSettlesToo(t *testing.T) {
+func TestStrangersTransactionSettlesPayment(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	hash := b.stranger(p.Authorization, p.Signature)
@@ -85,7 +87,7 @@ func TestAStrangersTransactionSettlesToo(t *testing.T) {
 	b.wantAttempts(p)
 }
 
-func TestAStrangerInFrontOfOursLeavesThePaymentPaid(t *testing.T) {
+func TestFrontRunningLeavesPaymentSettled(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.control("evm_setAutomine", false)
@@ -102,7 +104,7 @@ func TestAStrangerInFrontOfOursLeavesThePaymentPaid(t *testing.T) {
 	b.wantPayee(price)
 }
 
-func TestANonceSpentElsewhereIsGoneOnceThatIsFinal(t *testing.T) {
+func TestNonceSpentElsewhereIsVoidOnceFinal(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	other := p.Authorization
@@ -113,11 +115,11 @@ func TestANonceSpentElsewhereIsGoneOnceThatIsFinal(t *testing.T) {
 	}
 	b.mine(2)
 	if v := b.verdict(p); v.State != payment.Void || v.Reason != payment.ReasonUsedElsewhere {
-		t.Errorf("%+v, want gone, used elsewhere", v)
+		t.Errorf("%+v, want void, used elsewhere", v)
 	}
 }
 
-func TestOneTransferDoesNotCoverTwoAuthorizations(t *testing.T) {
+func TestOneTransferSettlesOneAuthorization(t *testing.T) {
 	for name, paidFirst := range map[string]bool{"the payment first": true, "the payment last": false} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -135,7 +137,7 @@ func TestOneTransferDoesNotCoverTwoAuthorizations(t *testing.T) {
 			b.mine(2)
 			b.settles(paid)
 			if v := b.verdict(unpaid); v.State != payment.Void || v.Reason != payment.ReasonUsedElsewhere {
-				t.Errorf("%+v, want gone, used elsewhere", v)
+				t.Errorf("%+v, want void, used elsewhere", v)
 			}
 		})
 	}
@@ -162,10 +164,12 @@ func (b *bench) multicall(calls ...[]byte) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.sendAs(devnet.WalletsOf(devnet.RoleAdmin)[0], common.HexToAddress("0xcA11bde05977b3631167028862bE2a173976CA11"), data)
+	b.sendAs(
+		devnet.WalletsOf(devnet.RoleAdmin)[0], common.HexToAddress("0xcA11bde05977b3631167028862bE2a173976CA11"), data,
+	)
 }
 
-func TestACancelledAuthorizationIsGoneOnceThatIsFinal(t *testing.T) {
+func TestCancelledAuthorizationIsVoidOnceFinal(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.cancel(buyer(0), p.Authorization.Nonce)
@@ -174,11 +178,11 @@ func TestACancelledAuthorizationIsGoneOnceThatIsFinal(t *testing.T) {
 	}
 	b.mine(2)
 	if v := b.verdict(p); v.State != payment.Void || v.Reason != payment.ReasonCancelled {
-		t.Errorf("%+v, want gone, cancelled", v)
+		t.Errorf("%+v, want void, cancelled", v)
 	}
 }
 
-func TestAnUnusedAuthorizationIsGoneWhenAFinalBlockIsPastIt(t *testing.T) {
+func TestUnusedAuthorizationIsVoidAfterFinalBlock(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.ahead.Store(200)
@@ -192,14 +196,14 @@ func TestAnUnusedAuthorizationIsGoneWhenAFinalBlockIsPastIt(t *testing.T) {
 	}
 	b.mine(2)
 	if v := b.verdict(p); v.State != payment.Void || v.Reason != payment.ReasonExpired {
-		t.Errorf("%+v, want gone, expired", v)
+		t.Errorf("%+v, want void, expired", v)
 	}
 	if err := b.relayer.Submit(t.Context(), p); b.reasonOf(err) != x402.ReasonValidBefore {
 		t.Errorf("submit after: %v", err)
 	}
 }
 
-func TestADrainedPayersPaymentRevertsAndSettlesWhenThereIsMoneyAgain(t *testing.T) {
+func TestDrainedPayersPaymentSettlesOnceFundedAgain(t *testing.T) {
 	b := newBench(t)
 	p, payer := b.claim(buyer(1)), addressOf(buyer(1))
 	b.control("evm_setAutomine", false)
@@ -224,7 +228,7 @@ func TestADrainedPayersPaymentRevertsAndSettlesWhenThereIsMoneyAgain(t *testing.
 	b.wantAttempts(p, payment.AttemptReverted, payment.AttemptOpen)
 }
 
-func TestManyPaymentsOnOneRelayerAllSettle(t *testing.T) {
+func TestRelayerSettlesManyPayments(t *testing.T) {
 	b := newBench(t)
 	const payments = 20
 	claimed := make([]payment.Payment, payments)
@@ -260,7 +264,7 @@ func TestManyPaymentsOnOneRelayerAllSettle(t *testing.T) {
 	b.wantPayee(payments * price)
 }
 
-func TestSimulationGivesTheReason(t *testing.T) {
+func TestSimulateGivesReason(t *testing.T) {
 	b := newBench(t)
 	simulate := func(change func(*x402.Authorization), signer int) string {
 		a := b.claim(buyer(0)).Authorization
@@ -299,7 +303,7 @@ func TestSimulationGivesTheReason(t *testing.T) {
 	}
 }
 
-func TestAPayerWithCodeIsRefusedBySimulation(t *testing.T) {
+func TestSimulateRefusesPayerWithCode(t *testing.T) {
 	b := newBench(t)
 	codes := map[string]string{
 		"EIP-7702 delegation to nothing": "0xef0100" + strings.Repeat("11", 20),

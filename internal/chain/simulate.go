@@ -17,17 +17,17 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// sender is in whose name a simulation runs, and the fee it offers. Code that can tell a call from a transaction,
-// by its sender or by a gas price of zero, can say yes to the one and no to the other.
+// sender is the account of a simulation, and the fee that it offers. A payer's code could tell a call from a
+// transaction by the sender or by a gas price of zero, allow the call and revert the transaction.
 type sender struct {
 	address x402.Address
 	fee     fee
 }
 
-// errSenderPoor says that a transfer would be made if its sender could pay for the gas.
+// errSenderPoor says that a transfer would succeed if its sender could pay for the gas.
 var errSenderPoor = errors.New("the sender cannot pay for the transfer")
 
-// Simulate implements payment.Chain, in nobody's name. A relayer simulates in its own: see AsRelayer.
+// Simulate implements payment.Chain, without a sender. See AsRelayer for simulations with one.
 func (c *Chain) Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error {
 	return c.simulate(ctx, nil, a, s)
 }
@@ -49,9 +49,9 @@ func (c *Chain) simulateOnce(ctx context.Context, as *sender, a x402.Authorizati
 	return c.simulateAt(ctx, as, a, s, head, now)
 }
 
-// refusedByMost tries whether a transfer is refused. A node that refuses it may have stopped before the money came, or
-// lie, so all nodes that are not slow are asked then, each at its own latest block. When as many allow it, it is
-// allowed: what is sent in vain costs gas, which is bounded, and a refusal would cost a sale.
+// refusedByMost reports whether a transfer is refused. A node that refuses it may lie, or its head may be older than
+// the money, so all nodes that are not slow are asked then, each at its own latest block. On a tie the transfer is
+// allowed: a transaction in vain costs gas, which is bounded, while a wrong refusal costs a sale.
 func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Chain) error) error {
 	refusal := try(ctx, c)
 	if _, refused := errors.AsType[*payment.Rejection](refusal); !refused || len(c.pool.endpoints) == 1 {
@@ -81,13 +81,13 @@ func (c *Chain) refusedByMost(ctx context.Context, try func(context.Context, *Ch
 	return refusal
 }
 
-// simulateAt runs the transfer at one block, named by its hash, so that a node that lags behind errs instead of
-// answering from the past. It looks at the payer's code at the same block.
+// simulateAt runs the transfer at one block, named by its hash, so that a lagging node fails instead of answering from
+// an older block. It reads the payer's code at the same block.
 func (c *Chain) simulateAt(
 	ctx context.Context, as *sender, a x402.Authorization, s x402.Signature, head header, now uint64,
 ) error {
 	var code, moves error
-	var both errgroup.Group // at once: each is a round trip that a buyer waits for
+	var both errgroup.Group // in parallel: a buyer waits for each round trip
 	both.Go(func() error { code = c.checkCode(ctx, a.From, head); return nil })
 	both.Go(func() error { moves = c.tryTransfer(ctx, as, a, s, head, now); return nil })
 	_ = both.Wait() // neither fails the other
@@ -103,18 +103,20 @@ func (c *Chain) simulateAt(
 }
 
 // tryTransfer is a *payment.Rejection when the token refuses the transfer.
-func (c *Chain) tryTransfer(ctx context.Context, as *sender, a x402.Authorization, s x402.Signature, head header, now uint64) error {
+func (c *Chain) tryTransfer(
+	ctx context.Context, as *sender, a x402.Authorization, s x402.Signature, head header, now uint64,
+) error {
 	call := x402.TransferCall(a, s)
 	try := func(block any) error {
 		_, err := c.ethCallAs(ctx, as, call, block)
 		if as == nil || err == nil || !isAnswer(err) || hasData(err) {
 			return err
 		}
-		// Not a word of the token's. Where it would do for nothing, it is the sender who cannot pay for it.
+		// This is not the token's error. If the call succeeds without a sender, the sender cannot pay for the gas.
 		if _, free := c.ethCall(ctx, call, block); free != nil {
 			return free
 		}
-		return fmt.Errorf("%w: %s", errSenderPoor, err) // not wrapped: it must not pass for the token's answer
+		return fmt.Errorf("%w: %s", errSenderPoor, err) // err is not wrapped: it is not the token's answer
 	}
 	err := try(atHash(head.Hash))
 	if rejection := rejectionOf(err); rejection != nil && rejection.Reason == x402.ReasonValidAfter && now > a.ValidAfter {
@@ -127,7 +129,7 @@ func (c *Chain) tryTransfer(ctx context.Context, as *sender, a x402.Authorizatio
 	return err
 }
 
-// hasData says that an error carries what a contract returned.
+// hasData reports that an error contains a contract's return data.
 func hasData(err error) bool {
 	data, ok := errors.AsType[rpc.DataError](err)
 	return ok && data.ErrorData() != nil
@@ -136,7 +138,7 @@ func hasData(err error) bool {
 // designator begins the code of an account that has delegated by EIP-7702; the delegate's address follows.
 var designator = []byte{0xef, 0x01, 0x00}
 
-// checkPayer refuses a payer whose code at the latest block nobody has read, or vouched for.
+// checkPayer refuses a payer whose code at the latest block is not on the allowlist.
 func (c *Chain) checkPayer(ctx context.Context, payer x402.Address) error {
 	return c.refusedByMost(ctx, func(ctx context.Context, on *Chain) error {
 		head, err := on.header(ctx, "latest")
@@ -147,7 +149,7 @@ func (c *Chain) checkPayer(ctx context.Context, payer x402.Address) error {
 	})
 }
 
-// checkCode refuses a payer whose code nobody has read, or vouched for.
+// checkCode refuses a payer with code, unless it delegates to a contract on the allowlist.
 func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) error {
 	var code hexutil.Bytes
 	if err := c.pool.call(ctx, &code, "eth_getCode", payer.String(), atHash(at.Hash)); err != nil {
@@ -160,7 +162,9 @@ func (c *Chain) checkCode(ctx context.Context, payer x402.Address, at header) er
 	case delegated && len(delegate) == len(x402.Address{}) && slices.Contains(c.config.Delegates, x402.Address(delegate)):
 		return nil
 	}
-	return &payment.Rejection{Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here"}
+	return &payment.Rejection{
+		Reason: x402.ReasonSignature, Detail: "the payer is an account with code, which cannot pay here",
+	}
 }
 
 // asRelayer is a chain that simulates as a relayer would send.
@@ -169,9 +173,8 @@ type asRelayer struct {
 	relayer *Relayer
 }
 
-// AsRelayer is c, with simulations in the name of a relayer: its account, the fee that it would offer now, and the gas
-// limit of its transactions. That no key has gas is no word on the payment: whether anyone else settles is readiness's
-// to say.
+// AsRelayer is c with simulations as a relayer would send: by its account, for its current fee, with its gas limit. A
+// relayer without gas does not refuse a payment; readiness reports that.
 func AsRelayer(c *Chain, r *Relayer) payment.Chain { return asRelayer{c, r} }
 
 // Simulate implements payment.Chain.
@@ -180,7 +183,7 @@ func (v asRelayer) Simulate(ctx context.Context, a x402.Authorization, s x402.Si
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)
 	}
-	// Any key that has gas will do, or the first.
+	// The first key that has gas, or the first of all.
 	account, err := v.relayer.choose(ctx, uuid.Nil, new(big.Int))
 	if err != nil {
 		return fmt.Errorf("simulate transfer: %w", err)

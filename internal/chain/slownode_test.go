@@ -69,9 +69,9 @@ func (b *bench) simulates(p payment.Payment) {
 	}
 }
 
-// TestANodeThatHangsIsNotWaitedFor: one node of three begins to hang. From the first question to the receipt a purchase
-// takes less than a single wait for that node, and the next ones do not ask it at all for what one node can say.
-func TestANodeThatHangsIsNotWaitedFor(t *testing.T) {
+// TestHangingNodeIsNotWaitedFor lets one node of three begin to hang. A purchase from readiness to receipt takes less
+// than one call timeout, and the next ones do not call that node where one node is enough.
+func TestHangingNodeIsNotWaitedFor(t *testing.T) {
 	for name, place := range map[string]int{"preferred": 0, "second": 1, "last": 2} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -103,8 +103,8 @@ func TestANodeThatHangsIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestNoSlowNodeIsWaitedForWhatOthersMiss: a node of three begins to hang when a transaction is looked for that no block has.
-func TestNoSlowNodeIsWaitedForWhatOthersMiss(t *testing.T) {
+// TestResumeDoesNotWaitForSlowNode lets one node of three begin to hang while a transaction is not included.
+func TestResumeDoesNotWaitForSlowNode(t *testing.T) {
 	for name, place := range map[string]int{"preferred": 0, "second": 1, "last": 2} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -122,8 +122,8 @@ func TestNoSlowNodeIsWaitedForWhatOthersMiss(t *testing.T) {
 	}
 }
 
-// TestASlowNodeComesBack: it is preferred again once it answers as quickly as the others.
-func TestASlowNodeComesBack(t *testing.T) {
+// TestSlowNodeIsPreferredAgainAfterRecovery prefers a node again once it answers as quickly as the others.
+func TestSlowNodeIsPreferredAgainAfterRecovery(t *testing.T) {
 	b := newBench(t)
 	h := b.hanging()
 	b.chain = b.over(h.url, b.url, b.url)
@@ -140,9 +140,9 @@ func TestASlowNodeComesBack(t *testing.T) {
 	})
 }
 
-// TestASlowDissentKeepsAPaymentFromBeingVoid: two nodes make up a cancellation. That the third takes long to say that
-// the nonce is free makes the payment no more void.
-func TestASlowDissentKeepsAPaymentFromBeingVoid(t *testing.T) {
+// TestSlowDissentKeepsPaymentFromBeingVoid lets two nodes invent a cancellation, while the third takes long to show
+// the nonce unused.
+func TestSlowDissentKeepsPaymentFromBeingVoid(t *testing.T) {
 	b := newBench(t)
 	b.mine(5)
 	p := b.claim(buyer(0))
@@ -170,9 +170,9 @@ func (b *bench) frozen() (url string, looks *atomic.Int64) {
 	}), looks
 }
 
-// TestMoneyIsSeenBehindAFrozenHead: the payer gets the money after the preferred node has stopped. Its refusal is of
-// the past, and only where no node shows more, or the newer block says the same, it counts.
-func TestMoneyIsSeenBehindAFrozenHead(t *testing.T) {
+// TestSimulateSeesMoneyBehindFrozenHead funds the payer after the preferred node has frozen. Its refusal counts only
+// when no node shows a newer block that allows the transfer.
+func TestSimulateSeesMoneyBehindFrozenHead(t *testing.T) {
 	b := newBench(t)
 	key, err := crypto.GenerateKey()
 	if err != nil {
@@ -200,9 +200,9 @@ func TestMoneyIsSeenBehindAFrozenHead(t *testing.T) {
 	}
 }
 
-// TestAFrozenHeadIsFoundOutSoon: the preferred node stands still, and its latest block is not old yet. A few looks find
-// that out, what is paid is seen, and then it is asked last.
-func TestAFrozenHeadIsFoundOutSoon(t *testing.T) {
+// TestFrozenHeadIsDetected freezes the preferred node while its latest block is still recent. Within a few looks the
+// payment settles, and the node is asked last.
+func TestFrozenHeadIsDetected(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	stopped, looks := b.frozen()
@@ -240,9 +240,9 @@ func TestAFrozenHeadIsFoundOutSoon(t *testing.T) {
 	}
 }
 
-// TestASurveyDoesNotForgiveAFrozenHead: a survey asks each node alone. That one stands still is known by the others all
-// the same.
-func TestASurveyDoesNotForgiveAFrozenHead(t *testing.T) {
+// TestSurveyKeepsFrozenHeadStale checks that a survey, which asks each node alone, does not clear the stale mark of a
+// frozen node.
+func TestSurveyKeepsFrozenHeadStale(t *testing.T) {
 	b := newBench(t)
 	stopped, looks := b.frozen()
 	c := b.over(stopped, b.url, b.url)
@@ -268,8 +268,9 @@ func TestASurveyDoesNotForgiveAFrozenHead(t *testing.T) {
 	}
 }
 
-// TestNoSurveyWaitsForANodeThatIsQuickAtFirst: it shows its latest block at once, and hangs when it is asked for others.
-func TestNoSurveyWaitsForANodeThatIsQuickAtFirst(t *testing.T) {
+// TestSurveyDoesNotWaitForNodeThatHangsLater lets a node show its latest block at once, and hang when it is asked for
+// other blocks.
+func TestSurveyDoesNotWaitForNodeThatHangsLater(t *testing.T) {
 	b := newBench(t)
 	let := make(chan struct{})
 	defer close(let)

@@ -12,19 +12,21 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// forgetfulAttempts lets an attempt be signed and then fails to store it.
-type forgetfulAttempts struct{ payment.Attempts }
+// failingAttempts lets an attempt be signed and then fails to store it.
+type failingAttempts struct{ payment.Attempts }
 
-func (forgetfulAttempts) Prepare(_ context.Context, _ uuid.UUID, _ x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error)) (payment.Attempt, error) {
+func (failingAttempts) Prepare(
+	_ context.Context, _ uuid.UUID, _ x402.Address, floor uint64, sign func(uint64) (payment.Transaction, error),
+) (payment.Attempt, error) {
 	_, err := sign(floor)
 	return payment.Attempt{}, errors.Join(err, errors.New("not stored"))
 }
 
-func TestATransactionThatIsNotStoredIsNotSent(t *testing.T) {
+func TestSubmitSendsNothingThatIsNotStored(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.control("evm_setAutomine", false)
-	if err := b.newRelayer(forgetfulAttempts{b.attempts}).Submit(t.Context(), p); err == nil {
+	if err := b.newRelayer(failingAttempts{b.attempts}).Submit(t.Context(), p); err == nil {
 		t.Fatal("submitted without an attempt")
 	}
 	var pool struct{ Pending, Queued hexutil.Uint64 }
@@ -33,7 +35,7 @@ func TestATransactionThatIsNotStoredIsNotSent(t *testing.T) {
 	}
 }
 
-func TestATransactionInFlightIsTheOnlyOneOfItsPayment(t *testing.T) {
+func TestSubmitMakesNoSecondTransactionWhileOneIsInFlight(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.control("evm_setAutomine", false)

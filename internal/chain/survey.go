@@ -16,15 +16,16 @@ import (
 const maxLag = 10 * time.Second
 
 // Ready reports what keeps payments from being settled: silent nodes, too few of them, nodes that show different
-// chains, a latest block older than maxAge, or a reorganisation. A zero maxAge never minds. A *fault.Fault in the
-// error says what to tell a payer.
+// chains, a latest block older than maxAge, or a reorganisation. A zero maxAge disables the check of the age. The error
+// contains a *fault.Fault for the payer.
 func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 	err := c.survey(ctx, maxAge)
 	if err == nil {
 		return nil
 	}
 	if _, told := fault.As(err); !told {
-		err = errors.Join(fault.New(fault.DependencyDown, "The nodes of the chain do not answer this service as they should."), err)
+		const detail = "The nodes of the chain do not answer this service as they should."
+		err = errors.Join(fault.New(fault.DependencyDown, detail), err)
 	}
 	return fmt.Errorf("chain not ready: %w", err)
 }
@@ -32,7 +33,7 @@ func (c *Chain) Ready(ctx context.Context, maxAge time.Duration) error {
 func (c *Chain) survey(ctx context.Context, maxAge time.Duration) error {
 	heads, newest, err := c.surveyed(ctx, c.pool.hedgeDelay(nil))
 	if n := len(c.pool.endpoints); n > witnesses && (err != nil || len(heads) < witnesses) {
-		// The slow ones may know better, and have a voice.
+		// The slow nodes count, too.
 		heads, newest, err = c.surveyed(ctx, c.config.CallTimeout)
 	}
 	if age := c.config.Now().Sub(newest.time()); newest.Number > 0 && maxAge > 0 && age > maxAge {
@@ -64,14 +65,14 @@ type tip struct {
 	head header
 }
 
-// shown is a tip, since when the node shows it, and when it last did.
+// shown is a tip, with the times when the node showed it first and last.
 type shown struct {
 	tip
 	since, last time.Time
 }
 
-// heads asks every node for its latest block, or those that are not known to be slow where delay is short. The error
-// is of those that did not answer.
+// heads reads the latest block of every node, or of those that are not slow where delay is short. The error is of those
+// that did not answer.
 func (c *Chain) heads(ctx context.Context, delay time.Duration) ([]tip, error) {
 	nodes := c.pool.endpoints
 	if delay < c.config.CallTimeout {
@@ -89,13 +90,12 @@ func (c *Chain) heads(ctx context.Context, delay time.Duration) ([]tip, error) {
 	return found, errs
 }
 
-// setLaggingAside returns the leading one of the latest blocks. Nodes far behind it are asked last for a while: what
-// they say is true, and of the past.
+// setLaggingAside returns the leading one of the latest blocks. Nodes far behind it are asked last for a while.
 func (c *Chain) setLaggingAside(ctx context.Context, heads []tip) tip {
 	newest := lead(heads)
 	now := c.config.Now()
 	for _, t := range heads {
-		// A block from the future makes none of today old.
+		// A block with a time in the future makes no current block old.
 		if lag := newest.head.time().Sub(t.head.time()); lag >= maxLag && now.Sub(t.head.time()) >= maxLag {
 			t.node.circuit.aside(now)
 			c.pool.metrics.NodeAnswered(ctx, t.node.name, nodeLags)
@@ -104,9 +104,9 @@ func (c *Chain) setLaggingAside(ctx context.Context, heads []tip) tip {
 	return newest
 }
 
-// newest is the leading one of the latest blocks of all nodes that are not slow, at least the one known.
+// newest is the leading one of the latest blocks of all nodes that are not slow, or known if that is newer.
 func (c *Chain) newest(ctx context.Context, known header) header {
-	heads, _ := c.heads(ctx, c.pool.hedgeDelay(nil)) // a silent node has its own circuit
+	heads, _ := c.heads(ctx, c.pool.hedgeDelay(nil)) // the circuit counts silent nodes
 	if len(heads) == 0 {
 		return known
 	}
@@ -116,8 +116,8 @@ func (c *Chain) newest(ctx context.Context, known header) header {
 	return known
 }
 
-// agreeing compares the nodes' chains at a block that all of them have, and returns those that follow the chain of
-// most. The others are set aside; where none is of most, nobody is believed.
+// agreeing compares the nodes' chains at a block that all of them have, and returns the nodes of the majority. The
+// others are set aside; without a majority it is an error.
 func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 	now := c.config.Now()
 	var asked []tip
@@ -147,10 +147,9 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 		ahead, tips[t.node] = append(ahead, t.node), t
 	}
 	enough := witnesses - (len(asked) - len(ahead))
-	for _, w := range poll(ctx, c, ahead, enough, c.pool.hedgeDelay(nil), func(ctx context.Context, one *Chain) (header, error) {
-		return one.headerAt(ctx, common)
-	}, nil) {
-		if w.err == nil { // else it answered a moment ago, and will be asked again
+	ask := func(ctx context.Context, one *Chain) (header, error) { return one.headerAt(ctx, common) }
+	for _, w := range poll(ctx, c, ahead, enough, c.pool.hedgeDelay(nil), ask, nil) {
+		if w.err == nil { // else the next survey asks it again
 			follow[w.said.Hash] = append(follow[w.said.Hash], tips[w.node])
 		}
 	}
@@ -180,20 +179,20 @@ func (c *Chain) agreeing(ctx context.Context, heads []tip) ([]tip, error) {
 	return most, nil
 }
 
-// past is the chain as earlier looks saw it at one node: those of two nodes differ by how far each has come.
+// past is one node's chain as earlier surveys read it. It is kept for each node, because their heads differ.
 type past struct {
 	mu sync.Mutex
-	// seen are the latest blocks of earlier looks, oldest first.
+	// seen are the latest blocks of earlier surveys, oldest first.
 	seen []header
-	// until is when the last reorganisation is over.
+	// until is when the chain counts as settled after the last reorganisation.
 	until time.Time
 }
 
-// maxSeen bounds how many looks are kept: a reorganisation that goes further back shows in all of them.
+// maxSeen bounds how many blocks are kept. A deeper reorganisation replaces all of them.
 const maxSeen = 128
 
-// settled says whether blocks were replaced of late. Where there are several nodes, it takes two to say so: one alone
-// would keep payers away by showing another block each time.
+// settled reports a recent reorganisation. Where there are several nodes, two must show it: one alone could stop sales
+// by showing another block each time.
 func (c *Chain) settled(ctx context.Context, heads []tip) error {
 	tips := map[*endpoint]tip{}
 	var nodes []*endpoint
@@ -204,9 +203,10 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 	told := 0
 	var unsettled []time.Time
 	var errs error
-	for _, w := range poll(ctx, c, nodes, witnesses, c.pool.hedgeDelay(nil), func(ctx context.Context, one *Chain) (time.Time, error) {
+	ask := func(ctx context.Context, one *Chain) (time.Time, error) {
 		return one.unsettledUntil(ctx, tips[one.pool.endpoints[0]])
-	}, nil) {
+	}
+	for _, w := range poll(ctx, c, nodes, witnesses, c.pool.hedgeDelay(nil), ask, nil) {
 		if w.err != nil {
 			errs = errors.Join(errs, w.err)
 			continue
@@ -225,8 +225,8 @@ func (c *Chain) settled(ctx context.Context, heads []tip) error {
 	return nil
 }
 
-// unsettledUntil compares the chain of a node, which is asked alone, with what earlier looks saw there. Blocks that are replaced, or gone, down to
-// a depth make it unsettled for a while: what is paid then may be undone, too.
+// unsettledUntil compares a node's chain with what earlier surveys read there; c has that node only. When at least
+// ReorgDepth blocks were replaced or removed, the chain is unsettled for ReorgCalm: new payments may be removed, too.
 func (c *Chain) unsettledUntil(ctx context.Context, at tip) (time.Time, error) {
 	p := &at.node.past
 	p.mu.Lock()

@@ -40,8 +40,8 @@ func (b *bench) wantReady(c *chain.Chain, want fault.Code, why string) {
 	}
 }
 
-// TestANodeOfAnotherChainIsSetAside: its head does not fit the others'. Two that differ cannot be told apart.
-func TestANodeOfAnotherChainIsSetAside(t *testing.T) {
+// TestReadySetsForkedNodeAside shows a head of another fork at one node. With two nodes neither is a majority.
+func TestReadySetsForkedNodeAside(t *testing.T) {
 	b := newBench(t)
 	b.mine(3)
 	b.wantReady(b.over(b.forked(), b.url), fault.ChainUnsettled, "different blocks")
@@ -50,9 +50,9 @@ func TestANodeOfAnotherChainIsSetAside(t *testing.T) {
 	b.wantReady(b.over(b.url), "", "")
 }
 
-// TestAReorganisationIsNoticed: blocks that an earlier look saw are replaced. One is usual, more keep payers away for
-// a while.
-func TestAReorganisationIsNoticed(t *testing.T) {
+// TestReadyReportsReorganisation replaces blocks that an earlier survey read. One block is usual; more make the chain
+// unsettled for a while.
+func TestReadyReportsReorganisation(t *testing.T) {
 	b := newBench(t)
 	c := b.over(b.url)
 	look := func() { t.Helper(); b.wantReady(c, "", "") }
@@ -76,9 +76,9 @@ func TestAReorganisationIsNoticed(t *testing.T) {
 	b.wantReady(c, fault.ChainUnsettled, "replaced")
 }
 
-// TestANodeALittleBehindUndoesNothing: it answers where another was heard the last time, and its head is some blocks
-// older. Nothing was replaced.
-func TestANodeALittleBehindUndoesNothing(t *testing.T) {
+// TestNodeBehindIsNoReorganisation surveys a node whose head is some blocks older than the one read before at another
+// node. Nothing was replaced.
+func TestNodeBehindIsNoReorganisation(t *testing.T) {
 	b := newBench(t)
 	b.mine(10)
 	var looks atomic.Int64
@@ -98,8 +98,9 @@ func TestANodeALittleBehindUndoesNothing(t *testing.T) {
 	}
 }
 
-// TestNoNodeCanBeAsked: readiness says so, whatever an earlier look thought of the only node that answers.
-func TestNoNodeCanBeAsked(t *testing.T) {
+// TestReadyFailsWithoutUsableNodes reports the cause, whatever an earlier survey decided about the only node that
+// answers.
+func TestReadyFailsWithoutUsableNodes(t *testing.T) {
 	b := newBench(t)
 	b.pass(20)
 	old := b.header("earliest").Number
@@ -132,15 +133,15 @@ func TestNoNodeCanBeAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	for range 2 { // the second time the one node has gone back, and is set aside
+	for range 2 { // at the second survey the node has an older head, and is set aside
 		b.wantReady(c, "", "")
 	}
 	silent.Store(true)
 	b.wantReady(c, fault.DependencyDown, "lag")
 }
 
-// TestTheTokensIssuerIsNamed: it pauses the token, and blocks accounts of ours and of payers.
-func TestTheTokensIssuerIsNamed(t *testing.T) {
+// TestUsableNamesTokenIssuer pauses the token, and blocks accounts of ours and of payers.
+func TestUsableNamesTokenIssuer(t *testing.T) {
 	b := newBench(t)
 	admin := func(method string, account ...x402.Address) {
 		t.Helper()
@@ -185,8 +186,8 @@ func TestTheTokensIssuerIsNamed(t *testing.T) {
 	simulate(payment.ReasonPayerBlocked)
 }
 
-// TestANamedTransactionIsLookedInto: only the transaction that made the payment proves it, and two nodes must show it.
-func TestANamedTransactionIsLookedInto(t *testing.T) {
+// TestProveReadsNamedTransaction accepts only the transaction that made the payment, and needs two nodes to show it.
+func TestProveReadsNamedTransaction(t *testing.T) {
 	b := newBench(t)
 	p, other := b.claim(buyer(0)), b.claim(buyer(1))
 	b.submit(p)
@@ -205,7 +206,7 @@ func TestANamedTransactionIsLookedInto(t *testing.T) {
 		"right":                    {[]string{b.url}, p, right, payment.Settled},
 		"of another payment":       {[]string{b.url}, p, wrong, payment.Unknown},
 		"of no block":              {[]string{b.url}, p, x402.Hash{1}, payment.Unknown},
-		"the logs are gone":        {[]string{blind, blind}, p, right, payment.Settled},
+		"the logs are missing":     {[]string{blind, blind}, p, right, payment.Settled},
 		"forged by one node":       {[]string{forged, b.url}, never, x402.Hash{31: 0xf0}, payment.Unknown},
 		"forged by the second one": {[]string{b.url, forged}, never, x402.Hash{31: 0xf0}, payment.Unknown},
 	} {
@@ -224,8 +225,8 @@ func metricsOf(t *testing.T, counted *telemetry.Telemetry) string {
 	return page.Body.String()
 }
 
-// TestEachNodesAnswersAreCounted names the node that is pruned, forked, behind or contradicted.
-func TestEachNodesAnswersAreCounted(t *testing.T) {
+// TestMetricsCountAnswersOfEachNode names the node that is pruned, forked, behind or contradicted.
+func TestMetricsCountAnswersOfEachNode(t *testing.T) {
 	b := newBench(t)
 	counted, err := telemetry.Start(t.Context(), "test", "0")
 	if err != nil {

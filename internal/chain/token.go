@@ -15,8 +15,8 @@ type Account struct {
 	Address x402.Address
 }
 
-// Usable reports whether the token can be moved to us and by us now: its issuer has not paused it, and blocks none of
-// the accounts. A *fault.Fault in the error says what to tell a payer. With several nodes, no single one closes sales.
+// Usable reports whether the token can be transferred to and from the accounts: its issuer has not paused it, and
+// blocks none of them. The error contains a *fault.Fault for the payer. With several nodes, no single one stops sales.
 func (c *Chain) Usable(ctx context.Context, accounts []Account) error {
 	paused, err := c.flagOfMost(ctx, x402.PausedCall())
 	if err != nil {
@@ -38,7 +38,7 @@ func (c *Chain) Usable(ctx context.Context, accounts []Account) error {
 	return nil
 }
 
-// blame finds out whose fault it is that the token refuses a transfer because of an account.
+// blame finds out whether the token blocks the payer's account or one of ours.
 func (c *Chain) blame(ctx context.Context, a x402.Authorization, head header, r *payment.Rejection) error {
 	if r.Reason != payment.ReasonAccountBlocked {
 		return r
@@ -53,8 +53,9 @@ func (c *Chain) blame(ctx context.Context, a x402.Authorization, head header, r 
 	return r
 }
 
-// flagOfMost reads a yes or no of the token's at the latest block. With several nodes a yes is the word of two, and of
-// most that answer. A no is believed at once: the simulation of each payment would show that it is wrong.
+// flagOfMost reads a boolean of the token at the latest block. With several nodes, true needs two of them and a
+// majority of those that answer. The first false is accepted: the simulation of each payment would show that it is
+// wrong.
 func (c *Chain) flagOfMost(ctx context.Context, call []byte) (bool, error) {
 	yes, err := c.flag(ctx, call, "latest")
 	if len(c.pool.endpoints) == 1 || err == nil && !yes {
@@ -73,7 +74,7 @@ func (c *Chain) flagOfMost(ctx context.Context, call []byte) (bool, error) {
 	return said[true] >= witnesses && said[true] > said[false], ctx.Err()
 }
 
-// flag reads a yes or no of the token's.
+// flag reads a boolean of the token.
 func (c *Chain) flag(ctx context.Context, call []byte, block any) (bool, error) {
 	answer, err := c.ethCall(ctx, call, block)
 	if err != nil {

@@ -29,7 +29,7 @@ func (c *Chain) BlockTime(ctx context.Context, number uint64) (time.Time, error)
 	return block.time(), err
 }
 
-// maxSenders bounds the senders that one question for logs names.
+// maxSenders bounds the senders in one log query.
 const maxSenders = 50
 
 // Transfers implements reconcile.Chain.
@@ -45,8 +45,8 @@ func (c *Chain) Transfers(ctx context.Context, payTo x402.Address, from, to uint
 	return all, nil
 }
 
-// transfers reads one range of blocks. The token logs the use of an authorization directly before its transfer, so the senders'
-// uses tell which authorization a transfer carried out.
+// transfers reads one range of blocks. The token logs the use of an authorization directly before its transfer, so the
+// senders' uses tell which authorization a transfer executed.
 func (c *Chain) transfers(ctx context.Context, payTo x402.Address, from, to uint64) ([]reconcile.Transfer, error) {
 	received := func(l logEntry) bool { return l.isTransfer() && l.topic(2) == payTo.Word() }
 	logs, err := c.logsIn(ctx, from, to, received, x402.TopicTransfer.String(), nil, payTo.Word().String())
@@ -57,7 +57,7 @@ func (c *Chain) transfers(ctx context.Context, payTo x402.Address, from, to uint
 	var senders []string
 	for _, l := range logs {
 		value := new(big.Int).SetBytes(l.Data)
-		if value.Sign() == 0 { // anybody can log as many of these as they like; they move nothing
+		if value.Sign() == 0 { // anybody can emit these; they move nothing
 			continue
 		}
 		sender := l.topic(1)
@@ -82,7 +82,7 @@ func (c *Chain) transfers(ctx context.Context, payTo x402.Address, from, to uint
 	return found, nil
 }
 
-// isTransfer reports that the event is a transfer, of no more than there can be.
+// isTransfer reports that the event is a transfer of an amount that fits 63 bits.
 func (l logEntry) isTransfer() bool {
 	return l.topic(0) == x402.TopicTransfer && new(big.Int).SetBytes(l.Data).IsInt64()
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// TestTransfersAreReadWithTheirAuthorizations reads the same blocks in one range and in many small ones.
-func TestTransfersAreReadWithTheirAuthorizations(t *testing.T) {
+// TestTransfersIncludeAuthorizations reads the same blocks in one range and in many small ones.
+func TestTransfersIncludeAuthorizations(t *testing.T) {
 	b := newBench(t)
 	var want []reconcile.Transfer
 	pays := func(i int) {
@@ -72,9 +72,9 @@ func TestTransfersAreReadWithTheirAuthorizations(t *testing.T) {
 	}
 }
 
-// TestLogsOfAnotherQuestionArePassedOver: the preferred node shows the events of other payments. What the other nodes show
-// is read, with its authorization, and nothing of the rest.
-func TestLogsOfAnotherQuestionArePassedOver(t *testing.T) {
+// TestTransfersRefuseLogsOfAnotherQuestion lets the preferred node return the events of other payments. The transfers
+// are read from the other nodes, with their authorizations.
+func TestTransfersRefuseLogsOfAnotherQuestion(t *testing.T) {
 	b := newBench(t)
 	paid := b.claim(buyer(0))
 	b.submit(paid)
@@ -105,8 +105,10 @@ func TestLogsOfAnotherQuestionArePassedOver(t *testing.T) {
 	}
 	someone := addressOf(buyer(1))
 	for name, lie := range map[string]func(question) string{
-		"another payer's":     answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), someone.Word().String())),
-		"to another payee":    answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), payer.Word().String(), someone.Word().String())),
+		"another payer's": answers(x402.TopicTransfer, logs(x402.TopicTransfer.String(), someone.Word().String())),
+		"to another payee": answers(
+			x402.TopicTransfer, logs(x402.TopicTransfer.String(), payer.Word().String(), someone.Word().String()),
+		),
 		"another payer's use": answers(x402.TopicUsed, logs(x402.TopicUsed.String(), someone.Word().String())),
 		"transfers for uses":  answers(x402.TopicUsed, logs(x402.TopicTransfer.String())),
 	} {
@@ -131,8 +133,8 @@ func TestLogsOfAnotherQuestionArePassedOver(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotSafeIsNotReadYet keeps a transfer that can still be undone out of the books.
-func TestWhatIsNotSafeIsNotReadYet(t *testing.T) {
+// TestSafeExcludesUnsafeBlocks excludes a transfer that a reorganisation can still remove.
+func TestSafeExcludesUnsafeBlocks(t *testing.T) {
 	b := newBench(t)
 	p := b.claim(buyer(0))
 	b.submit(p)

@@ -1,4 +1,5 @@
-// Package chain is USDC on an EVM chain: reading it over several nodes, judging authorizations, and settling them with our own keys.
+// Package chain is USDC on an EVM chain: it reads the chain over several nodes, decides the status of authorizations,
+// and settles them with our own keys.
 package chain
 
 import (
@@ -28,23 +29,23 @@ type Config struct {
 	Finality Finality
 	// CallTimeout bounds one call to one node: 2 s.
 	CallTimeout time.Duration
-	// CallGas bounds a simulation, so that a payer's contract cannot make us buy its gas: 200,000. A
-	// relayer sends with the same limit.
+	// CallGas bounds a simulation, so that a payer's contract cannot make us pay for its gas: 200,000. A relayer sends
+	// with the same limit.
 	CallGas uint64
-	// LogRange is the widest range of blocks that the nodes take in one question for logs: 2,000.
+	// LogRange is the widest range of blocks that the nodes accept in one log query: 2,000.
 	LogRange uint64
 	// Delegates are the contracts that payers may have delegated to by EIP-7702. Every other payer with code is
-	// refused: its code may say yes to a simulation and no to a transaction.
+	// refused: its code may allow a simulation and revert the transaction.
 	Delegates []x402.Address
-	// WitnessFrom is the amount from which a second node must show a transfer before it counts as made, where
-	// there are several: 0 is every amount. What is final, or void, is always the word of two.
+	// WitnessFrom is the amount from which a second node must show a transfer before it counts as settled, where there
+	// are several: 0 is every amount. Final and void always need two nodes.
 	WitnessFrom money.USDC
-	// ReorgDepth is how many blocks may be replaced between two looks before the chain counts as unsettled, and
+	// ReorgDepth is how many blocks must be replaced between two surveys for the chain to count as unsettled, and
 	// ReorgCalm for how long it does: 3 blocks, 30 s.
 	ReorgDepth uint64
 	ReorgCalm  time.Duration
 	Now        func() time.Time
-	// Metrics counts the answers of each node; nil counts nothing.
+	// Metrics counts the answers of each node; nil disables that.
 	Metrics *telemetry.Metrics
 }
 
@@ -52,7 +53,7 @@ type Config struct {
 type Finality struct {
 	// Paid is the head that proves a transfer. Base's sealed blocks are latest.
 	Paid string
-	// Dead is the head that proves that there will be none; use safe, except where nothing reorganises.
+	// Dead is the head that proves that there will be no transfer; use safe, except where nothing reorganises.
 	Dead string
 }
 
@@ -99,14 +100,16 @@ func orDefault[T comparable](v, fallback T) T {
 // Close drops the connections.
 func (c *Chain) Close() { c.pool.close() }
 
-// checkDomain finds a wrong name, version or address before the first payer signs over it.
+// checkDomain detects a wrong name, version or address before the first payer signs for it.
 func (c *Chain) checkDomain(ctx context.Context) error {
 	answer, err := c.ethCall(ctx, x402.SeparatorCall(), "latest")
 	if err != nil {
 		return fmt.Errorf("read the token's domain: %w", err)
 	}
 	if want := c.config.Domain.Separator(); len(answer) != 32 || x402.Hash(answer) != want {
-		return fmt.Errorf("the token %s has the domain separator %s, want %s", c.config.Domain.Contract, hexutil.Encode(answer), want)
+		return fmt.Errorf(
+			"the token %s has the domain separator %s, want %s", c.config.Domain.Contract, hexutil.Encode(answer), want,
+		)
 	}
 	return nil
 }
@@ -124,19 +127,35 @@ func (c *Chain) Balance(ctx context.Context, account x402.Address) (money.USDC, 
 	return money.USDC(balance.Int64()), nil
 }
 
-// refusals map the token's revert texts to reasons. They are the contract's own data, not a node's.
+// refusals map the token's revert texts to reasons. The texts are the contract's return data, not a node's message.
 var refusals = map[string]payment.Rejection{
-	"FiatTokenV2: authorization is not yet valid":    {Reason: x402.ReasonValidAfter, Detail: "the authorization is not valid yet"},
-	"FiatTokenV2: authorization is expired":          {Reason: x402.ReasonValidBefore, Detail: "the authorization has expired"},
-	"FiatTokenV2: authorization is used or canceled": {Reason: x402.ReasonNonceUsed, Detail: "the authorization was used or cancelled"},
-	"FiatTokenV2: invalid signature":                 {Reason: x402.ReasonSignature, Detail: "the token refuses the signature; accounts with code cannot pay here"},
-	"ECRecover: invalid signature":                   {Reason: x402.ReasonSignature, Detail: "the token refuses the signature"},
-	"ERC20: transfer amount exceeds balance":         {Reason: x402.ReasonBalance, Detail: "the payer's balance is too small"},
-	"Pausable: paused":                               {Reason: payment.ReasonTokenPaused, Detail: "the token's issuer has paused it"},
-	"Blacklistable: account is blacklisted":          {Reason: payment.ReasonAccountBlocked, Detail: "the token's issuer blocks an account of ours"},
+	"FiatTokenV2: authorization is not yet valid": {
+		Reason: x402.ReasonValidAfter, Detail: "the authorization is not valid yet",
+	},
+	"FiatTokenV2: authorization is expired": {
+		Reason: x402.ReasonValidBefore, Detail: "the authorization has expired",
+	},
+	"FiatTokenV2: authorization is used or canceled": {
+		Reason: x402.ReasonNonceUsed, Detail: "the authorization was used or cancelled",
+	},
+	"FiatTokenV2: invalid signature": {
+		Reason: x402.ReasonSignature, Detail: "the token refuses the signature; accounts with code cannot pay here",
+	},
+	"ECRecover: invalid signature": {
+		Reason: x402.ReasonSignature, Detail: "the token refuses the signature",
+	},
+	"ERC20: transfer amount exceeds balance": {
+		Reason: x402.ReasonBalance, Detail: "the payer's balance is too small",
+	},
+	"Pausable: paused": {
+		Reason: payment.ReasonTokenPaused, Detail: "the token's issuer has paused it",
+	},
+	"Blacklistable: account is blacklisted": {
+		Reason: payment.ReasonAccountBlocked, Detail: "the token's issuer blocks an account of ours",
+	},
 }
 
-// rejectionOf is what the token says against a transfer, or nil when err is not a token's word.
+// rejectionOf is the token's reason to refuse a transfer, or nil when err is not the token's answer.
 func rejectionOf(err error) *payment.Rejection {
 	if err == nil || !isAnswer(err) {
 		return nil
@@ -154,12 +173,12 @@ func rejectionOf(err error) *payment.Rejection {
 	return &rejection
 }
 
-// ethCall runs a call of the token's at a block: a tag, or atHash.
+// ethCall calls the token at a block: a tag, or atHash.
 func (c *Chain) ethCall(ctx context.Context, data []byte, block any) ([]byte, error) {
 	return c.ethCallAs(ctx, nil, data, block)
 }
 
-// ethCallAs is ethCall in a sender's name, for the fee it would pay; nil is nobody, for nothing.
+// ethCallAs is ethCall by a sender, with its fee; nil means no sender and a gas price of zero.
 func (c *Chain) ethCallAs(ctx context.Context, as *sender, data []byte, block any) ([]byte, error) {
 	call := map[string]any{
 		"to":   c.config.Domain.Contract.String(),
@@ -225,7 +244,9 @@ func (c *Chain) readHeader(ctx context.Context, method, block string) (header, e
 	if wire.BaseFee != nil {
 		base = wire.BaseFee.ToInt()
 	}
-	return header{Number: uint64(wire.Number), Hash: x402.Hash(wire.Hash), Time: uint64(wire.Timestamp), BaseFee: base}, nil
+	return header{
+		Number: uint64(wire.Number), Hash: x402.Hash(wire.Hash), Time: uint64(wire.Timestamp), BaseFee: base,
+	}, nil
 }
 
 // time is the block's time in UTC.

@@ -16,17 +16,20 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Verdict implements payment.Chain. With several nodes, what moved and what is void is the word of two of them.
+// Verdict implements payment.Chain. With several nodes, Settled and Void need two of them.
 func (c *Chain) Verdict(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
 	verdict, err := c.verdict(ctx, a, since)
 	if err != nil {
-		return payment.Verdict{}, fmt.Errorf("judge authorization: %w", err)
+		return payment.Verdict{}, fmt.Errorf("read authorization status: %w", err)
 	}
 	return verdict, nil
 }
 
-// authorizationStatus reads all that it decides from at one block, named by hash: two reads of "latest" are two chains.
-func (c *Chain) authorizationStatus(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
+// authorizationStatus decides by what one block shows, named by hash: two reads of "latest" may be two different
+// blocks.
+func (c *Chain) authorizationStatus(
+	ctx context.Context, a x402.Authorization, since time.Time,
+) (payment.Verdict, error) {
 	head, err := c.header(ctx, c.config.Finality.Paid)
 	if err != nil {
 		return payment.Verdict{}, err
@@ -42,8 +45,8 @@ func (c *Chain) authorizationStatus(ctx context.Context, a x402.Authorization, s
 	}
 }
 
-// Final is the same chain judged at the block that decides that nothing can come any more: what has moved
-// there stays moved. One node's word is never enough for that.
+// Final is the same chain with verdicts at the final block: a payment that is settled there stays settled. It always
+// needs two nodes.
 func (c *Chain) Final() *Chain {
 	final := *c
 	final.config.Finality.Paid = c.config.Finality.Dead
@@ -51,10 +54,9 @@ func (c *Chain) Final() *Chain {
 	return &final
 }
 
-// statusOfUnused decides about a nonce that is free at the head. It is dead only once a block that
-// cannot be reorganised away is past its time and the nonce is free there, too: the block's time
-// follows from its number, so no other chain can bring it back. Our own clock must be past it, too: a
-// block from the future is none of this chain.
+// statusOfUnused decides about a nonce that is free at the head. The authorization is void only once a final block is
+// past its time and the nonce is free there, too. Our own clock must be past its time, too: a block with a time in the
+// future is not trusted.
 func (c *Chain) statusOfUnused(ctx context.Context, a x402.Authorization, head header) (payment.Verdict, error) {
 	if c.inTime(a, head) {
 		return payment.Verdict{State: payment.Unused}, nil
@@ -73,14 +75,16 @@ func (c *Chain) statusOfUnused(ctx context.Context, a x402.Authorization, head h
 	return payment.Verdict{State: payment.Void, Reason: payment.ReasonExpired}, nil
 }
 
-// inTime reports that neither a block nor our own clock is past an authorization's time.
+// inTime reports that neither a block nor our own clock has reached the end of an authorization.
 func (c *Chain) inTime(a x402.Authorization, head header) bool {
 	return head.Time < a.ValidBefore && uint64(c.config.Now().Unix()) < a.ValidBefore
 }
 
-// statusOfUsed decides about a nonce that is taken at the head. The bit alone proves nothing: a
-// cancellation and another authorization of the same nonce set it, too. The log tells which.
-func (c *Chain) statusOfUsed(ctx context.Context, a x402.Authorization, head header, since time.Time) (payment.Verdict, error) {
+// statusOfUsed decides about a nonce that is used at the head. The state alone proves nothing: a cancellation and
+// another authorization with the same nonce set it, too. The log tells which.
+func (c *Chain) statusOfUsed(
+	ctx context.Context, a x402.Authorization, head header, since time.Time,
+) (payment.Verdict, error) {
 	found, err := c.findUse(ctx, a, head, since)
 	if err != nil || found == nil {
 		return payment.Verdict{}, err
@@ -95,7 +99,7 @@ func (c *Chain) statusOfUsed(ctx context.Context, a x402.Authorization, head hea
 			return c.settledBy(ctx, a, *transfer)
 		}
 		if transfer == nil {
-			// The token always logs one: a node that does not show it proves nothing.
+			// The token always logs a transfer, so a node that does not show it proves nothing.
 			return payment.Verdict{}, nil
 		}
 		reason = payment.ReasonUsedElsewhere
@@ -174,28 +178,30 @@ func (l logEntry) topic(i int) x402.Hash {
 	return x402.Hash(l.Topics[i])
 }
 
-// moves reports that the event is exactly this authorization's transfer. It is false for nil.
+// moves reports that the event is exactly the authorization's transfer. It is false for nil.
 func (l *logEntry) moves(a x402.Authorization) bool {
 	return l != nil && l.topic(0) == x402.TopicTransfer && l.topic(1) == a.From.Word() && l.topic(2) == a.To.Word() &&
 		new(big.Int).SetBytes(l.Data).Cmp(a.Value.Big()) == 0
 }
 
-// takes reports that the event took exactly this authorization's nonce. A node may answer with the logs
-// of another question, and one taken for this would bury a payment that has arrived.
+// takes reports that the event used exactly this authorization's nonce. A node may return logs that were not asked for,
+// and another payer's log would mark a settled payment void.
 func (l *logEntry) takes(a x402.Authorization) bool {
 	kind := l.topic(0)
 	return (kind == x402.TopicUsed || kind == x402.TopicCanceled) && l.topic(1) == a.From.Word() && l.topic(2) == a.Nonce
 }
 
-// findUse finds the event that took the nonce, or nil when the nodes show none. While a node is silent, what the
-// others do not show in one range may be in the next; only where it is in none, the silence is in doubt.
+// findUse finds the event that used the nonce, or nil when the nodes show none. When a node is silent for one range,
+// the next ranges are searched; only when no range has the event, the error is errIncomplete.
 func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, since time.Time) (*logEntry, error) {
 	start, err := c.blockBefore(ctx, head, since)
 	if err != nil {
 		return nil, err
 	}
 	var doubt error
-	topics := []any{[]string{x402.TopicUsed.String(), x402.TopicCanceled.String()}, a.From.Word().String(), a.Nonce.String()}
+	topics := []any{
+		[]string{x402.TopicUsed.String(), x402.TopicCanceled.String()}, a.From.Word().String(), a.Nonce.String(),
+	}
 	for from := start; from <= head.Number; from += c.config.LogRange {
 		to := min(from+c.config.LogRange-1, head.Number)
 		found, err := c.log(ctx, func(l logEntry) bool { return l.takes(a) }, map[string]any{
@@ -211,9 +217,8 @@ func (c *Chain) findUse(ctx context.Context, a x402.Authorization, head header, 
 	return nil, doubt
 }
 
-// transferAfter is the payer's transfer logged directly after AuthorizationUsed in the same
-// transaction, or nil. Any other transfer belongs to another authorization, which the same
-// transaction may carry to pass for two.
+// transferAfter is the payer's transfer logged directly after AuthorizationUsed in the same transaction, or nil. Any
+// other transfer belongs to another authorization of the same transaction, and must not count for two.
 func (c *Chain) transferAfter(ctx context.Context, a x402.Authorization, used logEntry) (*logEntry, error) {
 	directly := func(l logEntry) bool {
 		return l.LogIndex == used.LogIndex+1 && l.TransactionHash == used.TransactionHash
@@ -223,9 +228,11 @@ func (c *Chain) transferAfter(ctx context.Context, a x402.Authorization, used lo
 	})
 }
 
-// log finds the token's event that is wanted, or nil when no node shows it. It asks one node after the other,
-// because one may lack what another has.
-func (c *Chain) log(ctx context.Context, wanted func(logEntry) bool, filter map[string]any) (found *logEntry, err error) {
+// log finds the token's event that is wanted, or nil when no node shows it. It asks one node after the other, because
+// one may lack what another has.
+func (c *Chain) log(
+	ctx context.Context, wanted func(logEntry) bool, filter map[string]any,
+) (found *logEntry, err error) {
 	err = c.askLogs(ctx, filter, func(ours []logEntry) error {
 		at := slices.IndexFunc(ours, wanted)
 		if at < 0 {
@@ -240,7 +247,7 @@ func (c *Chain) log(ctx context.Context, wanted func(logEntry) bool, filter map[
 	return found, err
 }
 
-// askLogs asks for the token's events and drops what a node sends beyond that.
+// askLogs queries the token's events, and drops other contracts' events and removed ones.
 func (c *Chain) askLogs(ctx context.Context, filter map[string]any, take func(ours []logEntry) error) error {
 	filter["address"] = c.config.Domain.Contract.String()
 	err := c.pool.callUntil(ctx, func(raw json.RawMessage) error {

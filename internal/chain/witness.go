@@ -11,10 +11,10 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// witnesses is how many nodes must say the same where there are several.
+// witnesses is how many nodes must agree where there are several.
 const witnesses = 2
 
-// verdict decides by one node where there is one, or where the amount asks for no second; else by two.
+// verdict decides by one node where there is only one, or where the amount is below WitnessFrom; else by two.
 func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Time) (payment.Verdict, error) {
 	if len(c.pool.endpoints) == 1 {
 		return c.authorizationStatus(ctx, a, since)
@@ -29,8 +29,8 @@ func (c *Chain) verdict(ctx context.Context, a x402.Authorization, since time.Ti
 		}
 		return c.hear(ctx, ask)
 	}
-	// Most looks are at payments that nobody has included yet. Two nodes are asked: one alone would hide for long what
-	// the others show.
+	// Most payments are not included yet when they are looked at. Two nodes are asked, because one alone could hide the
+	// transfer that the others show.
 	if c.stillFree(ctx, a) {
 		return payment.Verdict{State: payment.Unused}, nil
 	}
@@ -109,17 +109,19 @@ var errNotFree = errors.New("the authorization is used, or too late")
 // doubles each time.
 const askAgain = 100 * time.Millisecond
 
-// testimony is what one node says when it is asked alone.
+// testimony is the verdict of one node that is asked alone.
 type testimony struct {
 	node    *endpoint
 	verdict payment.Verdict
 	err     error
 }
 
-// hear asks each node alone, all at once, until two of them prove the transfer or all have spoken. Where two show that
-// the nonce is free, and none that it is dead, the slow ones are not waited for: no money is taken for lost by that.
-// Where two decide nothing, they are asked again until the others have spoken.
-func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (payment.Verdict, error)) (payment.Verdict, error) {
+// hear asks each node alone, all at once, until two of them prove the transfer or all have answered. When two show the
+// authorization unused, and none shows it void, slow nodes are not waited for: that gives no payment up. When two nodes
+// decide nothing, they are asked again until the others have answered.
+func (c *Chain) hear(
+	ctx context.Context, ask func(context.Context, *Chain) (payment.Verdict, error),
+) (payment.Verdict, error) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	one, cancel := context.WithCancel(ctx)
@@ -174,10 +176,10 @@ func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (pay
 		missing := len(c.pool.endpoints) - len(heard)
 		switch {
 		case err == nil && v.State == payment.Unused && enough == nil:
-			// A dissent that comes in time still counts.
+			// An answer that differs still counts if it comes in time.
 			enough = time.After(c.pool.hedgeDelayBut(heard))
 		case err == nil && v.State == payment.Unknown && len(heard) >= witnesses && asked == missing && again == nil:
-			// They differ by a block, mostly, and agree before the one that is missing takes its time.
+			// Most often they differ by a block, and agree before the missing node answers.
 			again = time.After(pause)
 			pause *= 2
 		}
@@ -190,7 +192,7 @@ func (c *Chain) hear(ctx context.Context, ask func(context.Context, *Chain) (pay
 	return verdict, err
 }
 
-// proven is the transfer that so many nodes show, if there is one.
+// proven is the transfer that enough nodes show, if there is one.
 func proven(heard []testimony, enough int) (payment.Verdict, bool) {
 	for _, h := range heard {
 		same := 0
@@ -206,20 +208,21 @@ func proven(heard []testimony, enough int) (payment.Verdict, bool) {
 	return payment.Verdict{}, false
 }
 
-// sameTransfer compares where two receipts say that the transfer stands. What it moved, each was held against
-// the authorization for.
+// sameTransfer compares the places of two transfers in the chain. That each moved what its authorization says was
+// checked before.
 func sameTransfer(a, b *payment.Receipt) bool {
-	return a != nil && b != nil && a.Transaction == b.Transaction && a.BlockHash == b.BlockHash && a.Block == b.Block && a.LogIndex == b.LogIndex
+	return a != nil && b != nil && a.Transaction == b.Transaction && a.BlockHash == b.BlockHash &&
+		a.Block == b.Block && a.LogIndex == b.LogIndex
 }
 
-// weigh decides what no two nodes have proven as paid. A transfer that one node shows is neither believed nor
-// forgotten: it keeps the payment from being given up. While two others show that the nonce is free, sending is safe and
-// goes on. A payment is void only when all that can tell say so, for the same reason, and two at least. A node that
-// does not answer, or lags, or follows another chain, is ignored, unless it shows the transfer.
+// weigh decides when no two nodes prove the transfer. A transfer that only one node shows does not settle the payment,
+// but keeps it from becoming void. When two nodes show the nonce free, the payment is unused, and sending is safe. A
+// payment is void only when at least two nodes, and all that decide, say so for the same reason. A node that does not
+// answer, lags, or follows another chain is ignored, unless it shows the transfer.
 func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 	var errs error
 	count := map[payment.State]int{}
-	var gone []string
+	var voids []string
 	told := 0
 	for _, h := range heard {
 		if h.err != nil {
@@ -232,16 +235,16 @@ func weigh(heard []testimony, now time.Time) (payment.Verdict, error) {
 		}
 		count[h.verdict.State]++
 		if h.verdict.State == payment.Void {
-			gone = append(gone, h.verdict.Reason)
+			voids = append(voids, h.verdict.Reason)
 		}
 	}
-	slices.Sort(gone)
+	slices.Sort(voids)
 	switch {
 	case told == 0:
 		return payment.Verdict{}, errs
-	case len(gone) >= witnesses && len(slices.Compact(gone)) == 1 && len(count) == 1:
-		return payment.Verdict{State: payment.Void, Reason: gone[0]}, nil
-	case count[payment.Unused] >= witnesses && len(gone) == 0:
+	case len(voids) >= witnesses && len(slices.Compact(voids)) == 1 && len(count) == 1:
+		return payment.Verdict{State: payment.Void, Reason: voids[0]}, nil
+	case count[payment.Unused] >= witnesses && len(voids) == 0:
 		return payment.Verdict{State: payment.Unused}, nil
 	}
 	return payment.Verdict{}, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Refusal is a facilitator's no. It decides nothing: reference implementations say it of payments that
-// somebody else has settled, and of transactions that are still under way.
+// Refusal is a facilitator's negative answer. It decides nothing: reference implementations give it for payments that
+// somebody else has settled, and for transactions that are still pending.
 type Refusal struct {
 	// Reason is the errorReason, one of an open list, "unreadable", or empty.
 	Reason string
@@ -24,7 +24,7 @@ func (r *Refusal) Error() string {
 	return "the facilitator refuses: " + cmp.Or(r.Reason, "no reason given")
 }
 
-// outcome is what an answer to /settle says, in words fit for logs and traces.
+// outcome is an answer to /settle, reduced to what may be logged and traced.
 type outcome struct {
 	state state
 	// reason is the errorReason, and transaction a hash; either may be empty.
@@ -45,12 +45,12 @@ func (o outcome) String() string {
 	return [...]string{"unknown", "claimed", "pending", "refused"}[o.state]
 }
 
-// settled reads an answer to /settle. The error is nil for a claim and for a pending one, a *Refusal for
-// a no, and otherwise says why the answer says nothing.
+// settled reads an answer to /settle. The error is nil for a claimed or a pending settlement, a *Refusal for a negative
+// answer, and otherwise the reason why the answer decides nothing.
 func settled(got answer, p payment.Payment) (outcome, error) {
 	var s struct {
 		x402.Settlement
-		// Success shadows the one above: an answer without it is none.
+		// Success shadows the field above: an answer without it is unreadable.
 		Success *bool `json:"success"`
 	}
 	if err := json.Unmarshal(got.body, &s); err != nil || s.Success == nil {
@@ -64,7 +64,7 @@ func settled(got answer, p payment.Payment) (outcome, error) {
 	case aboutAnother(s.Settlement, p):
 		return outcome{}, got.unclear("it is about another payment")
 	case s.ErrorReason == x402.ReasonSettlementPending && !*s.Success:
-		// Some send it as HTTP 500. It says that the money may move, so it is no failure.
+		// Some facilitators send it with HTTP 500. The money may move, so it is not a failure.
 		o.state = pending
 		return o, nil
 	case !*s.Success:
@@ -87,8 +87,8 @@ func aboutAnother(s x402.Settlement, p payment.Payment) bool {
 	return err != nil || payer != p.Authorization.From
 }
 
-// reason lets through what looks like one of the reasons, and nothing that a facilitator could quote
-// from the payment: no part is as long as a key or a signature.
+// reason returns a text that has the form of an errorReason, and drops what a facilitator could quote from the payment:
+// no part may be as long as a key or a signature.
 func reason(text string) string {
 	const longest, longestPart = 96, 24
 	for part := range strings.SplitSeq(text, "_") {
@@ -115,7 +115,7 @@ func supports(got answer) error {
 	return fmt.Errorf("the facilitator does not settle %s on %s", x402.Scheme, x402.NetworkID)
 }
 
-// unclearError is an answer that decides nothing, or none.
+// unclearError is a missing answer, or one that decides nothing.
 type unclearError struct {
 	status int
 	why    string
@@ -130,7 +130,7 @@ func (e *unclearError) Error() string {
 
 func (a answer) unclear(why string) error { return &unclearError{status: a.status, why: why} }
 
-// blames reports an error that says something of the facilitator, not of one payment.
+// blames reports an error of the facilitator as a whole, not of one payment.
 func blames(err error) bool {
 	if err == nil {
 		return false

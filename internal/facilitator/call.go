@@ -18,17 +18,19 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// maxAnswer is far more than any documented answer takes.
+// maxAnswer bounds an answer in bytes. Documented answers are far shorter.
 const maxAnswer = 256 << 10
 
-// answer is one answer of the facilitator's, whole.
+// answer is one complete answer of the facilitator.
 type answer struct {
 	status int
 	body   []byte
 }
 
-// begin opens the span of a call. end tells it how the call went; neither ever holds what was sent.
-func (f *Facilitator) begin(ctx context.Context, op, method string) (_ context.Context, end func(status int, o outcome, err error)) {
+// begin opens the span of a call. end records its result; the span never contains what was sent.
+func (f *Facilitator) begin(
+	ctx context.Context, op, method string,
+) (_ context.Context, end func(status int, o outcome, err error)) {
 	ctx, span := f.config.Tracer.Start(ctx, "facilitator "+op, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
 		attribute.String("http.request.method", method),
 		attribute.String("url.template", "/"+op),
@@ -39,7 +41,9 @@ func (f *Facilitator) begin(ctx context.Context, op, method string) (_ context.C
 			span.SetAttributes(attribute.Int("http.response.status_code", status))
 		}
 		if o != (outcome{}) {
-			span.SetAttributes(attribute.String("facilitator.outcome", o.String()), attribute.String("facilitator.reason", o.reason))
+			span.SetAttributes(
+				attribute.String("facilitator.outcome", o.String()), attribute.String("facilitator.reason", o.reason),
+			)
 		}
 		if _, no := errors.AsType[*Refusal](err); err != nil && !no {
 			span.SetStatus(codes.Error, err.Error())
@@ -48,7 +52,7 @@ func (f *Facilitator) begin(ctx context.Context, op, method string) (_ context.C
 	}
 }
 
-// call sends once and reads a bounded answer. It is never repeated here.
+// call sends one request and reads a bounded answer. It does not retry.
 func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.config.Timeout)
 	defer cancel()
@@ -81,7 +85,9 @@ func (f *Facilitator) call(ctx context.Context, method, op string, body []byte) 
 	case len(got.body) > maxAnswer:
 		return got, got.unclear("more than an answer takes")
 	case resp.StatusCode == http.StatusTooManyRequests:
-		return got, &busyError{unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header)}
+		return got, &busyError{
+			unclearError: unclearError{status: got.status, why: "too many requests"}, after: retryAfter(resp.Header),
+		}
 	}
 	return got, nil
 }
@@ -97,7 +103,7 @@ func (f *Facilitator) token(ctx context.Context, method string, target *url.URL)
 	return token, nil
 }
 
-// cause is what broke a round trip, without its address: a path may hold a key.
+// cause is the error of a round trip without its URL: a path may contain a key.
 func cause(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -105,7 +111,7 @@ func cause(err error) error {
 	return err
 }
 
-// busyError is HTTP 429 and how long it asks to be left alone, which may be nothing.
+// busyError is HTTP 429 with its Retry-After, which may be zero.
 type busyError struct {
 	unclearError
 	after time.Duration

@@ -1,12 +1,13 @@
-// Package facilitator settles payments through a remote x402 facilitator, whose word is a claim that the chain has to confirm.
+// Package facilitator settles payments through a remote x402 facilitator, whose answers count only once the chain
+// confirms them.
 //
 //	stored payment ──► POST /settle, the same bytes each time ──► claimed   success, with a transaction
 //	                                                          ├─► pending   settlement_pending, whatever the HTTP status
-//	                                                          ├─► refused   success: false; it may be wrong about that
+//	                                                          ├─► refused   success: false; it may be wrong
 //	                                                          └─► unknown   no answer, or none that can be read
 //
-// None of the four decides a payment. Asking again is always safe: the stored payment is the durable
-// record, and the token takes its authorization once.
+// None of the four decides a payment. Sending it again is always safe: the stored payment is the durable record, and
+// the token executes its authorization once.
 package facilitator
 
 import (
@@ -41,8 +42,8 @@ type Config struct {
 	TokenSource func(ctx context.Context, method, host, path string) (secret.Text, error)
 	// Requirements are the terms a payment was made under, without anything that changes between calls.
 	Requirements func(payment.Payment) x402.Requirements
-	// Sold says what a payment is for, by which the facilitator can list it: its resource and extensions, without
-	// anything that changes between calls. Nil says nothing of it.
+	// Sold is what a payment is for, by which the facilitator can list it: its resource and extensions, without
+	// anything that changes between calls. Nil sends neither.
 	Sold func(ctx context.Context, p payment.Payment) (x402.Resource, map[string]any, error)
 	// HTTP may be nil. Only its transport is used: redirects, cookies and deadlines are ours.
 	HTTP *http.Client
@@ -63,7 +64,7 @@ type Facilitator struct {
 	base   *url.URL
 	http   *http.Client
 	rests  rests
-	// supported is the answer of Supported: checks of readiness come from anyone.
+	// supported caches the result of Supported: anyone can trigger readiness checks.
 	supported *availability.Memo[struct{}]
 }
 
@@ -75,7 +76,8 @@ const (
 // New makes a Facilitator. It sends nothing yet.
 func New(c Config) (*Facilitator, error) {
 	base, err := url.Parse(c.URL)
-	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil || base.RawQuery != "" {
+	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") || base.User != nil ||
+		base.RawQuery != "" {
 		return nil, errors.New("the facilitator's URL is not an http URL")
 	}
 	if c.Requirements == nil {
@@ -104,9 +106,9 @@ func New(c Config) (*Facilitator, error) {
 	return f, nil
 }
 
-// Submit implements payment.Settler. Nil says that the facilitator claims success, or that it is at it;
-// a *Refusal is its no; any other error leaves open what it did. A payment asked about a moment ago is
-// not sent again, and has the same answer.
+// Submit implements payment.Settler. Nil means that the facilitator claims success, or that the settlement is pending;
+// a *Refusal is its negative answer; after any other error the result is unknown. A payment that was sent less than
+// Config.Pause ago is not sent again, and gets the cached answer.
 func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 	if last, resting := f.rests.of(p.ID, f.config.Now()); resting {
 		return last
@@ -116,14 +118,14 @@ func (f *Facilitator) Submit(ctx context.Context, p payment.Payment) error {
 		return fmt.Errorf("settle: %w", err)
 	}
 	err = f.settle(ctx, p, body)
-	// The facilitator is not to blame for a caller who hangs up.
+	// A caller who disconnects is not a failure of the facilitator.
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		f.rests.after(p.ID, f.config.Now(), f.config.Pause, err)
 	}
 	return err
 }
 
-// request is the body of a settlement. That it cannot be made is not the facilitator's fault.
+// request is the body of a settlement. An error here is ours, not the facilitator's.
 func (f *Facilitator) request(ctx context.Context, p payment.Payment) (body []byte, err error) {
 	sent := x402.Payment{Accepted: f.config.Requirements(p), Authorization: p.Authorization, Signature: p.Signature}
 	if f.config.Sold != nil {
@@ -150,7 +152,9 @@ func (f *Facilitator) settle(ctx context.Context, p payment.Payment, body []byte
 		level = slog.LevelWarn
 	}
 	f.config.Log.LogAttrs(ctx, level, "facilitator asked to settle", slog.String("payment", p.ID.String()),
-		slog.String("outcome", found.String()), slog.String("reason", found.reason), slog.String("transaction", found.transaction),
+		slog.String("outcome", found.String()), slog.String("reason", found.reason), slog.String(
+			"transaction", found.transaction,
+		),
 		slog.Int("status", got.status), slog.Duration("took", f.config.Now().Sub(start)), slog.Any("cause", err))
 	if err != nil {
 		return fmt.Errorf("settle: %w", err)
@@ -172,8 +176,8 @@ func (f *Facilitator) Supported(ctx context.Context) error {
 	return nil
 }
 
-// Ready is Supported, asked again only after a while. A facilitator that lists our kind and settles nothing is not
-// ready either. The error holds a *fault.Fault that says whose fault it is.
+// Ready is Supported with a cached result. A facilitator that lists our kind and settles nothing is not ready either.
+// The error contains a *fault.Fault for the payer.
 func (f *Facilitator) Ready(ctx context.Context) error {
 	_, err := f.supported.Get(ctx)
 	if failing := f.rests.failing(f.config.Now()); err == nil && failing != nil {

@@ -57,7 +57,9 @@ func newBench(t *testing.T, change func(*facilitator.Config)) *bench {
 	t.Helper()
 	b := &bench{T: t, now: time.Unix(1_790_000_000, 0), spans: tracetest.NewSpanRecorder(), logs: &bytes.Buffer{}}
 	b.chain = paymenttest.NewChain(terms.Domain, b.time)
-	b.remote = facilitatortest.New(facilitatortest.Config{Chain: b.chain, Settler: b.chain, Token: secret.New(token), Now: b.time})
+	b.remote = facilitatortest.New(
+		facilitatortest.Config{Chain: b.chain, Settler: b.chain, Token: secret.New(token), Now: b.time},
+	)
 	server := httptest.NewServer(b.remote)
 	t.Cleanup(server.Close)
 	c := facilitator.Config{
@@ -106,7 +108,7 @@ func (b *bench) claim(nonce byte) payment.Payment {
 		Authorization: a, Signature: s, CreatedAt: b.time()}
 }
 
-func TestOutcomesOfASettlement(t *testing.T) {
+func TestSubmitReadsOutcomes(t *testing.T) {
 	tests := []struct {
 		name  string
 		fault facilitatortest.Fault
@@ -143,7 +145,7 @@ func TestOutcomesOfASettlement(t *testing.T) {
 				t.Errorf("refusal %v, want one: %t", refusal, tt.refused)
 			}
 			if _, rejected := errors.AsType[*payment.Rejection](err); rejected {
-				t.Error("a remote word is passed off as our own judgement")
+				t.Error("a remote answer is reported as our own verdict")
 			}
 			want := 0
 			if tt.moved {
@@ -185,7 +187,7 @@ func (b *bench) wantNoSecrets(p payment.Payment) {
 	}
 }
 
-func TestEveryAskingSendsTheSameBytes(t *testing.T) {
+func TestSubmitSendsSameBytesEachTime(t *testing.T) {
 	b := newBench(t, nil)
 	b.remote.Always(facilitatortest.Stall)
 	p := b.claim(1)
@@ -201,8 +203,10 @@ func TestEveryAskingSendsTheSameBytes(t *testing.T) {
 	}
 }
 
-func TestTheFacilitatorIsToldWhatIsSold(t *testing.T) {
-	sold := x402.Resource{URL: "https://shop.example/api/card/purchase", Description: "A card", MimeType: "application/json"}
+func TestSubmitSendsResource(t *testing.T) {
+	sold := x402.Resource{
+		URL: "https://shop.example/api/card/purchase", Description: "A card", MimeType: "application/json",
+	}
 	var broken error
 	b := newBench(t, func(c *facilitator.Config) {
 		c.Sold = func(context.Context, payment.Payment) (x402.Resource, map[string]any, error) {
@@ -235,7 +239,7 @@ func TestTheFacilitatorIsToldWhatIsSold(t *testing.T) {
 	}
 }
 
-func TestAPaymentIsNotAskedAboutAgainAtOnce(t *testing.T) {
+func TestSubmitPausesBetweenCallsOfPayment(t *testing.T) {
 	b := newBench(t, nil)
 	good, bad := b.claim(1), b.claim(2)
 	b.remote.Next(facilitatortest.Stall, facilitatortest.Refuse)
@@ -245,7 +249,7 @@ func TestAPaymentIsNotAskedAboutAgainAtOnce(t *testing.T) {
 		}
 		_, refused := errors.AsType[*facilitator.Refusal](b.client.Submit(t.Context(), bad))
 		if !refused {
-			t.Error("a resting refusal is forgotten")
+			t.Error("a cached refusal is lost")
 		}
 	}
 	if n := b.remote.Calls("/settle"); n != 2 {
@@ -256,7 +260,7 @@ func TestAPaymentIsNotAskedAboutAgainAtOnce(t *testing.T) {
 	}
 }
 
-func TestAFacilitatorThatKeepsFailingIsLeftAloneForAWhile(t *testing.T) {
+func TestSubmitBacksOffFromFailingFacilitator(t *testing.T) {
 	b := newBench(t, nil)
 	b.remote.Always(facilitatortest.Fail)
 	for i := range byte(10) {
@@ -277,7 +281,7 @@ func TestAFacilitatorThatKeepsFailingIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-func TestRefusalsOfPaymentsSayNothingOfTheFacilitator(t *testing.T) {
+func TestRefusalsDoNotBackOffFacilitator(t *testing.T) {
 	b := newBench(t, nil)
 	b.remote.Always(facilitatortest.Refuse)
 	for i := range byte(6) {
@@ -288,7 +292,7 @@ func TestRefusalsOfPaymentsSayNothingOfTheFacilitator(t *testing.T) {
 	}
 }
 
-func TestARateLimitIsKept(t *testing.T) {
+func TestSubmitHonorsRetryAfter(t *testing.T) {
 	b := newBench(t, nil)
 	b.remote.Next(facilitatortest.Limit)
 	_ = b.client.Submit(t.Context(), b.claim(1))
@@ -301,7 +305,7 @@ func TestARateLimitIsKept(t *testing.T) {
 	}
 }
 
-func TestASilentFacilitatorIsGivenUpInTime(t *testing.T) {
+func TestSubmitTimesOut(t *testing.T) {
 	b := newBench(t, func(c *facilitator.Config) { c.Timeout = 50 * time.Millisecond })
 	b.remote.Always(facilitatortest.Hang)
 	if err := b.client.Submit(t.Context(), b.claim(1)); !errors.Is(err, context.DeadlineExceeded) {
@@ -309,7 +313,7 @@ func TestASilentFacilitatorIsGivenUpInTime(t *testing.T) {
 	}
 }
 
-func TestACallerWhoHangsUpIsNotHeldAgainstTheFacilitator(t *testing.T) {
+func TestCallerDisconnectIsNotCountedAsFailure(t *testing.T) {
 	b := newBench(t, nil)
 	p := b.claim(1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -322,7 +326,7 @@ func TestACallerWhoHangsUpIsNotHeldAgainstTheFacilitator(t *testing.T) {
 	}
 }
 
-func TestATokenIsMadeForEachCall(t *testing.T) {
+func TestTokenSourceIsCalledForEachCall(t *testing.T) {
 	var mu sync.Mutex
 	var asked []string
 	b := newBench(t, func(c *facilitator.Config) {
@@ -349,7 +353,7 @@ func TestATokenIsMadeForEachCall(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentWithoutTheTokenThatIsNeeded(t *testing.T) {
+func TestSubmitSendsNothingWithoutToken(t *testing.T) {
 	broken := errors.New("no key")
 	b := newBench(t, func(c *facilitator.Config) {
 		c.TokenSource = func(context.Context, string, string, string) (secret.Text, error) {
@@ -361,7 +365,7 @@ func TestNothingIsSentWithoutTheTokenThatIsNeeded(t *testing.T) {
 	}
 }
 
-func TestReadinessMeansThatOurKindIsSettled(t *testing.T) {
+func TestReadyNeedsOurKind(t *testing.T) {
 	b := newBench(t, nil)
 	ready := func(want bool) {
 		t.Helper()
@@ -385,8 +389,8 @@ func TestReadinessMeansThatOurKindIsSettled(t *testing.T) {
 	ready(false)
 }
 
-// TestAFacilitatorThatSettlesNothingIsNotReady: it lists our kind, and fails or refuses whatever it is asked to settle.
-func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
+// TestReadyFailsWhenFacilitatorSettlesNothing lists our kind, and fails or refuses every settlement.
+func TestReadyFailsWhenFacilitatorSettlesNothing(t *testing.T) {
 	for name, mode := range map[string]facilitatortest.Fault{"fails": facilitatortest.Fail, "refuses": facilitatortest.Refuse} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)
@@ -422,7 +426,7 @@ func TestAFacilitatorThatSettlesNothingIsNotReady(t *testing.T) {
 	}
 }
 
-func TestAWrongTokenIsNotReady(t *testing.T) {
+func TestReadyFailsWithWrongToken(t *testing.T) {
 	b := newBench(t, func(c *facilitator.Config) { c.Token = secret.New("another") })
 	if err := b.client.Supported(t.Context()); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("%v, want HTTP 401", err)
@@ -432,7 +436,7 @@ func TestAWrongTokenIsNotReady(t *testing.T) {
 	}
 }
 
-func TestWhatAFacilitatorQuotesIsNotTold(t *testing.T) {
+func TestErrorsDoNotQuoteFacilitator(t *testing.T) {
 	quoting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := new(bytes.Buffer)
 		_, _ = body.ReadFrom(r.Body)
@@ -452,23 +456,25 @@ func TestWhatAFacilitatorQuotesIsNotTold(t *testing.T) {
 	b.wantNoSecrets(p)
 }
 
-func TestACollectorTrustsTheChainAlone(t *testing.T) {
+func TestCollectorTrustsChainOnly(t *testing.T) {
 	b := newBench(t, func(c *facilitator.Config) { c.Pause, c.Now = time.Nanosecond, time.Now })
 	// A lie, a denial before the effect and a lost reply: the payment moves once, when the chain says so.
 	b.remote.Next(facilitatortest.Lie, facilitatortest.Refuse, facilitatortest.Fail, facilitatortest.Lose)
 	c := payment.NewCollector(payment.CollectorConfig{Chain: b.chain, Settler: b.client, Timeout: 10 * time.Second,
 		Log: slog.New(slog.DiscardHandler)})
 	if v := paymenttest.Decide(t.Context(), c, b.claim(1), time.Millisecond, 10*time.Second); v.State != payment.Settled {
-		t.Errorf("verdict %+v, want moved", v)
+		t.Errorf("verdict %+v, want settled", v)
 	}
 	if n := b.chain.Calls().Transfers; n != 1 || b.remote.Calls("/settle") != 4 {
 		t.Errorf("%d transfers after %d calls, want 1 after 4", n, b.remote.Calls("/settle"))
 	}
 }
 
-func TestAFacilitatorNeedsAnAddress(t *testing.T) {
+func TestNewRefusesMissingAddress(t *testing.T) {
 	for _, url := range []string{"", "facilitator.example.com", "ftp://example.com", "https://user:pass@example.com", "https://example.com?key=1"} {
-		_, err := facilitator.New(facilitator.Config{URL: url, Requirements: func(payment.Payment) x402.Requirements { return x402.Requirements{} }})
+		_, err := facilitator.New(
+			facilitator.Config{URL: url, Requirements: func(payment.Payment) x402.Requirements { return x402.Requirements{} }},
+		)
 		if err == nil || strings.Contains(err.Error(), "pass") {
 			t.Errorf("%q: %v", url, err)
 		}

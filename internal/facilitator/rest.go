@@ -12,33 +12,33 @@ import (
 )
 
 const (
-	// maxFailures is how many failures in a row a facilitator may have before it is left alone for a while.
+	// maxFailures is how many failures in a row a facilitator may have before we back off.
 	maxFailures = 3
-	// longestRest bounds that while, and what a facilitator may ask for.
+	// longestRest bounds the backoff, and the Retry-After that a facilitator may ask for.
 	longestRest = 30 * time.Second
 )
 
-// rests remembers what was answered a moment ago, for each payment, and when a failing facilitator is
-// asked again. It saves calls and nothing else: an empty one only makes a payment be sent once more.
+// rests caches the last answer for each payment, and keeps when a failing facilitator is called again. It only saves
+// calls: without it a payment is sent once more.
 type rests struct {
 	mu       sync.Mutex
 	payments map[uuid.UUID]rest
-	// whole is the rest of the facilitator itself.
+	// whole is the backoff of the facilitator as a whole.
 	whole    rest
 	failures int
-	// refused are the payments that were refused since one was not; all of them would have moved the money.
+	// refused are the payments that were refused since the last accepted one; each of them was valid by simulation.
 	refused map[uuid.UUID]bool
 	// bad is the last failure or refusal.
 	bad rest
 }
 
-// rest holds the last answer until a time.
+// rest is the last answer, which is returned until a time.
 type rest struct {
 	until time.Time
 	err   error
 }
 
-// of reports whether a payment rests, and what its answer is meanwhile.
+// of reports whether a payment is backed off, and the answer that it gets meanwhile.
 func (r *rests) of(id uuid.UUID, now time.Time) (last error, resting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,8 +55,8 @@ func (r *rests) of(id uuid.UUID, now time.Time) (last error, resting bool) {
 	return nil, true
 }
 
-// after records an answer. A facilitator that fails again and again rests as a whole, longer each time,
-// so that payments move on without waiting for it; one call after each rest finds out.
+// after records an answer. A facilitator that keeps failing is backed off as a whole, longer each time, so that
+// payments fail over without waiting for it. One call after each backoff probes it.
 func (r *rests) after(id uuid.UUID, now time.Time, pause time.Duration, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +81,7 @@ func (r *rests) after(id uuid.UUID, now time.Time, pause time.Duration, err erro
 	r.whole = rest{until: now.Add(length), err: err}
 }
 
-// count keeps in mind what speaks against the facilitator as a whole.
+// count counts failures and refusals against the facilitator as a whole.
 func (r *rests) count(id uuid.UUID, now time.Time, err error) {
 	if err == nil {
 		r.refused, r.bad = nil, rest{}
@@ -97,10 +97,10 @@ func (r *rests) count(id uuid.UUID, now time.Time, err error) {
 }
 
 // doubt is how long a facilitator that settles nothing counts as failing after its last failure. It is longer than any
-// rest: while a payment waits, that is asked about again in time; after that the next payer finds out.
+// backoff, so that a waiting payment is sent again within it. Afterwards the next payer is invited again.
 const doubt = 2 * longestRest
 
-// failing says that the facilitator settles nothing: it fails again and again, or refuses one good payment after the other.
+// failing reports that the facilitator settles nothing: it keeps failing, or refuses one valid payment after the other.
 func (r *rests) failing(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -64,7 +64,7 @@ func (r *Runner) call(ctx context.Context, lease *Lease, handle Handler) (outcom
 		return Outcome{}, fmt.Errorf("no handler for %q", row.Kind)
 	}
 	if row.Used() > row.MaxAttempts {
-		// The last attempt died with its process; this claim is there to park the job properly.
+		// The last attempt ended with its process; this claim only parks the job.
 		return Outcome{}, fmt.Errorf("given up: %s", row.LastError)
 	}
 	defer recovered(&err)
@@ -81,8 +81,8 @@ func recovered(err *error) {
 	}
 }
 
-// conclude turns what the handler returned into what is to be stored: nothing when the lease is lost or
-// the handler has recorded the outcome itself.
+// conclude turns the handler's result into the outcome to store: none when the lease is lost or the handler has
+// recorded the outcome itself.
 func (r *Runner) conclude(ctx context.Context, lease *Lease, outcome Outcome, err error) (Outcome, error) {
 	lost := errors.Is(context.Cause(ctx), ErrLeaseLost) || errors.Is(err, ErrLeaseLost)
 	switch row := lease.Row(); {
@@ -101,8 +101,7 @@ func (r *Runner) conclude(ctx context.Context, lease *Lease, outcome Outcome, er
 	}
 }
 
-// park tells OnParked before the job is parked: told afterwards, it would never hear of it if the process
-// died in between.
+// park calls OnParked before the job is parked. Called afterwards, it would be skipped by a crash in between.
 func (r *Runner) park(ctx context.Context, lease *Lease, cause error) (Outcome, error) {
 	used := lease.Row().Used()
 	hook := func() (err error) {
@@ -128,9 +127,8 @@ func backoff(used int) time.Duration {
 	return d + rand.N(d/5)
 }
 
-// finish stores an outcome. It is tried again after an error, also an unknown commit: if the first try
-// did land, the second finds the lease gone and changes nothing. When all fail the job is left to its
-// lease.
+// finish stores an outcome. It retries after an error, including an unknown commit: if the first try did commit, the
+// second finds the lease ended and changes nothing. When all tries fail, the job is reclaimed when its lease expires.
 func (r *Runner) finish(f Fence, o Outcome) error {
 	var err error
 	for pause := 100 * time.Millisecond; ; pause *= 2 {
@@ -175,7 +173,7 @@ func (r *Runner) keep(f Fence, asked time.Time, cancel context.CancelCauseFunc) 
 			held, err := r.Queue.Beat(beatCtx, f, r.TTL)
 			cancelBeat()
 			switch {
-			case err != nil: // unknown: the deadline stands, the next beat may still save it
+			case err != nil: // unknown: the deadline stays, and the next heartbeat may still extend the lease
 			case !held:
 				lose()
 				return
@@ -192,8 +190,10 @@ func (r *Runner) keep(f Fence, asked time.Time, cancel context.CancelCauseFunc) 
 	}
 }
 
-// report writes the attempt's one line, and its span.
-func (r *Runner) report(ctx context.Context, span trace.Span, row Row, o Outcome, err error, took time.Duration, adopted bool) {
+// report writes the attempt's log line and ends its span.
+func (r *Runner) report(
+	ctx context.Context, span trace.Span, row Row, o Outcome, err error, took time.Duration, adopted bool,
+) {
 	outcome := string(o.Status)
 	level := slog.LevelInfo
 	switch {

@@ -2,23 +2,23 @@ package job
 
 import "time"
 
-// Class is a kind of work with slots of its own: however much of one class waits, the others run.
+// Class is a kind of work with its own slots: a backlog in one class does not delay the others.
 type Class string
 
 // The classes. A job is of the class it was queued with until a handler enters another.
 const (
-	// Settle brings buyers' payments to a decision of the chain.
+	// Settle is settling buyers' payments.
 	Settle Class = "settle"
-	// Deliver brings what is paid to its buyer, or the money back.
+	// Deliver is delivering what is paid, and refunding.
 	Deliver Class = "deliver"
-	// Maintain is everything that no buyer waits for. It is the class of jobs that name none.
+	// Maintain is everything that no buyer waits for. It is the default.
 	Maintain Class = "maintain"
 )
 
 // Classes are all of them.
 func Classes() []Class { return []Class{Settle, Deliver, Maintain} }
 
-// queue is what a runner knows of one class.
+// queue is a runner's state of one class.
 type queue struct {
 	class Class
 	slots int
@@ -58,7 +58,7 @@ func (r *Runner) enter(from, to Class, adopted bool) bool {
 	return true
 }
 
-// wakeAt looks for a job again when it is due, if that is before the next poll would.
+// wakeAt polls when a job is due, if that is before the next poll.
 func (r *Runner) wakeAt(class Class, delay time.Duration) {
 	if delay > 0 && delay < r.Poll && !r.AdoptOnly {
 		time.AfterFunc(delay, func() { signal(r.queues[class].due) })

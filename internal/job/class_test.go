@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 )
 
-// TestNoClassTakesAnothersSlots: whichever class is full of jobs that do not come to an end, the others' run at once.
-func TestNoClassTakesAnothersSlots(t *testing.T) {
+// TestClassUsesOnlyItsOwnSlots fills one class with jobs that do not end. The jobs of the other classes run at once.
+func TestClassUsesOnlyItsOwnSlots(t *testing.T) {
 	for _, stuck := range job.Classes() {
 		t.Run(string(stuck), func(t *testing.T) {
 			story(t, func(k kitchen) {
@@ -53,7 +53,7 @@ func TestNoClassTakesAnothersSlots(t *testing.T) {
 	}
 }
 
-func TestClassesHaveSlotsOfTheirOwn(t *testing.T) {
+func TestClassSlotsAreConfigurable(t *testing.T) {
 	story(t, func(k kitchen) {
 		var running atomic.Int32
 		var mu sync.Mutex
@@ -80,9 +80,9 @@ func TestClassesHaveSlotsOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestAJobGoesOnInASlotOfAnotherClass: where one is free it goes on at once, and the slot it had is free; where
-// none is, the job waits for one without a slot.
-func TestAJobGoesOnInASlotOfAnotherClass(t *testing.T) {
+// TestEnterMovesJobToAnotherClass continues at once in a free slot of the other class and frees the old one; without a
+// free slot the job waits in the queue.
+func TestEnterMovesJobToAnotherClass(t *testing.T) {
 	story(t, func(k kitchen) {
 		release := make(chan struct{})
 		var entered, waited atomic.Int32
@@ -121,8 +121,8 @@ func TestAJobGoesOnInASlotOfAnotherClass(t *testing.T) {
 	})
 }
 
-// TestAJobPutBackForLessThanAPollIsNotLate: its buyer waits for it.
-func TestAJobPutBackForLessThanAPollIsNotLate(t *testing.T) {
+// TestSnoozeShorterThanPollIsOnTime runs a job when it is due, before the next poll.
+func TestSnoozeShorterThanPollIsOnTime(t *testing.T) {
 	story(t, func(k kitchen) {
 		began := time.Now()
 		var again time.Duration
@@ -142,8 +142,8 @@ func TestAJobPutBackForLessThanAPollIsNotLate(t *testing.T) {
 	})
 }
 
-// TestPeriodicWorkDoesNotPileUp: while one of its kind waits or runs, none is queued beside it.
-func TestPeriodicWorkDoesNotPileUp(t *testing.T) {
+// TestPeriodicJobsDoNotPileUp queues no job while another of its kind waits or runs.
+func TestPeriodicJobsDoNotPileUp(t *testing.T) {
 	story(t, func(k kitchen) {
 		var runs atomic.Int32
 		release := make(chan struct{})
@@ -174,9 +174,8 @@ func TestPeriodicWorkDoesNotPileUp(t *testing.T) {
 	})
 }
 
-// TestParkedPeriodicJobsDisappearWithTheNextSuccess: what failed has been done since, so nobody need look at it.
-// Parked jobs of kinds that are not periodic stay.
-func TestParkedPeriodicJobsDisappearWithTheNextSuccess(t *testing.T) {
+// TestSuccessClearsParkedPeriodicJobs deletes the parked jobs of a periodic kind, and keeps those of other kinds.
+func TestSuccessClearsParkedPeriodicJobs(t *testing.T) {
 	story(t, func(k kitchen) {
 		var works atomic.Bool
 		r := k.runner(job.Config{}, func(context.Context, *job.Lease) (job.Outcome, error) {

@@ -31,8 +31,8 @@ func Statuses() []Status {
 	return []Status{Queued, Processing, Succeeded, Failed, OperatorReview}
 }
 
-// ErrLeaseLost says that another claim may be at work: the holder of the fence must write nothing else.
-// It is also the cause of a handler's cancelled context when its lease passed.
+// ErrLeaseLost says that another claim may be running: the holder of the fence must write nothing else. It is also the
+// cause of a handler's cancelled context when its lease has expired.
 var ErrLeaseLost = errors.New("job lease lost")
 
 // ErrInvalid says that a job cannot be queued as it is.
@@ -58,8 +58,8 @@ type New struct {
 	Class Class
 	// Alone makes it a no-op while another job of its kind is queued or being worked on, whatever its key.
 	Alone bool
-	// LeaseOwner and LeaseTTL make the job be born processing, its first claim already taken by that
-	// runner, which must Adopt it once the insert is committed. Set by Runner.Own.
+	// LeaseOwner and LeaseTTL insert the job as processing, with its first claim taken by that runner, which must Adopt
+	// it once the insert is committed. Set by Runner.Own.
 	LeaseOwner string
 	LeaseTTL   time.Duration
 	// Asked is that runner's clock before the lease begins.
@@ -98,7 +98,7 @@ type Row struct {
 // Used is how many of MaxAttempts have been taken.
 func (r Row) Used() int { return r.Attempt - r.Forgiven }
 
-// Fence identifies one claim of one job. Every write of the claim's holder carries it.
+// Fence identifies one claim of one job. Every write of the claim's holder includes it.
 type Fence struct {
 	ID      uuid.UUID
 	Owner   string

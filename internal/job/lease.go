@@ -10,8 +10,8 @@ import (
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
 )
 
-// ErrNotSent says that Submit did not make the call. The marker may stand all the same, so the next
-// attempt looks up like after any unknown outcome.
+// ErrNotSent says that Submit did not make the call. The marker may be stored all the same, so the next attempt looks
+// the call up, as after any unknown outcome.
 var ErrNotSent = errors.New("not sent")
 
 // Handler does one attempt of a job. An error means "not known to be done": the job runs again after a
@@ -59,11 +59,11 @@ func (l *Lease) Fence() Fence { return l.Row().Fence() }
 func (l *Lease) Step() string { return l.Row().Step }
 
 // StepAt is when the marker was recorded. A look-up's "not found" counts only when more time has passed
-// since than the send budget, the other side's longest processing and the skew of the clocks together.
+// since than the send timeout, the other side's longest processing and the skew of the clocks together.
 func (l *Lease) StepAt() *time.Time { return l.Row().StepAt }
 
-// SendBy is the latest moment to send a request with this budget. Read it before Mark: a process that
-// sleeps between the two then finds itself too late instead of sending long after the marker.
+// SendBy is the latest time to send a request with this timeout. Read it before Mark: a process that is suspended
+// between the two is then too late, instead of sending long after the marker.
 func (l *Lease) SendBy(budget time.Duration) time.Time { return l.now().Add(budget) }
 
 // Mark records the step about to be taken. After an error the step must not be taken.
@@ -78,9 +78,9 @@ func (l *Lease) Mark(ctx context.Context, step string) error {
 	return nil
 }
 
-// Submit makes a call that moves money or makes something: it records step, checks that the budget is
-// not spent yet, and calls send with the budget's deadline. ErrNotSent says that send was not called;
-// any other error is send's own, and its outcome unknown until looked up.
+// Submit makes a call that moves money or creates something: it records step, checks that the timeout has not passed
+// yet, and calls send with its deadline. ErrNotSent says that send was not called; any other error is send's own, and
+// its outcome is unknown until looked up.
 func (l *Lease) Submit(ctx context.Context, step string, budget time.Duration, send func(context.Context) error) error {
 	deadline := l.SendBy(budget)
 	if err := l.Mark(ctx, step); err != nil {
@@ -90,8 +90,8 @@ func (l *Lease) Submit(ctx context.Context, step string, budget time.Duration, s
 	if err := context.Cause(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
-	// The context alone would not do: it stays alive until its timer has run, and a process waking from
-	// a pause may send before that.
+	// The context alone is not enough: it ends when its timer fires, and a process that resumes from a pause may send
+	// before that.
 	now := l.now()
 	if !before(now, deadline) {
 		return fmt.Errorf("%w: %s took longer than its budget of %s", ErrNotSent, step, budget)

@@ -19,7 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/job/jobtest"
 )
 
-func TestHeartbeatKeepsALongJob(t *testing.T) {
+func TestHeartbeatKeepsLeaseOfLongJob(t *testing.T) {
 	story(t, func(k kitchen) {
 		handler := func(ctx context.Context, _ *job.Lease) (job.Outcome, error) {
 			select {

@@ -11,13 +11,14 @@ type Knowledge int
 
 // The kinds of knowledge.
 const (
-	// Unknown: look again later; never send again on this alone.
+	// Unknown: read again later; this alone never justifies sending again.
 	Unknown Knowledge = iota
 	// Known: the provider's own record was returned or read.
 	Known
-	// Refused: a definite no; the mutation did not happen.
+	// Refused: a definite refusal; the mutation did not happen.
 	Refused
-	// Untraceable: the provider shows no trace after its horizon and does not deduplicate: a person decides.
+	// Untraceable: the provider does not know the reference after its visibility delay and does not deduplicate. An
+	// operator decides.
 	Untraceable
 )
 
@@ -28,17 +29,18 @@ type Mutation[T any] struct {
 	Send func(context.Context) (T, error)
 	// Read looks the call up by our reference.
 	Read func(context.Context) (T, error)
-	// Refusal says that an error of Send is the provider's definite no, Absent that an error of Read is
-	// its word that it knows no such reference.
+	// Refusal reports that an error of Send is the provider's definite refusal, Absent that an error of Read says that
+	// the provider does not know the reference.
 	Refusal, Absent func(error) bool
-	// CallTimeout bounds one call. Horizon is how long after it the reference may still appear.
+	// CallTimeout bounds one call. Horizon is the visibility delay: how long after the call the reference may still
+	// appear.
 	CallTimeout, VisibilityDelay time.Duration
 	// Deduplicates: the same reference sent twice takes effect once.
 	Deduplicates bool
 	Now          func() time.Time
 }
 
-// Finding is what became of a mutation, as far as it is known.
+// Finding is the known result of a mutation.
 type Finding[T any] struct {
 	Knowledge Knowledge
 	// Record is the provider's, when Known.
@@ -47,10 +49,11 @@ type Finding[T any] struct {
 	Cause error
 }
 
-// Mutate brings a mutation to what can be known of it now. The first time, it commits a marker to the
-// job and then sends, unless a provider that does not deduplicate has it, from before our books lost it; ever after, while the marker is that of this step, it reads by our reference. Only a
-// reference that the provider does not know, after the horizon, is sent again, and only to a provider that deduplicates. The error is ours
-// (lease lost, database), never the provider's.
+// Mutate runs a mutation once and returns its known result. The first time, it commits a marker to the job and then
+// sends, unless a provider that does not deduplicate already has the reference, from before a data loss. While the
+// marker is that of this step, it reads by our reference. It sends again only a reference that the provider does not
+// know after the visibility delay, and only to a provider that deduplicates. The error is ours (lease lost, database),
+// never the provider's.
 func Mutate[T any](ctx context.Context, l *Lease, m Mutation[T]) (Finding[T], error) {
 	begun := l.Step() == m.Step
 	if !begun && m.Deduplicates {

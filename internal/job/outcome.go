@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Outcome is what an attempt came to. Handlers make one with Done, Snooze, Fail, Review or Recorded.
+// Outcome is the result of an attempt. Handlers make one with Done, Snooze, Fail, Review or Recorded.
 type Outcome struct {
 	// Status is the job's next status; empty in the zero Outcome, which is no outcome.
 	Status Status
@@ -21,7 +21,7 @@ type Outcome struct {
 	recorded bool
 }
 
-// Done ends the job: its work has been done.
+// Done ends the job: its work is done.
 func Done() Outcome { return Outcome{Status: Succeeded} }
 
 // Snooze puts the job back for d, without using up an attempt: what it waits for has not happened yet.
@@ -32,9 +32,9 @@ func Snooze(d time.Duration) Outcome {
 // HandOver puts the job back for a slot of another class, at once.
 func HandOver(to Class) Outcome { return Outcome{Status: Queued, Forgiven: true, Class: to} }
 
-// Pace is how long to wait before the next look at what has been under way for some time: often at first, at least
-// so far apart, and then less, down to a twentieth of the time gone by.
-func Pace(least, gone time.Duration) time.Duration { return max(least, gone/20) }
+// Pace is how long to wait before the next look at a running operation: a twentieth of the time elapsed, and not less
+// than least.
+func Pace(least, elapsed time.Duration) time.Duration { return max(least, elapsed/20) }
 
 // Fail ends the job for a failure that the outside has confirmed.
 func Fail(reason string) Outcome { return Outcome{Status: Failed, Reason: storable(reason)} }

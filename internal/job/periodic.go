@@ -59,8 +59,7 @@ func periodKey(kind Kind, start time.Time) string {
 // clearBatch bounds what one success of a periodic job clears.
 const clearBatch = 1000
 
-// clearParked takes the alarms of a periodic kind back: what was parked has been done now. It is tried again after
-// the next success.
+// clearParked deletes the parked jobs of a periodic kind after a success. It runs again after the next success.
 func (r *Runner) clearParked(ctx context.Context, kind Kind) error {
 	if !slices.ContainsFunc(r.periodic, func(p periodic) bool { return p.args.Kind() == kind }) {
 		return nil

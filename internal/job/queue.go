@@ -41,14 +41,14 @@ type Queue interface {
 	// Depth counts the jobs that have not succeeded.
 	Depth(ctx context.Context) ([]Depth, error)
 
-	// Announce says that owner claims jobs of the kinds for ttl to come; a ttl of zero takes it back.
+	// Announce registers owner as a worker of the kinds for ttl; a ttl of zero unregisters it.
 	Announce(ctx context.Context, owner string, kinds []Kind, ttl time.Duration) error
 
 	// Workers counts the live workers of each kind.
 	Workers(ctx context.Context) (map[Kind]int, error)
 
-	// Wake gives a signal soon after a job of a class became due. Signals may be lost or come for nothing:
-	// polling is the truth. The subscription ends with ctx.
+	// Wake signals soon after a job of a class becomes due. Signals may be lost or spurious, so callers also poll. The
+	// subscription ends with ctx.
 	Wake(ctx context.Context, class Class) <-chan struct{}
 }
 

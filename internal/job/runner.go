@@ -37,9 +37,8 @@ type Config struct {
 	Drain time.Duration
 	// AdoptOnly makes a runner that claims nothing and only runs what it adopts.
 	AdoptOnly bool
-	// OnParked hears of a job that has used up its attempts, before it is parked, so that what the job
-	// stood behind can be parked too. It runs again if it fails or the process dies. It is not called
-	// for a handler's own Review.
+	// OnParked is called with a job that has used up its attempts, before it is parked, so that its order can be parked
+	// too. It runs again if it fails or the process crashes. It is not called for a handler's own Review.
 	OnParked func(ctx context.Context, l *Lease, reason string) error
 	Tracer   trace.TracerProvider
 	Metrics  *telemetry.Metrics
@@ -121,7 +120,7 @@ func (r *Runner) Register(kind Kind, h Handler) {
 	r.handlers[kind] = h
 }
 
-// Own makes n be born leased to this runner. After the insert is committed, Adopt the row.
+// Own makes n be inserted with a lease of this runner. After the insert is committed, Adopt the row.
 func (r *Runner) Own(n New) New {
 	n.LeaseOwner, n.LeaseTTL, n.Asked = r.owner, r.TTL, r.Now()
 	return n
@@ -147,7 +146,7 @@ func (r *Runner) runAdopted(row Row, h Handler) {
 		r.attempt(row, h, row.Asked, true)
 		return
 	}
-	// The insert took long, or it is not known how long: the lease is renewed first.
+	// The insert took long, or an unknown time: the lease is renewed first.
 	asked := r.Now()
 	ctx, cancel := context.WithTimeout(r.base, r.TTL/2)
 	defer cancel()
@@ -236,7 +235,7 @@ func (r *Runner) claimLoop(ctx context.Context, q *queue) {
 		}
 		awake, due, freed := wake, q.due, q.freed
 		if backlog {
-			awake, due = nil, nil // a wake-up says nothing new, and there is no slot for it
+			awake, due = nil, nil // there is no slot for what a wake-up announces
 		} else {
 			freed = nil
 		}
@@ -252,7 +251,7 @@ func (r *Runner) claimLoop(ctx context.Context, q *queue) {
 	}
 }
 
-// claim runs on after a stop: a claim cut off half-way would leave its rows leased to nobody.
+// claim continues after a stop: a cancelled claim could leave its rows leased without a runner.
 func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 	asked := r.Now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.base), r.TTL/2)
@@ -269,7 +268,7 @@ func (r *Runner) claim(q *queue, kinds []Kind, limit int) int {
 		r.take(q)
 		go func() {
 			defer r.attempts.Done()
-			// The handler may have gone on in a slot of another class.
+			// The handler may have continued in a slot of another class.
 			class := r.attempt(row, r.handlers[row.Kind], asked, false)
 			r.leave(r.queues[class])
 		}()

@@ -168,7 +168,7 @@ func TestJobThatKillsItsProcessIsParked(t *testing.T) {
 	})
 }
 
-func TestOneBadJobDoesNotStrandItsBatch(t *testing.T) {
+func TestInvalidJobDoesNotBlockItsBatch(t *testing.T) {
 	story(t, func(k kitchen) {
 		for i := range 6 {
 			k.enqueue(job.New{UniqueKey: fmt.Sprint(i), Args: jobtest.Args{Name: bake, Note: fmt.Sprint(i)}})
@@ -199,7 +199,7 @@ func TestOneBadJobDoesNotStrandItsBatch(t *testing.T) {
 	})
 }
 
-func TestSnoozeUsesNoAttemptUp(t *testing.T) {
+func TestSnoozeUsesNoAttempt(t *testing.T) {
 	story(t, func(k kitchen) {
 		runs := 0
 		stop := k.start(k.runner(job.Config{}, func(context.Context, *job.Lease) (job.Outcome, error) {
@@ -231,7 +231,7 @@ func TestRecordedOutcomeIsNotWrittenAgain(t *testing.T) {
 	})
 }
 
-func TestNoMoreClaimedThanFreeSlots(t *testing.T) {
+func TestRunnerClaimsNoMoreThanFreeSlots(t *testing.T) {
 	story(t, func(k kitchen) {
 		var running, most, done atomic.Int32
 		stop := k.start(k.runner(job.Config{Slots: 3}, func(context.Context, *job.Lease) (job.Outcome, error) {
@@ -290,7 +290,7 @@ func TestPeriodicJobsRunOncePerPeriod(t *testing.T) {
 	})
 }
 
-func TestWorkersAreAnnouncedWhileTheyRun(t *testing.T) {
+func TestRunnerAnnouncesItsWorkers(t *testing.T) {
 	story(t, func(k kitchen) {
 		live := func() int {
 			workers, err := k.queue.Workers(t.Context())

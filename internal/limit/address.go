@@ -10,20 +10,19 @@ import (
 
 type addressKey struct{}
 
-// WithAddress remembers where a request comes from.
+// WithAddress adds a request's client address to the context.
 func WithAddress(ctx context.Context, address string) context.Context {
 	return context.WithValue(ctx, addressKey{}, address)
 }
 
-// Address is where the request of ctx comes from, or empty. It is for counting, and is never written down.
+// Address is the client address of ctx's request, or empty. It is for counting, and is never stored.
 func Address(ctx context.Context) string {
 	address, _ := ctx.Value(addressKey{}).(string)
 	return address
 }
 
-// AddressOf is the client of a request. What a header says of it is believed only as far as the proxies
-// go that are trusted: from the right, the first address that is not one of theirs. Of an IPv6 address
-// only the network counts, because a client has all of its /64.
+// AddressOf is the client of a request: in the forwarding header, from the right, the first address that is not a
+// trusted proxy's. Of an IPv6 address only the /64 network counts, because a client has all of it.
 func AddressOf(r *http.Request, trusted []netip.Prefix) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
@@ -46,7 +45,7 @@ func Name(client netip.Addr) string {
 	return client.String()
 }
 
-// forwarded goes back along the hops for as long as they are told by a proxy that is trusted.
+// forwarded follows the hops from the right while a trusted proxy reported them.
 func forwarded(headers []string, trusted []netip.Prefix, client netip.Addr) netip.Addr {
 	hops := strings.Split(strings.Join(headers, ","), ",")
 	for _, hop := range slices.Backward(hops) {

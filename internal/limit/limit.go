@@ -1,8 +1,8 @@
 // Package limit counts how often callers ask, and tells them how long to wait.
 //
-// Each class of requests has a rate. A caller may use it up at once, and gets it back evenly (GCRA: one
-// time is kept for each caller, nothing for each request). The counts are this process's own; what guards
-// money or supply is counted once more where all processes meet, see Turn.
+// Each class of requests has a rate. A caller may use it up at once, and it refills evenly (GCRA: one time is kept for
+// each caller, nothing for each request). The counts are this process's own; limits that guard money or supply are also
+// counted in the database, over all processes, see Turn.
 package limit
 
 import (
@@ -73,11 +73,12 @@ func Defaults() Rates {
 		Paid: {10, time.Minute}, PaidAddress: {60, time.Minute}, Repeat: {60, time.Minute},
 		Orders: {60, time.Hour}, OrdersAddress: {120, time.Hour},
 		InFlight: {2, 0}, Undecided: {4, 0}, Concurrent: {256, 0}, Waiting: {8, 0}, Streams: {16, 0},
-		Reveal: {5, time.Hour}, Events: {120, time.Minute}, MCP: {120, time.Minute}, Operator: {60, time.Minute}, Poll: {600, time.Minute},
+		Reveal: {5, time.Hour}, Events: {120, time.Minute}, MCP: {120, time.Minute}, Operator: {60, time.Minute},
+		Poll: {600, time.Minute},
 	}
 }
 
-// State is how a caller stands after a request.
+// State is a caller's remaining rate after a request.
 type State struct {
 	Limit, Remaining int
 	// Reset is when the whole rate is there again; RetryAfter when one more request is, zero if it is now.
@@ -87,11 +88,12 @@ type State struct {
 // Headers are the state as callers read it.
 func (s State) Headers() http.Header {
 	return http.Header{
-		"Ratelimit-Limit": {strconv.Itoa(s.Limit)}, "Ratelimit-Remaining": {strconv.Itoa(s.Remaining)}, "Ratelimit-Reset": {seconds(s.Reset)},
+		"Ratelimit-Limit": {strconv.Itoa(s.Limit)}, "Ratelimit-Remaining": {strconv.Itoa(s.Remaining)},
+		"Ratelimit-Reset": {seconds(s.Reset)},
 	}
 }
 
-// Refusal is the fault of a caller who asks too often, with the headers that say when to come back.
+// Refusal is the fault of a caller whose rate is used up, with the headers that say when to retry.
 type Refusal struct {
 	*fault.Fault
 	State
@@ -108,10 +110,10 @@ func refusal(s State, detail string) *Refusal {
 	return &Refusal{Fault: fault.New(fault.RateLimited, detail).After(s.RetryAfter), State: s}
 }
 
-// seconds rounds up: a caller must not come early.
+// seconds rounds up, so that no caller retries too early.
 func seconds(d time.Duration) string { return strconv.Itoa(int((d + time.Second - 1) / time.Second)) }
 
-// Limiter counts. A nil limiter lets everything by. It is safe for concurrent use.
+// Limiter counts requests. A nil limiter allows everything. It is safe for concurrent use.
 type Limiter struct {
 	Config
 
@@ -119,7 +121,7 @@ type Limiter struct {
 	// full is when a caller's rate is whole again.
 	full map[caller]time.Time
 	busy map[caller]int
-	// swept is when callers whose rate is whole were last taken out.
+	// swept is when callers with a full rate were last pruned.
 	swept time.Time
 }
 
@@ -130,10 +132,10 @@ type caller struct {
 
 // Config is what a Limiter is made of.
 type Config struct {
-	// Rates that are missing do not limit.
+	// Rates are the limits; a class without a rate is not limited.
 	Rates Rates
 	Now   func() time.Time
-	// Refused hears of each refusal; it may be nil.
+	// Refused is called for each refusal; it may be nil.
 	Refused func(Class)
 	// Key hides the addresses in what is stored; every process of a deployment has the same.
 	Key []byte
@@ -149,7 +151,7 @@ func NewLimiter(c Config) *Limiter {
 	return &Limiter{Config: c, full: map[caller]time.Time{}, busy: map[caller]int{}}
 }
 
-// maxCallers bounds the memory that strangers can take: some hundred bytes for each.
+// maxCallers bounds the memory that strangers can use: some hundred bytes for each caller.
 const maxCallers = 100_000
 
 // Take counts a request. It returns the state, whether the class is limited at all, and a Refusal for a
@@ -200,7 +202,7 @@ func (l *Limiter) take(class Class, name string) (s State, limited bool, err err
 	return s, true, nil
 }
 
-// Give takes a request out of the count again: it turned out to be of another class.
+// Give returns a request to the rate: it turned out to be of another class.
 func (l *Limiter) Give(class Class, name string) {
 	rate, limited := l.limits(class)
 	if !limited {
@@ -214,12 +216,12 @@ func (l *Limiter) Give(class Class, name string) {
 	}
 }
 
-// prune makes room: callers whose rate is whole again first, then whichever come to hand.
+// prune makes room: it deletes callers with a full rate first, then arbitrary ones.
 func (l *Limiter) prune(now time.Time) {
 	if len(l.full) < maxCallers {
 		return
 	}
-	// A look at all of them is too much for every request of a flood.
+	// Scanning all of them on every request of a flood would be too slow.
 	if now.Sub(l.swept) >= time.Second {
 		l.swept = now
 		for key, full := range l.full {
@@ -244,10 +246,10 @@ func (l *Limiter) Most(class Class) int {
 	return l.Rates[class].Count
 }
 
-// Beat is after how long to come back when nobody can say when there will be room.
+// Beat is the Retry-After when it is not known when there will be room.
 const Beat = time.Second
 
-// Enter begins something of which a caller may have only so many at once. leave ends it.
+// Enter begins an operation of which a caller may have a limited number at once. leave ends it.
 func (l *Limiter) Enter(class Class, name string) (leave func(), err error) {
 	if l == nil || l.Rates[class].Count == 0 {
 		return func() {}, nil

@@ -18,7 +18,7 @@ type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
 
-func TestARateCanBeUsedUpAtOnceAndComesBackEvenly(t *testing.T) {
+func TestTakeAllowsBurstAndRefillsEvenly(t *testing.T) {
 	c := &clock{time.Unix(1_000_000, 0)}
 	l := New(Rates{Verify: {3, time.Minute}}, c.now)
 	take := func() (State, error) {
@@ -61,7 +61,7 @@ func TestARateCanBeUsedUpAtOnceAndComesBackEvenly(t *testing.T) {
 	}
 }
 
-func TestWhatHasNoRateIsNotLimited(t *testing.T) {
+func TestTakeWithoutRateAllowsAll(t *testing.T) {
 	for _, l := range []*Limiter{nil, New(nil, time.Now), New(Rates{Poll: {}}, time.Now)} {
 		for range 1000 {
 			if _, limited, err := l.Take(Poll, "ada"); limited || err != nil {
@@ -74,7 +74,7 @@ func TestWhatHasNoRateIsNotLimited(t *testing.T) {
 	}
 }
 
-func TestManyAtOnceGetTheRateAndNoMore(t *testing.T) {
+func TestConcurrentTakesGetExactlyTheRate(t *testing.T) {
 	c := &clock{time.Unix(1_000_000, 0)}
 	l := New(Rates{Poll: {100, time.Minute}}, c.now)
 	var passed atomic.Int32
@@ -94,7 +94,7 @@ func TestManyAtOnceGetTheRateAndNoMore(t *testing.T) {
 	}
 }
 
-func TestOnlySoManyAreUnderWay(t *testing.T) {
+func TestEnterBoundsConcurrency(t *testing.T) {
 	l := New(Rates{InFlight: {2, 0}}, time.Now)
 	first, _ := l.Enter(InFlight, "ada")
 	second, err := l.Enter(InFlight, "ada")
@@ -122,7 +122,7 @@ func TestOnlySoManyAreUnderWay(t *testing.T) {
 	}
 }
 
-func TestStrangersCannotFillTheMemory(t *testing.T) {
+func TestLimiterBoundsCallers(t *testing.T) {
 	c := &clock{time.Unix(1_000_000, 0)}
 	l := New(Rates{Poll: {10, time.Minute}}, c.now)
 	for i := range maxCallers + 1000 {
@@ -138,7 +138,7 @@ func TestStrangersCannotFillTheMemory(t *testing.T) {
 	}
 }
 
-func TestRatesAreReadOrRefused(t *testing.T) {
+func TestParseRates(t *testing.T) {
 	for text, want := range map[string]map[Class]Rate{
 		"standard":                      {Reveal: {5, time.Hour}, InFlight: {2, 0}},
 		"off":                           {Reveal: {}, Poll: {}},
@@ -163,7 +163,7 @@ func TestRatesAreReadOrRefused(t *testing.T) {
 	}
 }
 
-func TestTheClientIsWhoTheTrustedProxiesSaw(t *testing.T) {
+func TestAddressOfTrustsConfiguredProxiesOnly(t *testing.T) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for _, c := range []struct {
 		name, peer string

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// presumption is how a request that brings a payment was counted before anyone looked at the payment.
+// presumption is how a request with a payment was counted before the payment is verified.
 type presumption struct {
 	limits  *Limiter
 	counted bool
@@ -16,9 +16,9 @@ type presumption struct {
 
 type presumptionKey struct{}
 
-// Presume counts the request of ctx, which brings a payment, as an unpaid one: anybody can send some text as
-// a payment. NotUnpaid takes it back. The request goes on also when there were too many, because only the records
-// can say that it repeats what is paid; until then Excess is what it has to be answered with.
+// Presume counts the request of ctx, which has a payment header, as an unpaid one: anybody can send arbitrary text in
+// that header. NotUnpaid reverses that. The request continues even beyond the rate, because only the records show that
+// it repeats a paid order; until then Excess is its answer.
 func (l *Limiter) Presume(ctx context.Context) context.Context {
 	_, counted, err := l.take(Unpaid, Address(ctx))
 	if !counted {
@@ -32,8 +32,8 @@ func presumed(ctx context.Context) *presumption {
 	return p
 }
 
-// NotUnpaid says that the request is none of the unpaid ones: its payment is authentic, or it was counted as a
-// payment and refused.
+// NotUnpaid returns the request to the unpaid rate: its payment is authentic, or it was counted as a payment and
+// refused.
 func NotUnpaid(ctx context.Context) {
 	p := presumed(ctx)
 	if p != nil && !p.other.Swap(true) && p.counted {
@@ -41,7 +41,7 @@ func NotUnpaid(ctx context.Context) {
 	}
 }
 
-// Excess is the Refusal of a request that is one too many unless its payment is authentic; nil for all others.
+// Excess is the Refusal of a request beyond the rate whose payment is not proven authentic yet; nil for all others.
 func Excess(ctx context.Context) error {
 	if p := presumed(ctx); p != nil && !p.other.Load() {
 		return p.refusal
@@ -49,7 +49,7 @@ func Excess(ctx context.Context) error {
 	return nil
 }
 
-// Answered ends a request that was presumed: if it was answered with its Excess, that is counted as a refusal.
+// Answered ends a presumed request: one that was answered with its Excess is counted as a refusal.
 func Answered(ctx context.Context) {
 	if p := presumed(ctx); p != nil && Excess(ctx) != nil {
 		p.limits.refuse(Unpaid)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Parse reads rates: "standard", "off", or changes to the standard separated by commas. A change is xN,
+// Parse reads rates: "standard" (the defaults), "off", or changes to the defaults separated by commas. A change is xN,
 // which multiplies all of them, or a class with its rate, as in "reveal=10/1h", "in_flight=4" or "poll=off".
 func Parse(text string) (Rates, error) {
 	switch text {
@@ -30,11 +30,11 @@ func Parse(text string) (Rates, error) {
 			continue
 		}
 		name, value, ok := strings.Cut(part, "=")
-		standard, known := Defaults()[Class(name)]
+		preset, known := Defaults()[Class(name)]
 		if !ok || !known {
 			return nil, fmt.Errorf("%q is no class of requests with its rate", part)
 		}
-		rate, err := parseRate(value, standard.Per == 0)
+		rate, err := parseRate(value, preset.Per == 0)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

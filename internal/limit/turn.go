@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Turn is one request as it is counted where all processes meet: in the database, in the transaction of what it
-// writes, so that a request that writes nothing costs nothing there.
+// Turn is one request to be counted over all processes: in the database, in the transaction of what the request writes,
+// so that a request that writes nothing is not counted there.
 type Turn struct {
 	Class Class
 	Name  string
@@ -25,7 +25,7 @@ func (l *Limiter) Turn(class Class, name string) []Turn {
 	return []Turn{{class, name, rate}}
 }
 
-// AddressTurn is Turn for a class that is counted by address, which is never written down as it is.
+// AddressTurn is Turn for a class that is counted by address. The address is stored only as a keyed hash.
 func (l *Limiter) AddressTurn(class Class, address string) []Turn {
 	if _, limited := l.limits(class); !limited {
 		return nil
@@ -38,13 +38,13 @@ func (l *Limiter) AddressTurn(class Class, address string) []Turn {
 // Each is how long it takes until one more request is given back.
 func (t Turn) Each() time.Duration { return t.Rate.each() }
 
-// Refusal is what a caller is told whose rate is whole again in some time.
+// Refusal is the answer for a caller whose rate is full again after a time.
 func (t Turn) Refusal(whole time.Duration) *Refusal {
 	wait := max(whole+t.Each()-t.Each()*time.Duration(t.Rate.Count), time.Second)
 	return tooOften(State{Limit: t.Rate.Count, Reset: max(whole, 0), RetryAfter: wait})
 }
 
-// Full is the Refusal of a caller who has as many of something as one may have, for some time.
+// Full is the Refusal of a caller who already has the maximum number of something.
 func Full(most int, until time.Duration, detail string) *Refusal {
 	return refusal(State{Limit: most, Reset: until, RetryAfter: max(until, time.Second)}, detail)
 }

@@ -34,22 +34,24 @@ func (c *Collector) Collect(ctx context.Context, p Payment) Verdict {
 	defer cancel()
 	verdict, err := c.config.Chain.Verdict(ctx, p.Authorization, p.Since())
 	if err != nil {
-		err = fmt.Errorf("judge payment: %w", err)
+		err = fmt.Errorf("read authorization status: %w", err)
 		verdict = Verdict{}
 	} else if verdict.State == Unused && p.Signed() {
-		// What nobody signed for us comes back by whoever sent it, or it dies.
+		// A payment without a signature cannot be submitted: its sender's transaction is included, or it expires.
 		if err = c.config.Settler.Submit(ctx, p); err != nil {
 			err = fmt.Errorf("submit payment: %w", err)
 		}
 	}
 	if err != nil {
-		c.config.Log.WarnContext(ctx, "payment not decided yet", slog.String("payment", p.ID.String()), slog.Any("cause", err))
+		c.config.Log.WarnContext(
+			ctx, "payment not decided yet", slog.String("payment", p.ID.String()), slog.Any("cause", err),
+		)
 	}
 	return verdict
 }
 
-// The pauses between two looks at an undecided payment: short while its buyer waits for it, then longer with its
-// age, and never so long that a buyer who waits for an answer waits for no look.
+// The pauses between two looks at an undecided payment grow with its age. longestPause is shorter than a buyer's wait
+// for an answer, so that each wait includes a look.
 const (
 	firstPause   = 150 * time.Millisecond
 	longestPause = 12 * time.Second

@@ -22,7 +22,9 @@ const deadline = 20 * time.Second
 func claimed(t *testing.T) payment.Payment {
 	t.Helper()
 	key, payer := testKey(t)
-	a := x402.Authorization{From: payer, To: payee, Value: price, ValidBefore: uint64(time.Now().Unix()) + 120, Nonce: x402.Hash{31: 1}}
+	a := x402.Authorization{
+		From: payer, To: payee, Value: price, ValidBefore: uint64(time.Now().Unix()) + 120, Nonce: x402.Hash{31: 1},
+	}
 	s, err := curve.Sign(terms.Domain, a, key)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +34,9 @@ func claimed(t *testing.T) payment.Payment {
 }
 
 func collectorOn(chain *paymenttest.Chain) *payment.Collector {
-	return payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)})
+	return payment.NewCollector(
+		payment.CollectorConfig{Chain: chain, Settler: chain, Timeout: 10 * time.Second, Log: slog.New(slog.DiscardHandler)},
+	)
 }
 
 // decide looks every half second until the chain has decided.
@@ -42,7 +46,9 @@ func decide(t *testing.T, c *payment.Collector, p payment.Payment) payment.Verdi
 }
 
 // collecting runs a story on a virtual clock: a funded payer, a claimed payment, a collector.
-func collecting(t *testing.T, story func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment)) {
+func collecting(
+	t *testing.T, story func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		chain := paymenttest.NewChain(terms.Domain, time.Now)
@@ -52,7 +58,7 @@ func collecting(t *testing.T, story func(t *testing.T, chain *paymenttest.Chain,
 	})
 }
 
-func TestCollectMovesTheMoneyOnceWhateverHappensToTheSubmission(t *testing.T) {
+func TestCollectSettlesOnceWhateverSubmitDoes(t *testing.T) {
 	faults := map[string][]paymenttest.Fault{
 		"nothing":            nil,
 		"answer lost":        {paymenttest.Lose},
@@ -78,7 +84,7 @@ func TestCollectMovesTheMoneyOnceWhateverHappensToTheSubmission(t *testing.T) {
 	}
 }
 
-func TestCollectReportsWhatCanNeverMove(t *testing.T) {
+func TestCollectReportsVoid(t *testing.T) {
 	tests := map[string]struct {
 		prepare func(*paymenttest.Chain, payment.Payment)
 		reason  string
@@ -101,14 +107,14 @@ func TestCollectReportsWhatCanNeverMove(t *testing.T) {
 			collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 				tt.prepare(chain, p)
 				if verdict := decide(t, c, p); verdict.State != payment.Void || verdict.Reason != tt.reason {
-					t.Errorf("verdict %+v, want gone, %s", verdict, tt.reason)
+					t.Errorf("verdict %+v, want void, %s", verdict, tt.reason)
 				}
 			})
 		})
 	}
 }
 
-func TestCollectNeverCallsAnUnknownOutcomeAFailure(t *testing.T) {
+func TestCollectKeepsUnknownOutcomeUndecided(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		chain.Down(true)
 		if verdict := decide(t, c, p); verdict != (payment.Verdict{}) {
@@ -125,7 +131,7 @@ func TestCollectNeverCallsAnUnknownOutcomeAFailure(t *testing.T) {
 		}
 		chain.Release()
 		if verdict := decide(t, c, p); verdict.State != payment.Settled {
-			t.Errorf("released: verdict %+v, want moved", verdict)
+			t.Errorf("released: verdict %+v, want settled", verdict)
 		}
 		if got := chain.Calls().Transfers; got != 1 {
 			t.Errorf("%d transfers, want 1", got)
@@ -133,7 +139,7 @@ func TestCollectNeverCallsAnUnknownOutcomeAFailure(t *testing.T) {
 	})
 }
 
-// TestCollectLooksOnce: whatever the chain says, it is asked once, and nobody waits for it.
+// TestCollectLooksOnce reads the chain once and does not wait, whatever the verdict is.
 func TestCollectLooksOnce(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		start := time.Now()
@@ -151,7 +157,7 @@ func TestCollectLooksOnce(t *testing.T) {
 	})
 }
 
-func TestCollectIsBoundInTime(t *testing.T) {
+func TestCollectIsBoundedByTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		chain := paymenttest.NewChain(terms.Domain, time.Now)
 		p := claimed(t)
@@ -171,7 +177,7 @@ func (silentSettler) Submit(ctx context.Context, _ payment.Payment) error {
 	return ctx.Err()
 }
 
-func TestLooksGrowApartAndStayWithinAWait(t *testing.T) {
+func TestLookAgainGrowsWithinWait(t *testing.T) {
 	last := time.Duration(0)
 	for age, want := range map[time.Duration]time.Duration{
 		0: 150 * time.Millisecond, 900 * time.Millisecond: 150 * time.Millisecond, 3 * time.Second: 500 * time.Millisecond,
@@ -190,11 +196,11 @@ func TestLooksGrowApartAndStayWithinAWait(t *testing.T) {
 	}
 }
 
-func TestCollectSubmitsNothingThatHasAlreadyMoved(t *testing.T) {
+func TestCollectDoesNotSubmitSettledPayment(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		chain.Settle(p.Authorization)
 		if verdict := decide(t, c, p); verdict.State != payment.Settled {
-			t.Errorf("verdict %+v, want moved", verdict)
+			t.Errorf("verdict %+v, want settled", verdict)
 		}
 		if got := chain.Calls().Submit; got != 0 {
 			t.Errorf("%d submissions, want 0", got)
@@ -210,18 +216,18 @@ func TestCollectOfADrainedPayerEndsWithExpiry(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute) // virtual
 		if verdict := decide(t, c, p); verdict.State != payment.Void || verdict.Reason != payment.ReasonExpired {
-			t.Errorf("expired: verdict %+v, want gone, expired", verdict)
+			t.Errorf("expired: verdict %+v, want void, expired", verdict)
 		}
 	})
 }
 
-func TestManyCollectorsOfOnePaymentAgree(t *testing.T) {
+func TestConcurrentCollectorsAgree(t *testing.T) {
 	collecting(t, func(t *testing.T, chain *paymenttest.Chain, c *payment.Collector, p payment.Payment) {
 		var group sync.WaitGroup
 		for range 10 {
 			group.Go(func() {
 				if verdict := decide(t, c, p); verdict.State != payment.Settled {
-					t.Errorf("verdict %+v, want moved", verdict)
+					t.Errorf("verdict %+v, want settled", verdict)
 				}
 			})
 		}

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// ErrResting is in the error of a settler that was not asked again, because it failed a moment ago.
+// ErrResting is in the error of a settler that was not called, because it backs off after a failure.
 var ErrResting = errors.New("not asked again yet")
 
 // NamedSettler is a settler and what logs call it.
@@ -21,27 +21,26 @@ type NamedSettler struct {
 type FailoverConfig struct {
 	// Settlers in the order in which they are tried; at least one.
 	Settlers []NamedSettler
-	// Turn is how long a payment's settlers wait for the one before: the second comes in when a payment
-	// is one turn old, the third at two. It also bounds one submission while another settler is left.
+	// Turn is how long each settler waits for the one before it: the second is called when a payment is one turn old,
+	// the third at two turns. It also bounds one submission while another settler is left.
 	Turn time.Duration
 	Now  func() time.Time
 	Log  *slog.Logger
 }
 
-// Failover is one Settler made of several. It remembers nothing: whose turn it is follows from the
-// stored payment's age, so a restart forgets nothing.
+// Failover is one Settler made of several. It has no state: whose turn it is follows from the stored payment's age, so
+// a restart changes nothing.
 //
-// Several may act on one payment, and none is asked whether it did: all of them carry the same
-// authorization, and the token takes that once. The second transaction costs its sender gas and moves
-// nothing.
+// Several settlers may act on one payment. All of them send the same authorization, which the token executes once. A
+// second transaction costs its sender gas and moves nothing.
 type Failover struct{ config FailoverConfig }
 
 // NewFailover makes a failover.
 func NewFailover(config FailoverConfig) *Failover { return &Failover{config: config} }
 
-// Submit implements Settler. The first settler acts at once. The next one does too when the one before
-// fails, or when its turn is over and the payment is still submitted, which says that the money has not
-// moved. The error is nil when any of them has taken the payment.
+// Submit implements Settler. The first settler is called at once. The next one is called when the one before fails, or
+// when its turn is over and the payment is submitted again, because the money has not moved. The error is nil when any
+// settler accepts the payment.
 func (f *Failover) Submit(ctx context.Context, p Payment) error {
 	age := f.config.Now().Sub(p.CreatedAt)
 	taken := false
@@ -49,7 +48,7 @@ func (f *Failover) Submit(ctx context.Context, p Payment) error {
 	for i, s := range f.config.Settlers {
 		err := f.submitTo(ctx, s, p, i == len(f.config.Settlers)-1)
 		if _, rejected := errors.AsType[*Rejection](err); rejected && !taken {
-			// The money would not move now, whoever sends for it.
+			// The transfer would revert now, whichever settler sends it.
 			return err
 		}
 		if err != nil {
@@ -68,7 +67,7 @@ func (f *Failover) Submit(ctx context.Context, p Payment) error {
 	return errs
 }
 
-// submitTo gives a settler no more than its turn while another one could act meanwhile.
+// submitTo bounds a submission by one turn while another settler is left.
 func (f *Failover) submitTo(ctx context.Context, s NamedSettler, p Payment, last bool) error {
 	if !last {
 		var cancel context.CancelFunc
@@ -81,7 +80,7 @@ func (f *Failover) submitTo(ctx context.Context, s NamedSettler, p Payment, last
 	return nil
 }
 
-// warn tells of a failure once, not of every step that a resting settler sits out.
+// warn logs a failure, and nothing for a settler that backs off.
 func (f *Failover) warn(ctx context.Context, p Payment, s NamedSettler, err error) {
 	if !errors.Is(err, ErrResting) {
 		f.config.Log.WarnContext(ctx, "settler failed",

@@ -51,8 +51,8 @@ func failover(settlers ...*settler) *payment.Failover {
 	return payment.NewFailover(c)
 }
 
-func TestThePaymentMovesOnceWhateverTheFirstSettlerDoes(t *testing.T) {
-	// within is how long a payment may take: a failure costs nothing, silence and patience a turn.
+func TestFailoverSettlesOnceWhateverFirstSettlerDoes(t *testing.T) {
+	// within is how long a payment may take: a failure takes no time, silence or a pending answer one turn.
 	tests := map[string]struct {
 		first  func(c *paymenttest.Chain) func(context.Context, payment.Payment) error
 		within time.Duration
@@ -80,7 +80,7 @@ func TestThePaymentMovesOnceWhateverTheFirstSettlerDoes(t *testing.T) {
 				c := payment.NewCollector(payment.CollectorConfig{Chain: chain, Settler: failover(first, second), Timeout: time.Minute, Log: slog.New(slog.DiscardHandler)})
 				start := time.Now()
 				if v := decide(t, c, p); v.State != payment.Settled {
-					t.Fatalf("verdict %+v, want moved", v)
+					t.Fatalf("verdict %+v, want settled", v)
 				}
 				if took := time.Since(start); took > tt.within {
 					t.Errorf("moved after %v, want at most %v", took, tt.within)
@@ -95,7 +95,7 @@ func TestThePaymentMovesOnceWhateverTheFirstSettlerDoes(t *testing.T) {
 	}
 }
 
-func TestASettlerThatDoesItsWorkIsTheOnlyOne(t *testing.T) {
+func TestFailoverUsesOneWorkingSettler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := claimed(t)
 		first, second := &settler{name: "first", submit: pending}, &settler{name: "second", submit: pending}
@@ -110,7 +110,7 @@ func TestASettlerThatDoesItsWorkIsTheOnlyOne(t *testing.T) {
 	})
 }
 
-func TestARestartForgetsNobodysTurn(t *testing.T) {
+func TestFailoverTurnSurvivesRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := claimed(t)
 		first, second := &settler{name: "first", submit: pending}, &settler{name: "second", submit: pending}
@@ -125,17 +125,19 @@ func TestARestartForgetsNobodysTurn(t *testing.T) {
 	})
 }
 
-func TestAPaymentThatNobodyTakesFailsWithEveryCause(t *testing.T) {
+func TestFailoverReportsEveryCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		resting := func(context.Context, payment.Payment) error { return fmt.Errorf("%w: 503", payment.ErrResting) }
-		err := failover(&settler{name: "first", submit: dead}, &settler{name: "second", submit: resting}).Submit(t.Context(), claimed(t))
+		err := failover(&settler{name: "first", submit: dead}, &settler{name: "second", submit: resting}).Submit(
+			t.Context(), claimed(t),
+		)
 		if !errors.Is(err, errDead) || !errors.Is(err, payment.ErrResting) {
 			t.Errorf("%v, want both causes", err)
 		}
 	})
 }
 
-func TestAPaymentThatCannotMoveIsOfferedToNobodyElse(t *testing.T) {
+func TestFailoverStopsAtRejectedPayment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		poor := func(context.Context, payment.Payment) error {
 			return fmt.Errorf("submit payment: %w", &payment.Rejection{Reason: x402.ReasonBalance})

@@ -55,8 +55,8 @@ type Payment struct {
 // Signed says that the payment can be sent for. Money that had arrived may have been claimed without its signature.
 func (p Payment) Signed() bool { return p.Signature != x402.Signature{} }
 
-// Postings are what the ledger gets when the payment is proven, whoever proves it. Money that arrived before its order
-// claimed it may stand there as nobody's, which is taken back.
+// Postings are the ledger's entries when the payment is proven. Money that arrived before its order claimed it may be
+// posted as unmatched; that posting is reversed.
 func (p Payment) Postings() []ledger.Posting {
 	settled := ledger.Settled(string(p.Order), p.Authorization.Value)
 	if p.ArrivedAt == nil {
@@ -70,7 +70,7 @@ func (p Payment) Postings() []ledger.Posting {
 // the authorization may have been submitted first, and clocks differ.
 const lookback = 5 * time.Minute
 
-// Since is when the chain is searched from for what became of the payment.
+// Since is the time from which the chain is searched for the payment's transfer.
 func (p Payment) Since() time.Time {
 	if p.ArrivedAt != nil && p.ArrivedAt.Before(p.CreatedAt) {
 		return LookedForSince(*p.ArrivedAt)
@@ -78,7 +78,7 @@ func (p Payment) Since() time.Time {
 	return LookedForSince(p.CreatedAt)
 }
 
-// LookedForSince is when the chain is searched from for a transfer that can have been made at a time at the earliest.
+// LookedForSince is the time from which the chain is searched for a transfer that was made at a time or later.
 func LookedForSince(earliest time.Time) time.Time { return earliest.Add(-lookback) }
 
 // Receipt is the proof that a payment arrived: the transaction in which the asset logged
@@ -99,18 +99,18 @@ type Receipt struct {
 // Verdict is what the chain says of an authorization, all of it read at one block.
 type Verdict struct {
 	State State
-	// Receipt is set when the state is Moved.
+	// Receipt is set when the state is Settled.
 	Receipt *Receipt
-	// Reason is set when the state is Gone.
+	// Reason is set when the state is Void.
 	Reason string
 }
 
-// The reasons why an authorization is gone.
+// The reasons why an authorization is void.
 const (
 	ReasonCancelled     = "cancelled"
 	ReasonUsedElsewhere = "used_elsewhere"
 	ReasonExpired       = "expired"
-	// ReasonNeverMade says that a block does not have the transfer that was read from it.
+	// ReasonNeverMade: the block from which the transfer was read does not contain it.
 	ReasonNeverMade = "never_made"
 )
 
@@ -129,7 +129,7 @@ const (
 	Void
 )
 
-// Chain reads the truth. An error means that the chain did not answer, never that a payment failed.
+// Chain reads the state of authorizations. An error means that the chain did not answer, never that a payment failed.
 type Chain interface {
 	// Simulate says whether the authorization would move the money now. A *Rejection says why not.
 	Simulate(ctx context.Context, a x402.Authorization, s x402.Signature) error
@@ -145,7 +145,7 @@ type Settler interface {
 	Submit(ctx context.Context, p Payment) error
 }
 
-// Attempt is one transaction of ours that carries a payment. Its bytes are stored before they are
+// Attempt is one transaction of ours for a payment. Its bytes are stored before they are
 // first sent, and the same bytes are sent again after a crash.
 type Attempt struct {
 	ID      uuid.UUID

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestAPaymentIsPostedAsSettledAndTakenFromWhatIsNobodys(t *testing.T) {
+func TestPaymentPostingsReverseUnmatched(t *testing.T) {
 	p := Payment{
 		Order: "o", Status: Paid, Authorization: x402.Authorization{Value: 25},
 		Receipt: &Receipt{Transaction: x402.Hash{1}, LogIndex: 2, Amount: 25},
@@ -27,14 +27,14 @@ func TestAPaymentIsPostedAsSettledAndTakenFromWhatIsNobodys(t *testing.T) {
 	if matched.Undoes != ledger.Unmatched(transaction, 2, 25).ID {
 		t.Errorf("it undoes %q", matched.Undoes)
 	}
-	// Beside what stood there as nobody's, the money counts once.
+	// The money counts once, although it was posted as unmatched before.
 	sums := ledger.Balances(append(p.Postings(), ledger.Unmatched(transaction, 2, 25)))
 	if sums[ledger.Treasury] != 25 || sums[ledger.UnmatchedFunds] != 0 || sums[ledger.Customer("o")] != -25 {
 		t.Errorf("balances %v", sums)
 	}
 }
 
-func TestARefundIsPostedWithWhatGoesBack(t *testing.T) {
+func TestRefundPostings(t *testing.T) {
 	r := Refund{Order: "o", Authorization: x402.Authorization{Value: 25}}
 	if diff := cmp.Diff([]ledger.Posting{ledger.Refunded("o", 25)}, r.Postings()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -29,8 +29,8 @@ const (
 )
 
 // Refund brings a payment back to its payer: an authorization in the other direction, signed by the
-// treasury. An order has at most one, and its nonce follows from the order, so the token itself refuses a
-// second transfer, whatever this program forgets.
+// treasury. An order has at most one. Its nonce is derived from the order, so the token itself refuses a
+// second transfer, even after data loss.
 type Refund struct {
 	ID            uuid.UUID
 	Order         order.ID
@@ -83,7 +83,7 @@ func NewTreasury(key *ecdsa.PrivateKey, domain x402.Domain, window time.Duration
 // Address is the account that refunds are paid from.
 func (t *Treasury) Address() x402.Address { return t.address }
 
-// Refund signs the way back of a payment. earlier is the order's refund, if it has one: it keeps its
+// Refund signs the refund of a payment. earlier is the order's refund, if it has one: it keeps its
 // identity and gets a new window. The caller knows that the earlier authorization is dead.
 func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, error) {
 	r := Refund{ID: uuid.Must(uuid.NewV7()), Order: p.Order, Network: p.Network, Asset: p.Asset, CreatedAt: now}
@@ -105,7 +105,7 @@ func (t *Treasury) Refund(p Payment, earlier *Refund, now time.Time) (Refund, er
 	return r, nil
 }
 
-// Outward is the settler of refunds: another one, with the places of its own at which a test may stop it.
+// Outward is a settler of refunds. It has fault points of its own.
 type Outward struct{ Settler }
 
 // Submit implements Settler.

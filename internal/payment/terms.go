@@ -14,7 +14,7 @@ import (
 // be included while the sequencer is slow, short enough for clients that sign two minutes.
 const MinMargin = 20 * time.Second
 
-// Terms are what we take: which money, for whom, and how long an authorization may and must live.
+// Terms are the payments we accept: asset, payee, and how long an authorization may and must be valid.
 type Terms struct {
 	Network string
 	Asset   x402.Address
@@ -141,7 +141,8 @@ func (t Terms) checkWindow(a x402.Authorization, now time.Time) error {
 	case a.ValidBefore < seconds+margin:
 		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at least %d s ahead", margin)
 	case a.ValidBefore > seconds+uint64(t.MaxValidity/time.Second):
-		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at most %d s ahead", int64(t.MaxValidity/time.Second))
+		most := int64(t.MaxValidity / time.Second)
+		return reject(x402.ReasonValidBefore, "authorization.validBefore must lie at most %d s ahead", most)
 	}
 	return nil
 }

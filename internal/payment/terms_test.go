@@ -72,14 +72,14 @@ func verify(t *testing.T, chain payment.Chain, p x402.Payment, amount money.USDC
 	return terms.Verify(t.Context(), chain, signed, amount, now)
 }
 
-func TestRequirementsNameTheToken(t *testing.T) {
+func TestRequirementsNameToken(t *testing.T) {
 	r := terms.Requirements(price, map[string]any{"quoteId": "q_1", "version": "9"})
 	if r.Amount != "25000000" || r.MaxTimeoutSeconds != 120 || r.Extra["name"] != "USD Coin" || r.Extra["version"] != "2" || r.Extra["quoteId"] != "q_1" {
 		t.Errorf("%+v", r)
 	}
 }
 
-func TestVerifyTakesExactlyOurTerms(t *testing.T) {
+func TestVerifyAcceptsExactTermsOnly(t *testing.T) {
 	seconds := uint64(now.Unix())
 	type change = func(*x402.Payment)
 	accepted := func(f func(*x402.Requirements)) change { return func(p *x402.Payment) { f(&p.Accepted) } }
@@ -131,7 +131,9 @@ func TestVerifyTakesExactlyOurTerms(t *testing.T) {
 		{"network with a zero in front", network("eip155:08453"), x402.ReasonNetwork},
 		{"scheme upto", accepted(func(r *x402.Requirements) { r.Scheme = "upto" }), x402.ReasonScheme},
 
-		{"accepted for another payee", accepted(func(r *x402.Requirements) { r.PayTo = usdc.String() }), x402.ReasonRecipient},
+		{
+			"accepted for another payee", accepted(func(r *x402.Requirements) { r.PayTo = usdc.String() }), x402.ReasonRecipient,
+		},
 		{"signed for a payee one nibble off", signed(func(a *x402.Authorization) { a.To[19] ^= 1 }), x402.ReasonRecipient},
 		{"the payee pays itself", signed(func(a *x402.Authorization) { a.From = payee }), x402.ReasonSignature},
 		{"payer zero", signed(func(a *x402.Authorization) { a.From = x402.Address{} }), x402.ReasonSignature},
@@ -169,7 +171,7 @@ func TestVerifyTakesExactlyOurTerms(t *testing.T) {
 	}
 }
 
-func TestVerifyTakesNoSignatureOverAnotherDomain(t *testing.T) {
+func TestVerifyRefusesSignatureOverAnotherDomain(t *testing.T) {
 	domains := map[string]func(*x402.Domain){
 		"name":     func(d *x402.Domain) { d.Name = "USDC" },
 		"version":  func(d *x402.Domain) { d.Version = "1" },
@@ -189,14 +191,14 @@ func TestVerifyTakesNoSignatureOverAnotherDomain(t *testing.T) {
 	}
 }
 
-func TestVerifyHoldsAPayeesAmountOfNothingForAMistake(t *testing.T) {
+func TestVerifyRefusesZeroAmount(t *testing.T) {
 	p := goodPayment(t, terms.Domain, func(p *x402.Payment) { p.Accepted.Amount, p.Authorization.Value = "0", 0 })
 	if got := reasonOf(t, verify(t, fundedChain(t), p, 0)); got != x402.ReasonValue {
 		t.Errorf("reason %q", got)
 	}
 }
 
-func TestVerifyAsksTheChainLast(t *testing.T) {
+func TestVerifyAsksChainLast(t *testing.T) {
 	p := goodPayment(t, terms.Domain, nil)
 	poor := paymenttest.NewChain(terms.Domain, func() time.Time { return now })
 	if got := reasonOf(t, verify(t, poor, p, price)); got != x402.ReasonBalance {

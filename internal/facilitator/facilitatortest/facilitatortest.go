@@ -182,7 +182,9 @@ func (s *Server) verify(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, reason := s.read(r.Context(), body)
-	write(w, http.StatusOK, x402.Verification{IsValid: reason == "", InvalidReason: reason, Payer: p.Authorization.From.String()})
+	write(w, http.StatusOK, x402.Verification{
+		IsValid: reason == "", InvalidReason: reason, Payer: p.Authorization.From.String(),
+	})
 }
 
 // read takes a payment that meets its own requirements and would move the money; reason says what is
@@ -253,7 +255,8 @@ func (s *Server) move(ctx context.Context, body []byte) x402.Settlement {
 		v, err := s.config.Chain.Verdict(ctx, p.Authorization, since.Add(-time.Minute))
 		switch {
 		case err == nil && v.State == payment.Settled:
-			answer.Success, answer.Transaction, answer.Amount = true, v.Receipt.Transaction.String(), p.Authorization.Value.String()
+			answer.Success, answer.Transaction = true, v.Receipt.Transaction.String()
+			answer.Amount = p.Authorization.Value.String()
 			return answer
 		case err == nil && v.State == payment.Void:
 			answer.ErrorReason = x402.ReasonTransaction
@@ -329,5 +332,5 @@ func (s *Server) misbehave(w http.ResponseWriter, r *http.Request, fault Fault, 
 func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // a caller who has gone hears nothing
+	_ = json.NewEncoder(w).Encode(v) // the caller may have disconnected
 }

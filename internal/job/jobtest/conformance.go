@@ -258,7 +258,8 @@ func outcomeOnce(t *testing.T, q job.Queue) {
 		if got.LeaseOwner != "" || got.LeaseUntil != nil || got.Step != "sending" || (got.FinishedAt != nil) != c.finished {
 			t.Errorf("%s: row %+v", name, got)
 		}
-		if wait := got.RunAt.Sub(row.CreatedAt); c.outcome.Delay > 0 && (wait < c.outcome.Delay || wait > c.outcome.Delay+time.Minute) {
+		wait, delay := got.RunAt.Sub(row.CreatedAt), c.outcome.Delay
+		if delay > 0 && (wait < delay || wait > delay+time.Minute) {
 			t.Errorf("%s: runs again after %s", name, wait)
 		}
 		if err := q.Finish(t.Context(), row.Fence(), job.Fail("again")); !errors.Is(err, job.ErrLeaseLost) {

@@ -82,7 +82,9 @@ func (q *Queue) Find(_ context.Context, kind job.Kind, uniqueKey string) (job.Ro
 }
 
 // Claim implements job.Queue.
-func (q *Queue) Claim(_ context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration) ([]job.Row, error) {
+func (q *Queue) Claim(
+	_ context.Context, owner string, class job.Class, kinds []job.Kind, limit int, ttl time.Duration,
+) ([]job.Row, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	now := q.now().UTC()

@@ -9,7 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment/paymenttest"
 )
 
-func TestAttemptsInMemoryKeepTheRules(t *testing.T) {
+func TestAttemptsConform(t *testing.T) {
 	paymenttest.RunAttempts(t, func(*testing.T) paymenttest.AttemptsStore {
 		return paymenttest.AttemptsStore{
 			Attempts: paymenttest.NewAttempts(time.Now),

@@ -1,4 +1,5 @@
-// Package paymenttest is a chain, a settler and a store of attempts in memory, which misbehave on demand, and the rules any store of attempts must keep.
+// Package paymenttest is a chain, a settler and a store of attempts in memory, which misbehave on demand, and the rules
+// any store of attempts must keep.
 package paymenttest
 
 import (
@@ -29,7 +30,7 @@ const (
 	Refuse
 	// Stall takes the submission and includes it only at Release.
 	Stall
-	// Drop takes the submission and forgets it.
+	// Drop accepts the submission and does nothing.
 	Drop
 	// Revert includes a transaction that moves nothing.
 	Revert
@@ -67,7 +68,7 @@ type key struct {
 	nonce x402.Hash
 }
 
-// use is what became of a nonce: moved to a payee, or gone for a reason.
+// use is how a nonce was used: settled to a payee, or void for a reason.
 type use struct {
 	to      x402.Address
 	receipt *payment.Receipt

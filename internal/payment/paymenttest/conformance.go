@@ -92,7 +92,9 @@ func onePaymentOneAttempt(t *testing.T, s AttemptsStore) {
 	})
 	for _, a := range attempts {
 		if a.ID != attempts[0].ID || a.Nonce != 5 || len(a.Variants) != 1 {
-			t.Errorf("got attempt %v nonce %d with %d variants, want %v nonce 5 with 1", a.ID, a.Nonce, len(a.Variants), attempts[0].ID)
+			t.Errorf(
+				"got attempt %v nonce %d with %d variants, want %v nonce 5 with 1", a.ID, a.Nonce, len(a.Variants), attempts[0].ID,
+			)
 		}
 	}
 	if n := len(openOf(t, s, relayerA)) + len(openOf(t, s, relayerB)); n != 1 {
@@ -171,7 +173,9 @@ func storedAsGiven(t *testing.T, s AttemptsStore) {
 
 func failedSignatureStoresNothing(t *testing.T, s AttemptsStore) {
 	id, broken := s.Claim(t), errors.New("no key")
-	_, err := s.Prepare(t.Context(), id, relayerA, 0, func(uint64) (payment.Transaction, error) { return payment.Transaction{}, broken })
+	_, err := s.Prepare(
+		t.Context(), id, relayerA, 0, func(uint64) (payment.Transaction, error) { return payment.Transaction{}, broken },
+	)
 	if !errors.Is(err, broken) {
 		t.Errorf("prepare: %v, want the signer's error", err)
 	}
