@@ -21,6 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -136,7 +137,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		}),
 		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Adopted: a.store.Orders(),
-		Session: rpc.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
+		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
 		Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, SuspendAfter: c.Fairness.SuspendAfter, Limits: p.limits, Metrics: a.metrics,
 	}), nil

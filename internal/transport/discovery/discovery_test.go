@@ -29,7 +29,7 @@ import (
 	"github.com/roamcard/roamcard/gen"
 	_ "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -114,7 +114,7 @@ func TestDescriptionIsThatOfTheProtos(t *testing.T) {
 						continue
 					}
 					delete(described, at)
-					policy, err := rpc.PolicyOf(m)
+					policy, err := rpcx.PolicyOf(m)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // shop is a card service that does what the test says.
@@ -69,8 +69,8 @@ func start(t *testing.T, s *shop, change func(*Config)) *edge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, handler := roamcardv1connect.NewCardServiceHandler(s, connect.WithInterceptors(rpc.Errors()), rpc.JSON(),
-		connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())), connect.WithReadMaxBytes(64<<10))
+	path, handler := roamcardv1connect.NewCardServiceHandler(s, connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
+		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())), connect.WithReadMaxBytes(64<<10))
 	router := rest.New(rest.Config{})
 	if err := router.Mount(path, handler); err != nil {
 		t.Fatal(err)

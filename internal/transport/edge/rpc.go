@@ -10,7 +10,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // addService routes the procedures of a service one by one, so that each has a route of its own in
@@ -28,11 +28,11 @@ func (s *Server) addService(service Service) error {
 	for i := range descriptor.Methods().Len() {
 		method := descriptor.Methods().Get(i)
 		procedure := service.Path + string(method.Name())
-		policy, err := rpc.PolicyOf(method)
+		policy, err := rpcx.PolicyOf(method)
 		if err != nil {
 			return err
 		}
-		s.rates[procedure] = rpc.RateOf(policy)
+		s.rates[procedure] = rpcx.RateOf(policy)
 		if err := s.router.Handle(procedure, called); err != nil {
 			return err
 		}
@@ -45,8 +45,8 @@ func (s *Server) addService(service Service) error {
 // withStatus lets a call choose the HTTP status of its failure, see api.Face.
 func withStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		face := rpc.CallInfo{Resource: r.URL.Path}
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &face}, r.WithContext(rpc.WithCallInfo(r.Context(), &face)))
+		face := rpcx.CallInfo{Resource: r.URL.Path}
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &face}, r.WithContext(rpcx.WithCallInfo(r.Context(), &face)))
 	})
 }
 
@@ -54,7 +54,7 @@ func withStatus(next http.Handler) http.Handler {
 // gRPC-Web answer 200 whatever happened and are left alone.
 type statusWriter struct {
 	http.ResponseWriter
-	callInfo *rpc.CallInfo
+	callInfo *rpcx.CallInfo
 }
 
 // WriteHeader implements http.ResponseWriter.
@@ -87,8 +87,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 		rest.Problem(w, r, f)
 		return
 	}
-	var face rpc.CallInfo
-	err := rpc.ToConnect(rpc.WithCallInfo(r.Context(), &face), f)
+	var face rpcx.CallInfo
+	err := rpcx.ToConnect(rpcx.WithCallInfo(r.Context(), &face), f)
 	// A caller that has gone away is no failure of ours.
 	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, callInfo: &face}, r, err)
 }

@@ -15,7 +15,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 var buy = &roamcardv1.PurchaseCardRequest{IdempotencyKey: "k"}
@@ -150,7 +150,7 @@ func TestUnknownProceduresAreUnimplemented(t *testing.T) {
 func TestTheResourceIsTheAddressTheCallerUsed(t *testing.T) {
 	var resource string
 	e := start(t, &shop{purchase: func(ctx context.Context) error {
-		resource = rpc.Resource(ctx)
+		resource = rpcx.Resource(ctx)
 		return nil
 	}}, nil)
 	procedure := roamcardv1connect.CardServicePurchaseCardProcedure

@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
@@ -117,7 +117,7 @@ func New(cfg Config) (*Server, error) {
 		rates:   map[string]limit.Class{},
 		safe:    safeHeaders(cfg.BaseURL),
 		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/server"),
-		refusal: connect.NewErrorWriter(rpc.JSON()),
+		refusal: connect.NewErrorWriter(rpcx.JSON()),
 	}
 	if err := s.route(); err != nil {
 		return nil, fmt.Errorf("route: %w", err)

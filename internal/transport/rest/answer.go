@@ -16,7 +16,7 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -126,9 +126,9 @@ func refusalOf(ctx context.Context, left *roamcardv1.Problem, body []byte) (*roa
 	}
 	var wire struct{ Code connect.Code }
 	if err := json.Unmarshal(body, &wire); err != nil || wire.Code == 0 {
-		return rpc.ProblemOf(ctx, fault.New(fault.Internal, "")), fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
+		return rpcx.ProblemOf(ctx, fault.New(fault.Internal, "")), fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
 	}
-	return rpc.ProblemOf(ctx, rpc.FaultOfCode(wire.Code)), nil
+	return rpcx.ProblemOf(ctx, rpcx.FaultOfCode(wire.Code)), nil
 }
 
 var errNoCode = errors.New("it has no code")

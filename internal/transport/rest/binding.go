@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // binding is one google.api.http rule of a method.
@@ -52,7 +52,7 @@ func bindingsOf(service protoreflect.ServiceDescriptor) ([]binding, error) {
 }
 
 func bind(method protoreflect.MethodDescriptor, rule *annotations.HttpRule) (binding, error) {
-	policy, err := rpc.PolicyOf(method)
+	policy, err := rpcx.PolicyOf(method)
 	if err != nil {
 		return binding{}, err
 	}

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // oddService is a service of one method, Echo, with the rule. Its message has a scalar id, a list
@@ -186,7 +186,7 @@ func TestAPaidRouteWithoutABodyHasNoPreview(t *testing.T) {
 	router := New(Config{})
 	if err := router.add("GET /pay/{the_id}", &route{binding: b, log: router.log, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// A preview is not validated, and the path's value has to be.
-		if rpc.IsPreview(r.Context()) {
+		if rpcx.IsPreview(r.Context()) {
 			t.Error("a complete request is taken for a preview")
 		}
 		_, _ = io.Copy(w, r.Body)

@@ -17,7 +17,7 @@ import (
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // admin is the services with answers of the test's choice, and what it was asked.
@@ -35,7 +35,7 @@ type admin struct {
 
 // note keeps the question and gives the answer's error.
 func (d *admin) note(ctx context.Context, asked proto.Message) error {
-	d.asked, d.resource, d.preview = asked, rpc.Resource(ctx), rpc.IsPreview(ctx)
+	d.asked, d.resource, d.preview = asked, rpcx.Resource(ctx), rpcx.IsPreview(ctx)
 	call, _ := connect.CallInfoForHandlerContext(ctx)
 	d.header = call.RequestHeader()
 	call.ResponseHeader().Set("Payment-Response", "receipt")
@@ -81,7 +81,7 @@ func (d *admin) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (
 func front(t *testing.T, d *admin) *Router {
 	t.Helper()
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(rpc.Errors()), rpc.JSON(), connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())),
+		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(), connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
 		connect.WithReadMaxBytes(1 << 20),
 	}
 	router := New(Config{})

@@ -20,7 +20,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // Config is what a Router needs.
@@ -72,7 +72,7 @@ func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 			return fmt.Errorf("mount %s: %w", b.procedure, err)
 		}
 		rt.operations[pattern] = true
-		rt.rates[pattern] = rpc.RateOf(b.policy)
+		rt.rates[pattern] = rpcx.RateOf(b.policy)
 	}
 	return nil
 }

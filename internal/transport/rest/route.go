@@ -17,7 +17,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
@@ -44,15 +44,15 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	document, fields := rt.document(r, body)
 	if len(fields) > 0 {
-		rt.refuse(w, r, rpc.Malformed(fields...))
+		rt.refuse(w, r, rpcx.Malformed(fields...))
 		return
 	}
-	face := rpc.CallInfo{
+	face := rpcx.CallInfo{
 		Resource: r.URL.RequestURI(), Shows: true,
 		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(headerPaymentSignature)) == 0,
 	}
 	var answer recorded
-	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpc.WithCallInfo(r.Context(), &face)), document))
+	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpcx.WithCallInfo(r.Context(), &face)), document))
 	rt.send(w, r, &answer, face.Problem())
 }
 
@@ -121,7 +121,7 @@ func (rt *route) document(r *http.Request, body []byte) ([]byte, []fault.Field) 
 	}
 	members, problems := rt.bodyMembers(body)
 	for _, field := range rt.vars {
-		value, problem, ok := rpc.JSONFromText(field, field.JSONName(), r.PathValue(string(field.Name())))
+		value, problem, ok := rpcx.JSONFromText(field, field.JSONName(), r.PathValue(string(field.Name())))
 		if !ok {
 			problems = append(problems, problem)
 			continue
@@ -153,9 +153,9 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 			return nil, []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON value."}}
 		}
 		m := member(rt.bodyField, body)
-		return [][]byte{m}, rpc.CheckJSON(slices.Concat([]byte{'{'}, m, []byte{'}'}), rt.input)
+		return [][]byte{m}, rpcx.CheckJSON(slices.Concat([]byte{'{'}, m, []byte{'}'}), rt.input)
 	}
-	if problems := rpc.CheckJSON(body, rt.input); len(problems) > 0 {
+	if problems := rpcx.CheckJSON(body, rt.input); len(problems) > 0 {
 		return nil, problems
 	}
 	var given map[string]json.RawMessage
@@ -196,7 +196,7 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 		}
 		var values [][]byte
 		for _, text := range given[name] {
-			value, problem, ok := rpc.JSONFromText(field, name, text)
+			value, problem, ok := rpcx.JSONFromText(field, name, text)
 			if !ok {
 				problems = append(problems, problem)
 				continue

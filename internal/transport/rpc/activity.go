@@ -9,6 +9,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/activity"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // ActivityService takes product events in and shows what they come to.
@@ -50,7 +51,7 @@ func (s ActivityService) GetActivity(ctx context.Context, req *roamcardv1.GetAct
 
 // PruneActivity implements roamcardv1connect.ActivityServiceHandler.
 func (s ActivityService) PruneActivity(ctx context.Context, _ *roamcardv1.PruneActivityRequest) (*roamcardv1.PruneActivityResponse, error) {
-	deleted, err := s.Activity.PruneFor(ctx, wallet(ctx).Lower())
+	deleted, err := s.Activity.PruneFor(ctx, rpcx.Wallet(ctx).Lower())
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
 
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
@@ -152,4 +154,22 @@ func as(t *testing.T, token string) (context.Context, connect.CallInfo) {
 		info.RequestHeader().Set("Authorization", "Bearer "+token)
 	}
 	return ctx, info
+}
+
+// problemOf is what a failed call tells its caller.
+func problemOf(t *testing.T, err error) *roamcardv1.Problem {
+	t.Helper()
+	failed, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		t.Fatalf("%v is not a connect error", err)
+	}
+	for _, detail := range failed.Details() {
+		if value, err := detail.Value(); err == nil {
+			if problem, ok := value.(*roamcardv1.Problem); ok {
+				return problem
+			}
+		}
+	}
+	t.Fatalf("%v has no problem", err)
+	return nil
 }

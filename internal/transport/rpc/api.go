@@ -19,6 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -56,7 +57,7 @@ type Config struct {
 
 // resource names what a call pays for: the URL of the route it came by.
 func (c Config) resource(ctx context.Context) x402.Resource {
-	return x402.Resource{URL: c.BaseURL + Resource(ctx), MimeType: "application/json", ServiceName: "roamcard"}
+	return x402.Resource{URL: c.BaseURL + rpcx.Resource(ctx), MimeType: "application/json", ServiceName: "roamcard"}
 }
 
 // extensions are what the challenge of the call at hand carries beside the terms.
@@ -64,7 +65,7 @@ func (c Config) extensions(ctx context.Context) map[string]any {
 	if c.Extensions == nil {
 		return nil
 	}
-	path, _, _ := strings.Cut(Resource(ctx), "?")
+	path, _, _ := strings.Cut(rpcx.Resource(ctx), "?")
 	return c.Extensions(path)
 }
 

@@ -9,7 +9,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
-	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -45,7 +45,7 @@ func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.Verify
 	r := auth.VerifyRequest{Wallet: who, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), Message: req.Message}
 	if req.IntentId != nil {
 		if r.IntentID, err = uuid.Parse(req.GetIntentId()); err != nil {
-			return nil, invalid("intentId", "string.uuid", "must be a uuid")
+			return nil, rpcx.Invalid("intentId", "string.uuid", "must be a uuid")
 		}
 	}
 	session, token, err := s.Auth.Verify(ctx, r)
@@ -62,30 +62,22 @@ func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.Verify
 
 // GetSession implements roamcardv1connect.AuthServiceHandler.
 func (s AuthService) GetSession(ctx context.Context, _ *roamcardv1.GetSessionRequest) (*roamcardv1.GetSessionResponse, error) {
-	who := caller(ctx)
+	who := rpcx.Caller(ctx)
 	return &roamcardv1.GetSessionResponse{Wallet: who.Wallet.String(), Scopes: scopeNames(who.Scopes), ExpiresAt: timestamp(who.ExpiresAt)}, nil
 }
 
 // Logout implements roamcardv1connect.AuthServiceHandler.
 func (s AuthService) Logout(ctx context.Context, _ *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
-	if err := s.Auth.Revoke(ctx, caller(ctx)); err != nil {
+	if err := s.Auth.Revoke(ctx, rpcx.Caller(ctx)); err != nil {
 		return nil, err
 	}
 	return &roamcardv1.LogoutResponse{Revoked: true}, nil
 }
 
-// caller is who the policy let in.
-func caller(ctx context.Context) auth.Caller {
-	c, _ := auth.CallerFrom(ctx)
-	return c
-}
-
-func wallet(ctx context.Context) x402.Address { return caller(ctx).Wallet }
-
 func address(s string) (x402.Address, error) {
 	a, err := x402.ParseAddress(s)
 	if err != nil {
-		return x402.Address{}, invalid("address", "address", "must be 0x and 40 hex digits, all lower case, all upper case, or with the EIP-55 checksum")
+		return x402.Address{}, rpcx.Invalid("address", "address", "must be 0x and 40 hex digits, all lower case, all upper case, or with the EIP-55 checksum")
 	}
 	return a, nil
 }
@@ -93,7 +85,7 @@ func address(s string) (x402.Address, error) {
 func cardID(s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {
-		return uuid.Nil, invalid("id", "string.uuid", "must be a uuid")
+		return uuid.Nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
 	return id, nil
 }
@@ -123,8 +115,4 @@ func typedData(doc auth.TypedData) (*structpb.Struct, error) {
 		return nil, fmt.Errorf("encode the typed data: %w", err)
 	}
 	return s, nil
-}
-
-func invalid(path, rule, message string) *fault.Fault {
-	return fault.Newf(fault.SchemaInvalid, "%s %s.", path, message).With(fault.Field{Path: path, Rule: rule, Message: message})
 }

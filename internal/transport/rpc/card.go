@@ -15,6 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // CardService sells virtual cards and serves their owners.
@@ -52,7 +53,7 @@ func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardReq
 
 // ListCards implements roamcardv1connect.CardServiceHandler.
 func (s CardService) ListCards(ctx context.Context, _ *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
-	cards, err := s.Cards.List(ctx, wallet(ctx))
+	cards, err := s.Cards.List(ctx, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +66,7 @@ func (s CardService) ListCards(ctx context.Context, _ *roamcardv1.ListCardsReque
 
 // EnsureCard implements roamcardv1connect.CardServiceHandler.
 func (s CardService) EnsureCard(ctx context.Context, _ *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
-	c, err := s.Cards.Ensure(ctx, wallet(ctx))
+	c, err := s.Cards.Ensure(ctx, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func (s CardService) GetCardBalance(ctx context.Context, req *roamcardv1.GetCard
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.Cards.Balance(ctx, id, wallet(ctx))
+	b, err := s.Cards.Balance(ctx, id, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,7 @@ func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.
 	if err != nil {
 		return nil, err
 	}
-	who := caller(ctx)
+	who := rpcx.Caller(ctx)
 	if _, err := s.Cards.Own(ctx, id, who.Wallet); err != nil {
 		return nil, err
 	}
@@ -129,13 +130,13 @@ func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardR
 	}
 	intent, err := uuid.Parse(req.GetIntentId())
 	if err != nil {
-		return nil, invalid("intentId", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("intentId", "string.uuid", "must be a uuid")
 	}
 	named, err := auth.ParseRecipientKey(req.GetRecipientKey())
 	if err != nil {
 		return nil, err
 	}
-	who := caller(ctx)
+	who := rpcx.Caller(ctx)
 	key, err := s.Auth.Reveal(ctx, who, auth.RevealRequest{
 		CardID: id, IntentID: intent, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), RecipientKey: named,
 	})

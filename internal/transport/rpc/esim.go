@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -47,7 +48,7 @@ func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsim
 			Statuses: []string{"pending", "fulfilled", "review", "refund_pending", "refunded"},
 		},
 		Credentials: &roamcardv1.EsimCredentialTerms{
-			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: HeaderDeliveryToken, DeliveryTokenDays: uint32(esim.TokenLifetime.Hours() / 24),
+			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: rpcx.HeaderDeliveryToken, DeliveryTokenDays: uint32(esim.TokenLifetime.Hours() / 24),
 			Credentials: "GET /api/esim/orders/{orderId}/credentials", Rotate: "POST /api/esim/orders/{orderId}/rotate-token",
 		},
 	}, nil
@@ -138,7 +139,7 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 
 // ownerCalls says that a session of the order's owner came with the call.
 func (s EsimService) ownerCalls(ctx context.Context, sold checkout.PaidOrder) bool {
-	return SessionOf(s.Auth)(ctx, sold.Order.Owner)
+	return rpcx.SessionOf(s.Auth)(ctx, sold.Order.Owner)
 }
 
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.
@@ -206,7 +207,7 @@ func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.Rotate
 
 // owned finds an eSIM order of the caller, be it by session or by delivery token.
 func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, error) {
-	sold, err := s.Checkout.Order(ctx, order.ID(id), wallet(ctx))
+	sold, err := s.Checkout.Order(ctx, order.ID(id), rpcx.Wallet(ctx))
 	if err == nil && sold.Order.Kind != order.ESIM {
 		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")
 	}

@@ -9,6 +9,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // TestACountryIsAnyTwoLetters: what is sold for it is the catalogue's business.
@@ -24,7 +25,7 @@ func TestACountryIsAnyTwoLetters(t *testing.T) {
 			t.Errorf("%q is taken", text)
 			continue
 		}
-		if field := ViolationFields(violation.ToProto(), nil)[0]; field.Path != "countryCode" || len(field.Message) > maxSaid {
+		if field := rpcx.ViolationFields(violation.ToProto(), nil)[0]; field.Path != "countryCode" || len(field.Message) > 160 {
 			t.Errorf("%q: %+v", text, field)
 		}
 	}

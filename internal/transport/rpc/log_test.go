@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
@@ -21,8 +22,8 @@ func TestTheLogHoldsNoPayment(t *testing.T) {
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRequired) {
 		t.Fatalf("unpaid: %s", p.GetCode())
 	}
-	var challenge *connect.Error
-	if !asConnect(err, &challenge) {
+	challenge, ok := errors.AsType[*connect.Error](err)
+	if !ok {
 		t.Fatal(err)
 	}
 	required, err := x402.DecodeRequired(challenge.Meta().Get(x402.HeaderRequired))

@@ -11,6 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/job"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // OperatorService is for the people who run the service.
@@ -25,7 +26,7 @@ func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFe
 	if req.PageToken != nil {
 		before, err := uuid.Parse(req.GetPageToken())
 		if err != nil {
-			return nil, invalid("pageToken", "string.uuid", "must be a uuid")
+			return nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
 		}
 		q.Before = before
 	}
@@ -54,7 +55,7 @@ func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFe
 func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.ReconcileFeeJobRequest) (*roamcardv1.ReconcileFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
-		return nil, invalid("id", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
 	row, err := s.Fees.Reconcile(ctx, id, act(ctx))
 	if err != nil {
@@ -68,7 +69,7 @@ func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.Re
 func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryFeeJobRequest) (*roamcardv1.RetryFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
-		return nil, invalid("id", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
 	row, err := s.Fees.Retry(ctx, id, deed(ctx, req.GetReason()))
 	if err != nil {
@@ -82,7 +83,7 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.WriteOffFeeJobRequest) (*roamcardv1.WriteOffFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
-		return nil, invalid("id", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
 	row, err := s.Fees.WriteOff(ctx, id, deed(ctx, req.GetReason()))
 	if err != nil {
@@ -93,14 +94,14 @@ func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.Wri
 }
 
 // act is what the audit trail keeps of a call.
-func act(ctx context.Context) card.Act { return card.Act{Operator: caller(ctx).Name} }
+func act(ctx context.Context) card.Act { return card.Act{Operator: rpcx.Caller(ctx).Name} }
 
 // deed is act for what happens once for each key.
 func deed(ctx context.Context, reason string) card.Act {
 	a := act(ctx)
 	a.Reason = reason
 	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
-		a.Key = call.RequestHeader().Get(HeaderIdempotencyKey)
+		a.Key = call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
 	}
 	return a
 }
@@ -126,7 +127,7 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 
 // GetChallengeRetention implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest) (*roamcardv1.GetChallengeRetentionResponse, error) {
-	status, err := s.Retention.Status(ctx, caller(ctx).Name)
+	status, err := s.Retention.Status(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
@@ -137,7 +138,7 @@ func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv
 
 // PruneChallenges implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) PruneChallenges(ctx context.Context, _ *roamcardv1.PruneChallengesRequest) (*roamcardv1.PruneChallengesResponse, error) {
-	deleted, left, err := s.Retention.PruneFor(ctx, caller(ctx).Name)
+	deleted, left, err := s.Retention.PruneFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -48,7 +49,7 @@ func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListF
 func (s OperatorService) ResolveFinding(ctx context.Context, req *roamcardv1.ResolveFindingRequest) (*roamcardv1.ResolveFindingResponse, error) {
 	id, err := strconv.ParseInt(req.GetId(), 10, 64)
 	if err != nil {
-		return nil, invalid("id", "string.pattern", "must be the id of a finding")
+		return nil, rpcx.Invalid("id", "string.pattern", "must be the id of a finding")
 	}
 	found, err := s.Treasury.ResolveFindingFor(ctx, id, deed(ctx, req.GetReason()))
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -21,7 +22,7 @@ const (
 func pageBefore(token string) (int64, error) {
 	before, err := strconv.ParseInt(token, 10, 64)
 	if err != nil {
-		return 0, invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
+		return 0, rpcx.Invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
 	}
 	return before, nil
 }
@@ -57,7 +58,7 @@ func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.List
 func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.ResolveTransferRequest) (*roamcardv1.ResolveTransferResponse, error) {
 	transaction, err := x402.ParseHash(req.GetTransaction())
 	if err != nil {
-		return nil, invalid("transaction", "string.pattern", "must be the hash of a transaction")
+		return nil, rpcx.Invalid("transaction", "string.pattern", "must be the hash of a transaction")
 	}
 	at := reconcile.Place{Transaction: transaction, LogIndex: uint(req.GetLogIndex())}
 	stray, err := s.Treasury.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), deed(ctx, req.GetReason()))

@@ -9,6 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // OrderService opens, pays and reads the orders of a wallet.
@@ -22,7 +23,7 @@ func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrders
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
-	page, next, err := s.Checkout.Orders(ctx, wallet(ctx), q)
+	page, next, err := s.Checkout.Orders(ctx, rpcx.Wallet(ctx), q)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrders
 
 // GetOrder implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
-	sold, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), wallet(ctx))
+	sold, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}

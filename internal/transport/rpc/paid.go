@@ -8,7 +8,6 @@ import (
 
 	"connectrpc.com/connect"
 
-	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
@@ -37,18 +36,6 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 		return checkout.PaidOrder{}, err
 	}
 	return sold, handOut(call, sold)
-}
-
-// SessionOf reports whether a session of a wallet, good for orders, came with the call at hand.
-func SessionOf(a *auth.Auth) func(ctx context.Context, wallet x402.Address) bool {
-	return func(ctx context.Context, wallet x402.Address) bool {
-		call, ok := connect.CallInfoForHandlerContext(ctx)
-		if !ok || call.RequestHeader().Get("Authorization") == "" {
-			return false
-		}
-		who, err := a.Authenticate(ctx, call.RequestHeader().Get("Authorization"))
-		return err == nil && who.Wallet == wallet && who.Has(auth.ScopeOrders)
-	}
 }
 
 // handOut puts the receipt of what was sold on the answer.

@@ -16,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -34,7 +35,7 @@ func (c Config) open(ctx context.Context, n checkout.CreateRequest, request any)
 	if !ok {
 		return nil, fmt.Errorf("open an order outside of a call")
 	}
-	n.Owner, n.Request, n.Key = wallet(ctx), body, call.RequestHeader().Get(HeaderIdempotencyKey)
+	n.Owner, n.Request, n.Key = rpcx.Wallet(ctx), body, call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
 	sold, err := c.Checkout.Create(ctx, n)
 	if err != nil {
 		return nil, err
@@ -108,7 +109,7 @@ func (s OrderService) SubmitPayment(ctx context.Context, req *roamcardv1.SubmitP
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
 	}
-	mine, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), wallet(ctx))
+	mine, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -133,11 +134,11 @@ func grossOf(req *roamcardv1.CreateOrderRequest) (money.Cents, error) {
 	gross, err := dollars(req.Amount)
 	switch {
 	case err != nil:
-		return 0, invalid("amount", "amount", "must be US dollars with at most two decimals, as a number or a string such as 25.50")
+		return 0, rpcx.Invalid("amount", "amount", "must be US dollars with at most two decimals, as a number or a string such as 25.50")
 	case gross < card.MinOrder || gross > card.MaxOrder:
-		return 0, invalid("amount", "amount.range", fmt.Sprintf("must be %s to %s", card.MinOrder, card.MaxOrder))
+		return 0, rpcx.Invalid("amount", "amount.range", fmt.Sprintf("must be %s to %s", card.MinOrder, card.MaxOrder))
 	case req.AmountUsdCents != nil && named != gross:
-		return 0, invalid("amount", "amount.differs", "must be the same as amountUsdCents")
+		return 0, rpcx.Invalid("amount", "amount.differs", "must be the same as amountUsdCents")
 	}
 	return gross, nil
 }
@@ -160,7 +161,7 @@ func (c Config) ownURL(text string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme+"://"+u.Host != c.BaseURL {
-		return "", invalid("resource", "resource.origin", "must be an absolute URL that starts with "+c.BaseURL+"/")
+		return "", rpcx.Invalid("resource", "resource.origin", "must be an absolute URL that starts with "+c.BaseURL+"/")
 	}
 	return u.String(), nil
 }

@@ -1,24 +1,11 @@
 package rpc
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"net/http"
 
-	"buf.build/go/protovalidate"
-	"connectrpc.com/connect"
-	"connectrpc.com/validate"
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-
-	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
-
-// maxMessage bounds a message on the RPC face. The REST face has a tighter bound for each method.
-const maxMessage = 64 << 10
 
 // OperatorPath is where the procedures of operators are; no page of another origin has business there.
 const OperatorPath = "/" + roamcardv1connect.OperatorServiceName + "/"
@@ -34,24 +21,9 @@ type Handler struct {
 // JSON, policy, validation. Every method's rules are compiled here, so that a wrong one fails at
 // the start and not on a request.
 func Handlers(c Config) ([]Handler, error) {
-	messages, err := requests()
+	opts, err := rpcx.HandlerOptions(rpcx.Config{Auth: c.Auth, Deliveries: c.Esims, Limits: c.Limits})
 	if err != nil {
 		return nil, err
-	}
-	rules, err := protovalidate.New(protovalidate.WithMessages(messages...), protovalidate.WithDisableLazy())
-	if err != nil {
-		return nil, fmt.Errorf("compile the validation rules: %w", err)
-	}
-	validation := validate.NewInterceptor(validate.WithValidator(rules))
-	// The first is the outermost.
-	opts := []connect.HandlerOption{
-		connect.WithInterceptors(Errors()),
-		JSON(),
-		connect.WithInterceptors(Policies(c.Auth, c.Esims, c.Limits), UnlessPreview(validation)),
-		connect.WithInterceptors(Streams(c, validation)),
-		connect.WithReadMaxBytes(maxMessage),
-		connect.WithCompressMinBytes(1024),
-		connect.WithRecover(recovered),
 	}
 	var all []Handler
 	for _, add := range []func() (string, http.Handler){
@@ -75,34 +47,4 @@ func Handlers(c Config) ([]Handler, error) {
 		all = append(all, Handler{path, handler})
 	}
 	return all, nil
-}
-
-// recovered makes a panic an internal error; its value is logged, never shown.
-func recovered(_ context.Context, _ connect.Spec, _ http.Header, value any) error {
-	return fmt.Errorf("panic: %v", value)
-}
-
-// requests is an empty message of every method's request, and checks that every method has a policy.
-func requests() ([]proto.Message, error) {
-	var all []proto.Message
-	var errs []error
-	protoregistry.GlobalFiles.RangeFilesByPackage(roamcardv1.File_roamcard_v1_card_proto.Package(), func(f protoreflect.FileDescriptor) bool {
-		for i := range f.Services().Len() {
-			methods := f.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				m := methods.Get(j)
-				if _, err := PolicyOf(m); err != nil {
-					errs = append(errs, err)
-				}
-				kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
-				if err != nil {
-					errs = append(errs, fmt.Errorf("request of %s: %w", m.FullName(), err))
-					continue
-				}
-				all = append(all, kind.New().Interface())
-			}
-		}
-		return true
-	})
-	return all, errors.Join(errs...)
 }

@@ -5,11 +5,12 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // Reconcile implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) Reconcile(ctx context.Context, _ *roamcardv1.ReconcileRequest) (*roamcardv1.ReconcileResponse, error) {
-	r, err := s.Treasury.RunFor(ctx, caller(ctx).Name)
+	r, err := s.Treasury.RunFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
@@ -18,7 +19,7 @@ func (s OperatorService) Reconcile(ctx context.Context, _ *roamcardv1.ReconcileR
 
 // GetReconciliation implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) GetReconciliation(ctx context.Context, _ *roamcardv1.GetReconciliationRequest) (*roamcardv1.GetReconciliationResponse, error) {
-	r, err := s.Treasury.LastFor(ctx, caller(ctx).Name)
+	r, err := s.Treasury.LastFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}

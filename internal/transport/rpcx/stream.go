@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -53,10 +53,10 @@ func (s streams) checked(ctx context.Context, conn connect.StreamingHandlerConn,
 	if ctx, err = checkAccess(ctx, s.Auth, p, conn.RequestHeader()); err != nil {
 		return err
 	}
-	if err := throttle(s.Limits, p, caller(ctx)); err != nil {
+	if err := throttle(s.Limits, p, Caller(ctx)); err != nil {
 		return err
 	}
-	leave, err := s.Limits.Enter(limit.Streams, caller(ctx).Wallet.Lower())
+	leave, err := s.Limits.Enter(limit.Streams, Caller(ctx).Wallet.Lower())
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterce
 			if err != nil {
 				return nil, err
 			}
-			if err := throttle(l, p, caller(ctx)); err != nil {
+			if err := throttle(l, p, Caller(ctx)); err != nil {
 				return nil, err
 			}
 			res, err := next(ctx, req)
@@ -157,7 +157,7 @@ func checkKey(rule roamcardv1.IdempotencyHeader, keys []string) error {
 	case len(keys) == 0:
 		return nil
 	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > maxKey:
-		return invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", maxKey))
+		return Invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", maxKey))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -173,6 +173,11 @@ func codeOf(f *fault.Fault) connect.Code {
 	default:
 		return connect.CodeInternal
 	}
+}
+
+// Invalid is the fault of one member, or header, that breaks a rule.
+func Invalid(path, rule, message string) *fault.Fault {
+	return fault.Newf(fault.SchemaInvalid, "%s %s.", path, message).With(fault.Field{Path: path, Rule: rule, Message: message})
 }
 
 // FaultOfCode is the fault of an error that connect itself made, before or beside our handlers.
