@@ -9,15 +9,29 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/activity"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // ActivityService takes product events in and shows what they come to.
-type ActivityService struct{ Config }
+type ActivityService struct {
+	Events Events
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
+}
+
+// Events keeps product events and sums them up.
+type Events interface {
+	// Accept stores an event once, whatever it is sent twice with.
+	Accept(ctx context.Context, s activity.Submission) error
+	Report(ctx context.Context, days int) (activity.Report, error)
+	// PruneFor deletes what is too old, and records for whom.
+	PruneFor(ctx context.Context, actor string) (int, error)
+}
 
 // RecordEvent implements roamcardv1connect.ActivityServiceHandler.
 func (s ActivityService) RecordEvent(ctx context.Context, req *roamcardv1.RecordEventRequest) (*roamcardv1.RecordEventResponse, error) {
-	err := s.Activity.Accept(ctx, activity.Submission{
+	err := s.Events.Accept(ctx, activity.Submission{
 		EventID: req.GetEventId(), EventName: req.GetEventName(), VisitorID: req.GetVisitorId(), Path: req.GetPath(),
 		Properties: properties(req.GetProperties()),
 	})
@@ -35,7 +49,7 @@ func (s ActivityService) GetActivity(ctx context.Context, req *roamcardv1.GetAct
 	if req.Days != nil {
 		days = int(req.GetDays())
 	}
-	r, err := s.Activity.Report(ctx, days)
+	r, err := s.Events.Report(ctx, days)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +65,7 @@ func (s ActivityService) GetActivity(ctx context.Context, req *roamcardv1.GetAct
 
 // PruneActivity implements roamcardv1connect.ActivityServiceHandler.
 func (s ActivityService) PruneActivity(ctx context.Context, _ *roamcardv1.PruneActivityRequest) (*roamcardv1.PruneActivityResponse, error) {
-	deleted, err := s.Activity.PruneFor(ctx, rpcx.Wallet(ctx).Lower())
+	deleted, err := s.Events.PruneFor(ctx, rpcx.Wallet(ctx).Lower())
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -70,18 +71,23 @@ func newAdmin(t *testing.T) *admin {
 		Network: x402.NetworkID, Asset: x402.Address{0: 8, 19: 3}, PayTo: x402.Address{0: 0x70, 19: 1},
 		Domain: x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: x402.Address{0: 8, 19: 3}},
 	}
-	handlers, err := Handlers(Config{
-		Checkout: checkout.New(checkout.Config{
-			Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32), Log: slog.New(slog.DiscardHandler),
-		}),
-		Cards: cards, Issued: d.store, Auth: d.auth, Terms: terms, BaseURL: "https://shop.example", Now: now,
+	service := CardService{
+		Sales: Sales{
+			OrderViews: OrderViews{Issued: d.store, BaseURL: "https://shop.example"},
+			Checkout: checkout.New(checkout.Config{
+				Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32),
+				Log: slog.New(slog.DiscardHandler),
+			}),
+		},
+		Cards: cards, Credentials: cards, Reveals: d.auth, Terms: terms,
 		Availability: map[order.Kind]availability.Product{order.CardIssue: cards.Availability()},
-	})
+	}
+	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: d.auth})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	for _, h := range handlers {
+	for _, h := range Handlers(Services{Cards: service}, before...) {
 		mux.Handle(h.Path, h.Handler)
 	}
 	log := slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -9,12 +9,26 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // AuthService signs wallets in.
-type AuthService struct{ Config }
+type AuthService struct {
+	SignIns SignIns
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
+}
+
+// SignIns gives wallets their sessions.
+type SignIns interface {
+	Challenge(ctx context.Context, wallet x402.Address, schemes []auth.Scheme) (auth.Challenge, auth.TypedData, error)
+	// Verify takes a signed challenge once. The token of the session is shown this once.
+	Verify(ctx context.Context, r auth.VerifyRequest) (auth.Session, secret.Text, error)
+	Revoke(ctx context.Context, who auth.Caller) error
+}
 
 // CreateChallenge implements roamcardv1connect.AuthServiceHandler.
 func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.CreateChallengeRequest) (*roamcardv1.CreateChallengeResponse, error) {
@@ -22,7 +36,7 @@ func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.Create
 	if err != nil {
 		return nil, err
 	}
-	ch, typed, err := s.Auth.Challenge(ctx, who, schemes(req.GetPreferredMessageSchemes()))
+	ch, typed, err := s.SignIns.Challenge(ctx, who, schemes(req.GetPreferredMessageSchemes()))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +62,7 @@ func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.Verify
 			return nil, rpcx.Invalid("intentId", "string.uuid", "must be a uuid")
 		}
 	}
-	session, token, err := s.Auth.Verify(ctx, r)
+	session, token, err := s.SignIns.Verify(ctx, r)
 	if err != nil {
 		s.Metrics.SignIn(ctx, "refused")
 		return nil, err
@@ -68,7 +82,7 @@ func (s AuthService) GetSession(ctx context.Context, _ *roamcardv1.GetSessionReq
 
 // Logout implements roamcardv1connect.AuthServiceHandler.
 func (s AuthService) Logout(ctx context.Context, _ *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
-	if err := s.Auth.Revoke(ctx, rpcx.Caller(ctx)); err != nil {
+	if err := s.SignIns.Revoke(ctx, rpcx.Caller(ctx)); err != nil {
 		return nil, err
 	}
 	return &roamcardv1.LogoutResponse{Revoked: true}, nil

@@ -11,15 +11,49 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // CardService sells virtual cards and serves their owners.
-type CardService struct{ Config }
+type CardService struct {
+	Sales
+	Cards       Cards
+	Credentials CardCredentials
+	Reveals     Reveals
+	// Availability is used of the kinds about cards.
+	Availability map[order.Kind]availability.Product
+	Terms        payment.Terms
+}
+
+// Cards are the cards of a wallet. Another's card is a card_not_found.
+type Cards interface {
+	List(ctx context.Context, owner x402.Address) ([]card.Card, error)
+	// Ensure is the owner's live card, or a paid_issue_required.
+	Ensure(ctx context.Context, owner x402.Address) (card.Card, error)
+	Own(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Card, error)
+	Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Balance, error)
+}
+
+// CardCredentials asks the issuer for the number and security code of an owner's card. Nothing keeps them.
+type CardCredentials interface {
+	Credentials(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Credentials, error)
+}
+
+// Reveals lets an owner sign for each reveal of a card.
+type Reveals interface {
+	RevealChallenge(
+		ctx context.Context, who auth.Caller, card uuid.UUID, schemes []auth.Scheme, recipientKey []byte,
+	) (auth.Challenge, auth.TypedData, error)
+	// Reveal takes a signed challenge once, and gives the recipient key that was signed; nil when none was.
+	Reveal(ctx context.Context, who auth.Caller, r auth.RevealRequest) (recipientKey []byte, err error)
+}
 
 // PurchaseCard implements roamcardv1connect.CardServiceHandler.
 func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
@@ -102,7 +136,7 @@ func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.
 	if _, err := s.Cards.Own(ctx, id, who.Wallet); err != nil {
 		return nil, err
 	}
-	ch, typed, err := s.Auth.RevealChallenge(ctx, who, id, schemes(req.GetPreferredMessageSchemes()), key)
+	ch, typed, err := s.Reveals.RevealChallenge(ctx, who, id, schemes(req.GetPreferredMessageSchemes()), key)
 	if err != nil {
 		return nil, err
 	}
@@ -137,13 +171,13 @@ func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardR
 		return nil, err
 	}
 	who := rpcx.Caller(ctx)
-	key, err := s.Auth.Reveal(ctx, who, auth.RevealRequest{
+	key, err := s.Reveals.Reveal(ctx, who, auth.RevealRequest{
 		CardID: id, IntentID: intent, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), RecipientKey: named,
 	})
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.Cards.Credentials(ctx, id, who.Wallet)
+	secret, err := s.Credentials.Credentials(ctx, id, who.Wallet)
 	if err != nil {
 		return nil, err
 	}

@@ -10,18 +10,54 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // EsimService sells travel eSIMs and hands them to whoever paid.
-type EsimService struct{ Config }
+type EsimService struct {
+	Sales
+	Orders   OwnedOrder
+	Plans    EsimPlans
+	Delivery EsimDelivery
+	// Session reports whether a session of the wallet came with the call, see rpcx.SessionOf.
+	Session func(ctx context.Context, wallet x402.Address) bool
+	// Limits bounds how many calls wait for one order; nil does not limit.
+	Limits *limit.Limiter
+	// Availability is used of the kind of eSIMs.
+	Availability map[order.Kind]availability.Product
+	Terms        payment.Terms
+	Now          func() time.Time
+}
+
+// OwnedOrder finds one of a wallet's orders, or is an order_not_found.
+type OwnedOrder interface {
+	Order(ctx context.Context, id order.ID, owner x402.Address) (checkout.PaidOrder, error)
+}
+
+// EsimPlans is the catalogue, the cheapest plan first.
+type EsimPlans interface {
+	Plans(ctx context.Context, f esim.Filter) ([]esim.Plan, error)
+}
+
+// EsimDelivery hands out what an order delivered.
+type EsimDelivery interface {
+	// Await is the order once it is decided, or as it is at the deadline.
+	Await(ctx context.Context, o order.Order, until time.Time) order.Order
+	Token(ctx context.Context, o order.Order) (esim.Token, error)
+	// RotateToken makes the order's earlier tokens void.
+	RotateToken(ctx context.Context, o order.Order) (esim.Token, error)
+	// Credentials is an order_not_fulfilled before there are any.
+	Credentials(ctx context.Context, o order.Order) (esim.Credentials, error)
+}
 
 // GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest) (*roamcardv1.GetEsimDiscoveryResponse, error) {
@@ -67,7 +103,7 @@ func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsim
 func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsimPlansRequest) (*roamcardv1.ListEsimPlansResponse, error) {
 	// The message's rules let two letters by. What nobody sells is an empty list.
 	f := esim.Filter{Type: esim.Type(req.GetType()), Country: strings.ToUpper(req.GetCountryCode())}
-	plans, err := s.Esims.Plans(ctx, f)
+	plans, err := s.Plans.Plans(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -89,9 +125,9 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 	if err != nil {
 		return nil, err
 	}
-	private := sold.ProvenCaller || s.ownerCalls(ctx, sold)
+	private := sold.ProvenCaller || s.Session(ctx, sold.Order.Owner)
 	// Before the wait: when it is over for many at once, nothing but an eSIM that came is read.
-	token, err := s.Esims.Token(ctx, sold.Order)
+	token, err := s.Delivery.Token(ctx, sold.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +141,7 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 		showToken(m.Delivery, token)
 	}
 	if private && sold.Order.Status == order.Fulfilled {
-		c, err := s.Esims.Credentials(ctx, sold.Order)
+		c, err := s.Delivery.Credentials(ctx, sold.Order)
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +162,7 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 	}
 	defer leave()
 	began, outcome := s.Now(), "ended"
-	o = s.Esims.Await(ctx, o, until)
+	o = s.Delivery.Await(ctx, o, until)
 	switch {
 	case o.Status == order.Fulfilled:
 		outcome = "delivered"
@@ -137,14 +173,9 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 	return o
 }
 
-// ownerCalls says that a session of the order's owner came with the call.
-func (s EsimService) ownerCalls(ctx context.Context, sold checkout.PaidOrder) bool {
-	return rpcx.SessionOf(s.Auth)(ctx, sold.Order.Owner)
-}
-
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.CreateEsimOrderRequest) (*roamcardv1.CreateEsimOrderResponse, error) {
-	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +208,7 @@ func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.Get
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Esims.Credentials(ctx, sold.Order)
+	c, err := s.Delivery.Credentials(ctx, sold.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +228,7 @@ func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.Rotate
 	if err != nil {
 		return nil, err
 	}
-	token, err := s.Esims.RotateToken(ctx, sold.Order)
+	token, err := s.Delivery.RotateToken(ctx, sold.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -207,7 +238,7 @@ func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.Rotate
 
 // owned finds an eSIM order of the caller, be it by session or by delivery token.
 func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, error) {
-	sold, err := s.Checkout.Order(ctx, order.ID(id), rpcx.Wallet(ctx))
+	sold, err := s.Orders.Order(ctx, order.ID(id), rpcx.Wallet(ctx))
 	if err == nil && sold.Order.Kind != order.ESIM {
 		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")
 	}

@@ -10,12 +10,39 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // OperatorService is for the people who run the service.
-type OperatorService struct{ Config }
+type OperatorService struct {
+	OrderViews
+	Queue          OrderQueue
+	Switches       Switches
+	FeeJobs        FeeJobs
+	Reconciliation Reconciliation
+	Findings       Findings
+	Transfers      Transfers
+	Challenges     Challenges
+}
+
+// FeeJobs withdraw the issue fees of cards.
+type FeeJobs interface {
+	List(ctx context.Context, q card.FeeQuery, act order.Act) ([]job.Row, error)
+	// Reconcile reads at the issuer what became of a withdrawal. Nothing is sent.
+	Reconcile(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	// Retry withdraws again what the issuer refused, and WriteOff gives a fee up; once for each key of the act.
+	Retry(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	WriteOff(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+}
+
+// Challenges are the stored challenges of sign-ins and reveals.
+type Challenges interface {
+	Status(ctx context.Context, operator string) (auth.RetentionStatus, error)
+	// PruneFor deletes a batch of those that are too old, and reports how many are left.
+	PruneFor(ctx context.Context, operator string) (deleted, left int, err error)
+}
 
 // ListFeeJobs implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFeeJobsRequest) (*roamcardv1.ListFeeJobsResponse, error) {
@@ -32,7 +59,7 @@ func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFe
 	}
 	size := q.Limit
 	q.Limit++
-	rows, err := s.Fees.List(ctx, q, act(ctx))
+	rows, err := s.FeeJobs.List(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +84,7 @@ func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.Re
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.Fees.Reconcile(ctx, id, act(ctx))
+	row, err := s.FeeJobs.Reconcile(ctx, id, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +98,7 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.Fees.Retry(ctx, id, deed(ctx, req.GetReason()))
+	row, err := s.FeeJobs.Retry(ctx, id, deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +112,7 @@ func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.Wri
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.Fees.WriteOff(ctx, id, deed(ctx, req.GetReason()))
+	row, err := s.FeeJobs.WriteOff(ctx, id, deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +154,7 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 
 // GetChallengeRetention implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest) (*roamcardv1.GetChallengeRetentionResponse, error) {
-	status, err := s.Retention.Status(ctx, rpcx.Caller(ctx).Name)
+	status, err := s.Challenges.Status(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +165,7 @@ func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv
 
 // PruneChallenges implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) PruneChallenges(ctx context.Context, _ *roamcardv1.PruneChallengesRequest) (*roamcardv1.PruneChallengesResponse, error) {
-	deleted, left, err := s.Retention.PruneFor(ctx, rpcx.Caller(ctx).Name)
+	deleted, left, err := s.Challenges.PruneFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}

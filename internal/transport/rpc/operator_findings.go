@@ -7,10 +7,19 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
+
+// Findings are the differences that reconciliation found.
+type Findings interface {
+	// FindingsFor is a page of them, newest first, and the id that the next page begins before; zero on the last.
+	FindingsFor(ctx context.Context, q reconcile.FindingQuery, act order.Act) (page []reconcile.Finding, next int64, err error)
+	// ResolveFindingFor closes a finding, once for each key of the act.
+	ResolveFindingFor(ctx context.Context, id int64, act order.Act) (reconcile.Finding, error)
+}
 
 // The statuses of findings.
 const (
@@ -31,7 +40,7 @@ func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListF
 		}
 		q.Before = before
 	}
-	page, next, err := s.Treasury.FindingsFor(ctx, q, act(ctx))
+	page, next, err := s.Findings.FindingsFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +60,7 @@ func (s OperatorService) ResolveFinding(ctx context.Context, req *roamcardv1.Res
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.pattern", "must be the id of a finding")
 	}
-	found, err := s.Treasury.ResolveFindingFor(ctx, id, deed(ctx, req.GetReason()))
+	found, err := s.Findings.ResolveFindingFor(ctx, id, deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,24 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
+// OrderQueue is the orders that wait for an operator, or did.
+type OrderQueue interface {
+	// Queue is a page of them, newest first, and the id that the next page begins before; empty on the last.
+	Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) (page []checkout.ReviewItem, next order.ID, err error)
+	Inspect(ctx context.Context, id order.ID, act order.Act) (checkout.History, error)
+	// Decide moves an order on, once for each key of the act.
+	Decide(ctx context.Context, id order.ID, d checkout.Decision, act order.Act) (checkout.ReviewItem, error)
+	// Prove settles an order by a transaction that paid it, once for each key of the act.
+	Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (checkout.ReviewItem, error)
+}
+
+// Switches close the sale of a product.
+type Switches interface {
+	Closed(ctx context.Context, act order.Act) ([]availability.Switch, error)
+	// Close sets a product's switch, once for each key of the act.
+	Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
+}
+
 // ListOrderQueue implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.ListOrderQueueRequest) (*roamcardv1.ListOrderQueueResponse, error) {
 	q := checkout.QueueQuery{Status: order.OperatorReview, Before: order.ID(req.GetPageToken()), Limit: defaultPage}
@@ -27,7 +45,7 @@ func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.Lis
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
-	page, next, err := s.Admin.Queue(ctx, q, act(ctx))
+	page, next, err := s.Queue.Queue(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +61,7 @@ func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.Lis
 
 // InspectOrder implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.InspectOrderRequest) (*roamcardv1.InspectOrderResponse, error) {
-	life, err := s.Admin.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
+	life, err := s.Queue.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +90,7 @@ func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.Inspe
 
 // DecideOrder implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) DecideOrder(ctx context.Context, req *roamcardv1.DecideOrderRequest) (*roamcardv1.DecideOrderResponse, error) {
-	q, err := s.Admin.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), deed(ctx, req.GetReason()))
+	q, err := s.Queue.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +103,7 @@ func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.Prove
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "transaction is no hash.")
 	}
-	q, err := s.Admin.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
+	q, err := s.Queue.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +112,7 @@ func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.Prove
 
 // ListSwitches implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwitchesRequest) (*roamcardv1.ListSwitchesResponse, error) {
-	all, err := s.Admin.Closed(ctx, act(ctx))
+	all, err := s.Switches.Closed(ctx, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +125,7 @@ func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwi
 
 // SetSwitch implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) SetSwitch(ctx context.Context, req *roamcardv1.SetSwitchRequest) (*roamcardv1.SetSwitchResponse, error) {
-	set, err := s.Admin.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), deed(ctx, req.GetReason()))
+	set, err := s.Switches.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}

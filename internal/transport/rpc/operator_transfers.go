@@ -7,10 +7,19 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
+
+// Transfers are the transfers to the treasury that no order explains.
+type Transfers interface {
+	// UnmatchedFor is a page of them, newest first, and the row that the next page begins before; zero on the last.
+	UnmatchedFor(ctx context.Context, q reconcile.UnmatchedQuery, act order.Act) (page []reconcile.UnmatchedTransfer, next int64, err error)
+	// ResolveFor explains a transfer, once for each key of the act.
+	ResolveFor(ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act) (reconcile.UnmatchedTransfer, error)
+}
 
 // The statuses of transfers without an order.
 const (
@@ -40,7 +49,7 @@ func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.List
 		}
 		q.Before = before
 	}
-	page, next, err := s.Treasury.UnmatchedFor(ctx, q, act(ctx))
+	page, next, err := s.Transfers.UnmatchedFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +70,7 @@ func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.Re
 		return nil, rpcx.Invalid("transaction", "string.pattern", "must be the hash of a transaction")
 	}
 	at := reconcile.Place{Transaction: transaction, LogIndex: uint(req.GetLogIndex())}
-	stray, err := s.Treasury.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), deed(ctx, req.GetReason()))
+	stray, err := s.Transfers.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), deed(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}

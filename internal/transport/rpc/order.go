@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -10,10 +11,38 @@ import (
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // OrderService opens, pays and reads the orders of a wallet.
-type OrderService struct{ Config }
+type OrderService struct {
+	Sales
+	Orders Orders
+}
+
+// Orders reads the orders of a wallet.
+type Orders interface {
+	// Order is one of the owner's orders, or an order_not_found.
+	Order(ctx context.Context, id order.ID, owner x402.Address) (checkout.PaidOrder, error)
+	// Orders is a page of them, newest first, and the id that the next page begins before; empty on the last.
+	Orders(ctx context.Context, owner x402.Address, q checkout.Query) (page []checkout.PaidOrder, next order.ID, err error)
+	// Watch shows an order now, whenever its version passes after, and ends with the order or after the timeout.
+	Watch(
+		ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration, show func(checkout.PaidOrder) error,
+	) error
+}
+
+// OrderViews shows orders with their payments and with what they delivered.
+type OrderViews struct {
+	Issued IssuedCards
+	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.
+	BaseURL string
+}
+
+// IssuedCards finds the cards of orders; an order without one is left out.
+type IssuedCards interface {
+	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]card.Card, error)
+}
 
 const defaultPage = 50
 
@@ -23,7 +52,7 @@ func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrders
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
-	page, next, err := s.Checkout.Orders(ctx, rpcx.Wallet(ctx), q)
+	page, next, err := s.Orders.Orders(ctx, rpcx.Wallet(ctx), q)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +69,7 @@ func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrders
 
 // GetOrder implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
-	sold, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
+	sold, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -51,15 +80,14 @@ func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequ
 	return &roamcardv1.GetOrderResponse{Order: orders[0]}, nil
 }
 
-// orders shows orders with their payments and with what they delivered.
-func (c Config) orders(ctx context.Context, sold ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
+func (v OrderViews) orders(ctx context.Context, sold ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
 	var issues []order.ID
 	for _, s := range sold {
 		if s.Order.Kind == order.CardIssue {
 			issues = append(issues, s.Order.ID)
 		}
 	}
-	cards, err := c.Issued.Issued(ctx, issues...)
+	cards, err := v.Issued.Issued(ctx, issues...)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +95,7 @@ func (c Config) orders(ctx context.Context, sold ...checkout.PaidOrder) ([]*roam
 	for i, s := range sold {
 		out[i] = orderMessage(s)
 		if s.Order.Status == order.PaymentRequired {
-			out[i].PayableUrl = proto.String(c.payableURL(s.Order.ID))
+			out[i].PayableUrl = proto.String(v.payableURL(s.Order.ID))
 		}
 		if s.Order.Kind == order.CardIssue {
 			issued, ok := cards[s.Order.ID]

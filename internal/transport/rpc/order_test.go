@@ -80,7 +80,7 @@ func TestAnOrderShowsItsRefund(t *testing.T) {
 
 func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 	store := cardtest.NewStore(nil)
-	c := Config{Issued: store}
+	views := OrderViews{Issued: store}
 	for _, tt := range []struct {
 		name  string
 		order order.Status
@@ -101,7 +101,7 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 		if tt.card != "" {
 			store.Put(card.Card{ID: id, Order: o.ID, Status: tt.card})
 		}
-		shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: o})
+		shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: o})
 		if err != nil || len(shown) != 1 {
 			t.Fatalf("%s: %v, %v", tt.name, shown, err)
 		}
@@ -113,7 +113,7 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 			t.Errorf("%s: card %q", tt.name, got.GetCardId())
 		}
 	}
-	shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: order.ESIM, Item: []byte(`{"planId":"pln_1"}`)}})
+	shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: order.ESIM, Item: []byte(`{"planId":"pln_1"}`)}})
 	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" || shown[0].GetDelivery().GetPlanId() != "pln_1" {
 		t.Errorf("another product: %v, %v", shown, err)
 	}

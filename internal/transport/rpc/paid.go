@@ -5,18 +5,56 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// buy is the paid part of every paid method: the payment header in, the receipt header out.
-func (c Config) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.PaidOrder, error) {
+// Checkout sells: see checkout.Checkout for what each call promises.
+type Checkout interface {
+	// Buy is a *checkout.Challenge until the purchase is paid; repeated, it gives the same order.
+	Buy(ctx context.Context, p checkout.Purchase) (checkout.PaidOrder, error)
+	// Create creates an order that is paid later; repeated with its key, it gives the same order.
+	Create(ctx context.Context, r checkout.CreateRequest) (checkout.PaidOrder, error)
+	// Pay pays an order that exists; repeated, it gives the paid order.
+	Pay(ctx context.Context, id order.ID, payment string, at x402.Resource) (checkout.PaidOrder, error)
+}
+
+// Sales is the paid part of every service that sells: the payment header in, the receipt header out.
+type Sales struct {
+	OrderViews
+	Checkout Checkout
+	// Extensions are what the challenge of a route says in addition to the terms, by the route's path; nil
+	// when there is nothing. It may be nil.
+	Extensions func(path string) map[string]any
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
+}
+
+// resource names what a call pays for: the URL of the route it came by.
+func (s Sales) resource(ctx context.Context) x402.Resource {
+	return x402.Resource{URL: s.BaseURL + rpcx.Resource(ctx), MimeType: "application/json", ServiceName: "roamcard"}
+}
+
+// extensions are what the challenge of the call at hand says in addition to the terms.
+func (s Sales) extensions(ctx context.Context) map[string]any {
+	if s.Extensions == nil {
+		return nil
+	}
+	path, _, _ := strings.Cut(rpcx.Resource(ctx), "?")
+	return s.Extensions(path)
+}
+
+// buy is the purchase of every method that sells.
+func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.PaidOrder, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return checkout.PaidOrder{}, fmt.Errorf("marshal the request: %w", err)
@@ -25,13 +63,13 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 	if !ok {
 		return checkout.PaidOrder{}, fmt.Errorf("buy outside of a call")
 	}
-	sold, err := c.Checkout.Buy(ctx, checkout.Purchase{
-		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: c.resource(ctx),
-		Extensions: c.extensions(ctx),
+	sold, err := s.Checkout.Buy(ctx, checkout.Purchase{
+		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: s.resource(ctx),
+		Extensions: s.extensions(ctx),
 	})
 	if err != nil {
 		if f, ok := fault.As(err); ok && f.Status == http.StatusPaymentRequired {
-			c.Metrics.Challenged(ctx, string(kind))
+			s.Metrics.Challenged(ctx, string(kind))
 		}
 		return checkout.PaidOrder{}, err
 	}

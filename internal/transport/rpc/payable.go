@@ -21,26 +21,26 @@ import (
 )
 
 // payableURL is where an order is paid.
-func (c Config) payableURL(id order.ID) string {
-	return c.BaseURL + "/pay/" + url.PathEscape(string(id))
+func (v OrderViews) payableURL(id order.ID) string {
+	return v.BaseURL + "/pay/" + url.PathEscape(string(id))
 }
 
-// open is the opening of an order for the signed-in wallet, under its Idempotency-Key if it sent one.
-func (c Config) open(ctx context.Context, n checkout.CreateRequest, request any) (*roamcardv1.Order, error) {
+// create creates an order of the signed-in wallet, under its Idempotency-Key if it sent one.
+func (s Sales) create(ctx context.Context, n checkout.CreateRequest, request any) (*roamcardv1.Order, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("marshal the request: %w", err)
 	}
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
-		return nil, fmt.Errorf("open an order outside of a call")
+		return nil, fmt.Errorf("create an order outside of a call")
 	}
 	n.Owner, n.Request, n.Key = rpcx.Wallet(ctx), body, call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
-	sold, err := c.Checkout.Create(ctx, n)
+	sold, err := s.Checkout.Create(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := c.orders(ctx, sold)
+	orders, err := s.orders(ctx, sold)
 	if err != nil {
 		return nil, err
 	}
@@ -48,12 +48,12 @@ func (c Config) open(ctx context.Context, n checkout.CreateRequest, request any)
 }
 
 // pay is the payment of an order that exists.
-func (c Config) pay(ctx context.Context, call connect.CallInfo, id order.ID, paid string, resource x402.Resource) (*roamcardv1.Order, error) {
-	sold, err := c.Checkout.Pay(ctx, id, paid, resource)
+func (s Sales) pay(ctx context.Context, call connect.CallInfo, id order.ID, paid string, resource x402.Resource) (*roamcardv1.Order, error) {
+	sold, err := s.Checkout.Pay(ctx, id, paid, resource)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := c.orders(ctx, sold)
+	orders, err := s.orders(ctx, sold)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (c Config) pay(ctx context.Context, call connect.CallInfo, id order.ID, pai
 
 // CreateCardOrder implements roamcardv1connect.CardServiceHandler.
 func (s CardService) CreateCardOrder(ctx context.Context, _ *roamcardv1.CreateCardOrderRequest) (*roamcardv1.CreateCardOrderResponse, error) {
-	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.CardIssue, Alone: true}, struct{}{})
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardIssue, Alone: true}, struct{}{})
 	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
 		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
 		return nil, fault.New(fault.CardBINUnavailable, f.Detail)
@@ -83,7 +83,7 @@ func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrd
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource}, card.TopupRequest{Gross: gross})
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource}, card.TopupRequest{Gross: gross})
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s OrderService) SubmitPayment(ctx context.Context, req *roamcardv1.SubmitP
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
 	}
-	mine, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
+	mine, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -155,13 +155,13 @@ func dollars(v *structpb.Value) (money.Cents, error) {
 }
 
 // ownURL reads an absolute URL on the service's own origin; empty stays empty.
-func (c Config) ownURL(text string) (string, error) {
+func (v OrderViews) ownURL(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme+"://"+u.Host != c.BaseURL {
-		return "", rpcx.Invalid("resource", "resource.origin", "must be an absolute URL that starts with "+c.BaseURL+"/")
+	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme+"://"+u.Host != v.BaseURL {
+		return "", rpcx.Invalid("resource", "resource.origin", "must be an absolute URL that starts with "+v.BaseURL+"/")
 	}
 	return u.String(), nil
 }

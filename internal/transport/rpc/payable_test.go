@@ -61,7 +61,7 @@ func TestAnAmountIsToldInDollarsOrCents(t *testing.T) {
 }
 
 func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
-	c := Config{Issued: cardtest.NewStore(nil), BaseURL: "https://shop.example"}
+	views := OrderViews{Issued: cardtest.NewStore(nil), BaseURL: "https://shop.example"}
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {
 		status order.Status
@@ -73,7 +73,7 @@ func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
 		{order.Settling, "", "queued"},
 		{order.Settled, "", "queued"},
 	} {
-		shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1", Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
+		shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1", Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,9 +95,9 @@ func TestTheAnswerWithoutACardRangeIsAConflict(t *testing.T) {
 }
 
 func TestAResourceLiesOnTheServicesOwnOrigin(t *testing.T) {
-	c := Config{BaseURL: "https://shop.example"}
+	views := OrderViews{BaseURL: "https://shop.example"}
 	for _, good := range []string{"", "https://shop.example", "https://shop.example/a?b=c"} {
-		if got, err := c.ownURL(good); err != nil || got != good {
+		if got, err := views.ownURL(good); err != nil || got != good {
 			t.Errorf("%q is %q, %v", good, got, err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestAResourceLiesOnTheServicesOwnOrigin(t *testing.T) {
 		"/a", "//shop.example/", "http://shop.example/", "https://shop.example:444/", "https://shop.example.evil/", "https://u@shop.example/",
 		"https://evil.example/https://shop.example", "https://shop.example/#f", "https:shop.example", "mailto:a@shop.example", strings.Repeat("x", 100),
 	} {
-		if got, err := c.ownURL(bad); fault.Of(err) != fault.SchemaInvalid {
+		if got, err := views.ownURL(bad); fault.Of(err) != fault.SchemaInvalid {
 			t.Errorf("%q is %q, %v", bad, got, err)
 		}
 	}

@@ -11,13 +11,25 @@ import (
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // RuntimeService tells whether the service runs, whether it can sell, and under which terms.
-type RuntimeService struct{ Config }
+type RuntimeService struct {
+	// Health fails when the process cannot serve.
+	Health func(ctx context.Context) error
+	// Availability says of each product whether it can be sold now.
+	Availability map[order.Kind]availability.Product
+	// BaseURL is the service's own origin, without a slash at the end.
+	BaseURL string
+	Terms   payment.Terms
+	// Environment is production or sandbox.
+	Environment string
+	Version     string
+}
 
 // GetHealth implements roamcardv1connect.RuntimeServiceHandler.
 func (s RuntimeService) GetHealth(ctx context.Context, _ *roamcardv1.GetHealthRequest) (*roamcardv1.GetHealthResponse, error) {

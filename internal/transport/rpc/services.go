@@ -1,14 +1,29 @@
+// Package rpc is the Connect services: message to domain call, answer to message, and no rule of its own.
+//
+// What stands before every method is in rpcx. Each service declares what it calls; package app makes them.
 package rpc
 
 import (
 	"net/http"
 
+	"connectrpc.com/connect"
+
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
-	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // OperatorPath is where the procedures of operators are; no page of another origin has business there.
 const OperatorPath = "/" + roamcardv1connect.OperatorServiceName + "/"
+
+// Services are all that a process serves, each with what it needs.
+type Services struct {
+	Cards    CardService
+	Orders   OrderService
+	Esims    EsimService
+	Auth     AuthService
+	Runtime  RuntimeService
+	Operator OperatorService
+	Activity ActivityService
+}
 
 // Handler is one service as the edge mounts it: under its path for Connect, gRPC and gRPC-Web, and
 // under its routes for REST.
@@ -17,34 +32,16 @@ type Handler struct {
 	Handler http.Handler
 }
 
-// Handlers makes the services with everything that stands before their methods: errors, strict
-// JSON, policy, validation. Every method's rules are compiled here, so that a wrong one fails at
-// the start and not on a request.
-func Handlers(c Config) ([]Handler, error) {
-	opts, err := rpcx.HandlerOptions(rpcx.Config{Auth: c.Auth, Deliveries: c.Esims, Limits: c.Limits})
-	if err != nil {
-		return nil, err
-	}
+// Handlers are the services with the options of rpcx.HandlerOptions.
+func Handlers(s Services, opts ...connect.HandlerOption) []Handler {
 	var all []Handler
-	for _, add := range []func() (string, http.Handler){
-		func() (string, http.Handler) { return roamcardv1connect.NewCardServiceHandler(CardService{c}, opts...) },
-		func() (string, http.Handler) {
-			return roamcardv1connect.NewOrderServiceHandler(OrderService{c}, opts...)
-		},
-		func() (string, http.Handler) { return roamcardv1connect.NewEsimServiceHandler(EsimService{c}, opts...) },
-		func() (string, http.Handler) { return roamcardv1connect.NewAuthServiceHandler(AuthService{c}, opts...) },
-		func() (string, http.Handler) {
-			return roamcardv1connect.NewRuntimeServiceHandler(RuntimeService{c}, opts...)
-		},
-		func() (string, http.Handler) {
-			return roamcardv1connect.NewOperatorServiceHandler(OperatorService{c}, opts...)
-		},
-		func() (string, http.Handler) {
-			return roamcardv1connect.NewActivityServiceHandler(ActivityService{c}, opts...)
-		},
-	} {
-		path, handler := add()
-		all = append(all, Handler{path, handler})
-	}
-	return all, nil
+	add := func(path string, handler http.Handler) { all = append(all, Handler{path, handler}) }
+	add(roamcardv1connect.NewCardServiceHandler(s.Cards, opts...))
+	add(roamcardv1connect.NewOrderServiceHandler(s.Orders, opts...))
+	add(roamcardv1connect.NewEsimServiceHandler(s.Esims, opts...))
+	add(roamcardv1connect.NewAuthServiceHandler(s.Auth, opts...))
+	add(roamcardv1connect.NewRuntimeServiceHandler(s.Runtime, opts...))
+	add(roamcardv1connect.NewOperatorServiceHandler(s.Operator, opts...))
+	add(roamcardv1connect.NewActivityServiceHandler(s.Activity, opts...))
+	return all
 }

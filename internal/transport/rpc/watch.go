@@ -17,7 +17,7 @@ const watchFor = 30 * time.Second
 
 // WatchOrder implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) WatchOrder(ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse]) error {
-	return s.Checkout.Watch(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx), int(req.GetAfter()), watchFor, func(at checkout.PaidOrder) error {
+	return s.Orders.Watch(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx), int(req.GetAfter()), watchFor, func(at checkout.PaidOrder) error {
 		orders, err := s.orders(ctx, at)
 		if err != nil {
 			return err

@@ -19,7 +19,7 @@ func Caller(ctx context.Context) auth.Caller {
 func Wallet(ctx context.Context) x402.Address { return Caller(ctx).Wallet }
 
 // SessionOf reports whether a session of a wallet, good for orders, came with the call at hand.
-func SessionOf(a *auth.Auth) func(ctx context.Context, wallet x402.Address) bool {
+func SessionOf(a Callers) func(ctx context.Context, wallet x402.Address) bool {
 	return func(ctx context.Context, wallet x402.Address) bool {
 		call, ok := connect.CallInfoForHandlerContext(ctx)
 		if !ok || call.RequestHeader().Get("Authorization") == "" {

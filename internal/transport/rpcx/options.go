@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
@@ -28,7 +27,7 @@ const maxMessage = 64 << 10
 
 // Config is what policies are enforced with.
 type Config struct {
-	Auth       *auth.Auth
+	Callers    Callers
 	Deliveries Deliveries
 	// Limits counts what wallets ask for; nil does not limit.
 	Limits *limit.Limiter
@@ -51,7 +50,7 @@ func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
 	return []connect.HandlerOption{
 		connect.WithInterceptors(Errors()),
 		JSON(),
-		connect.WithInterceptors(Policies(c.Auth, c.Deliveries, c.Limits), UnlessPreview(validation)),
+		connect.WithInterceptors(Policies(c), UnlessPreview(validation)),
 		connect.WithInterceptors(Streams(c, validation)),
 		connect.WithReadMaxBytes(maxMessage),
 		connect.WithCompressMinBytes(1024),
@@ -68,7 +67,7 @@ func recovered(_ context.Context, _ connect.Spec, _ http.Header, value any) erro
 func requests() ([]proto.Message, error) {
 	var all []proto.Message
 	var errs []error
-	protoregistry.GlobalFiles.RangeFilesByPackage(roamcardv1.File_roamcard_v1_card_proto.Package(), func(f protoreflect.FileDescriptor) bool {
+	protoregistry.GlobalFiles.RangeFilesByPackage(roamcardv1.File_roamcard_v1_policy_proto.Package(), func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {
 			methods := f.Services().Get(i).Methods()
 			for j := range methods.Len() {

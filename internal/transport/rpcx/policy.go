@@ -24,6 +24,14 @@ const HeaderIdempotencyKey = "Idempotency-Key"
 // HeaderDeliveryToken carries the delivery token of an eSIM order.
 const HeaderDeliveryToken = "X-Esim-Delivery-Token"
 
+// Callers tells who sends a request, by its Authorization header.
+type Callers interface {
+	// Authenticate is the wallet of a session, or a session_invalid.
+	Authenticate(ctx context.Context, authorization string) (auth.Caller, error)
+	// Operator is an operator by name, or an operator_token_invalid.
+	Operator(ctx context.Context, authorization string) (auth.Caller, error)
+}
+
 // Deliveries says which order a delivery token opens: that with the id, or an order_not_found. A text that is
 // no delivery token is a session_invalid.
 type Deliveries interface {
@@ -69,7 +77,7 @@ func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 
 // Policies enforces the policy of every method before its handler runs: who may call and how often, the
 // idempotency header, and no-store.
-func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterceptorFunc {
+func Policies(c Config) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
@@ -81,14 +89,14 @@ func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterce
 				return nil, err
 			}
 			if p.GetAccess() == roamcardv1.Access_ACCESS_DELIVERY {
-				ctx, err = checkDelivery(ctx, a, d, p, req)
+				ctx, err = checkDelivery(ctx, c, p, req)
 			} else {
-				ctx, err = checkAccess(ctx, a, p, req.Header())
+				ctx, err = checkAccess(ctx, c.Callers, p, req.Header())
 			}
 			if err != nil {
 				return nil, err
 			}
-			if err := throttle(l, p, Caller(ctx)); err != nil {
+			if err := throttle(c.Limits, p, Caller(ctx)); err != nil {
 				return nil, err
 			}
 			res, err := next(ctx, req)
@@ -101,7 +109,7 @@ func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterce
 }
 
 // checkAccess lets a caller in, or says why not.
-func checkAccess(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
+func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
 	switch p.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
 	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
@@ -127,18 +135,20 @@ func checkAccess(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http
 
 // checkDelivery lets the holder of the order's delivery token in, in place of its owner, or else the owner,
 // even with a token that opens nothing any more, but not with what never was one.
-func checkDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv1.Policy, req connect.AnyRequest) (context.Context, error) {
+func checkDelivery(
+	ctx context.Context, c Config, p *roamcardv1.Policy, req connect.AnyRequest,
+) (context.Context, error) {
 	h := req.Header()
 	named, ok := req.Any().(interface{ GetOrderId() string })
-	if !ok || d == nil {
+	if !ok || c.Deliveries == nil {
 		return ctx, fmt.Errorf("%s names no order", req.Spec().Procedure)
 	}
 	if len(h.Values(HeaderDeliveryToken)) == 0 {
-		return checkAccess(ctx, a, p, h)
+		return checkAccess(ctx, c.Callers, p, h)
 	}
-	o, err := d.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
+	o, err := c.Deliveries.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
 	if err != nil && h.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
-		return checkAccess(ctx, a, p, h)
+		return checkAccess(ctx, c.Callers, p, h)
 	}
 	if err != nil {
 		return ctx, err

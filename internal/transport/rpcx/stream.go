@@ -50,7 +50,7 @@ func (s streams) checked(ctx context.Context, conn connect.StreamingHandlerConn,
 	if err != nil {
 		return err
 	}
-	if ctx, err = checkAccess(ctx, s.Auth, p, conn.RequestHeader()); err != nil {
+	if ctx, err = checkAccess(ctx, s.Callers, p, conn.RequestHeader()); err != nil {
 		return err
 	}
 	if err := throttle(s.Limits, p, Caller(ctx)); err != nil {

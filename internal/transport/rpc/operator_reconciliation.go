@@ -8,9 +8,16 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
+// Reconciliation compares the books.
+type Reconciliation interface {
+	RunFor(ctx context.Context, operator string) (reconcile.Report, error)
+	// LastFor is the report of the last run, or a report_not_found.
+	LastFor(ctx context.Context, operator string) (reconcile.Report, error)
+}
+
 // Reconcile implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) Reconcile(ctx context.Context, _ *roamcardv1.ReconcileRequest) (*roamcardv1.ReconcileResponse, error) {
-	r, err := s.Treasury.RunFor(ctx, rpcx.Caller(ctx).Name)
+	r, err := s.Reconciliation.RunFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
@@ -19,7 +26,7 @@ func (s OperatorService) Reconcile(ctx context.Context, _ *roamcardv1.ReconcileR
 
 // GetReconciliation implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) GetReconciliation(ctx context.Context, _ *roamcardv1.GetReconciliationRequest) (*roamcardv1.GetReconciliationResponse, error) {
-	r, err := s.Treasury.LastFor(ctx, rpcx.Caller(ctx).Name)
+	r, err := s.Reconciliation.LastFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
