@@ -6,6 +6,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -175,7 +176,7 @@ func (s *Site) contract() contract {
 		},
 		Treasury: treasury{RebalanceMode: "manual"},
 		Idempotency: idempotency{
-			Member: "idempotencyKey", Header: "Idempotency-Key", MaxLength: 200,
+			Member: "idempotencyKey", Header: rpcx.HeaderIdempotencyKey, MaxLength: rpcx.MaxIdempotencyKey,
 			Rules: []string{
 				"Choose one key for each purchase before the first call, and keep it on disk before a payment is sent.",
 				"After a timeout, a lost answer or a 503, repeat the same body with the same key and the same PAYMENT-SIGNATURE.",

@@ -16,13 +16,14 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const (
-	headerRequestID        = "X-Request-Id"
-	headerPaymentSignature = "Payment-Signature"
-	maxPaymentSignature    = 16 << 10
-)
+const headerRequestID = "X-Request-Id"
+
+// pays reports whether a request brings a payment.
+func pays(r *http.Request) bool { return r.Header.Get(x402.HeaderSignature) != "" }
 
 // chain puts the layers around the routes, outermost first.
 func (s *Server) chain(routes http.Handler) http.Handler {
@@ -51,7 +52,7 @@ const paidTime = writeTimeout - 5*time.Second
 // dropped half-way would leave a caller who may never ask again with a signed authorization out there.
 func (s *Server) commit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(headerPaymentSignature) == "" {
+		if !pays(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -83,14 +84,15 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		AllowedOrigins: origins,
 		AllowedMethods: connectcors.AllowedMethods(),
 		AllowedHeaders: append(connectcors.AllowedHeaders(),
-			"Authorization", "Idempotency-Key", "Payment-Signature", "X-Payment", "Sign-In-With-X", "X-Esim-Delivery-Token", headerRequestID,
+			"Authorization", rpcx.HeaderIdempotencyKey, x402.HeaderSignature, x402.HeaderSignatureV1, "Sign-In-With-X",
+			rpcx.HeaderDeliveryToken, headerRequestID,
 			// x402 clients send this response header with the paid request.
 			"Access-Control-Expose-Headers",
 			// MCP clients.
 			"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
 		),
 		ExposedHeaders: append(connectcors.ExposedHeaders(),
-			"Payment-Required", "Payment-Response", "Retry-After", "Location", "Www-Authenticate", headerRequestID,
+			x402.HeaderRequired, x402.HeaderResponse, "Retry-After", "Location", "Www-Authenticate", headerRequestID,
 			"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
 			// A payer compares clocks before it signs.
 			"Date",
@@ -176,7 +178,7 @@ func safeHeaders(baseURL string) http.Header {
 func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), s.safe)
 	if s.isProcedure(r.URL.Path) {
-		w.Header().Set("Cache-Control", "private, no-store")
+		w.Header().Set("Cache-Control", rpcx.PrivateNoStore)
 	}
 }
 
@@ -189,13 +191,13 @@ func (s *Server) limit(next http.Handler) http.Handler {
 			// by it, so what follows on this connection may be one caller's bytes in another's name.
 			w.Header().Set("Connection", "close")
 		}
-		payments := r.Header.Values(headerPaymentSignature)
+		payments := r.Header.Values(x402.HeaderSignature)
 		var wrong *fault.Fault
 		switch {
 		case len(payments) > 1:
-			wrong = fault.New(fault.PaymentMalformed, "Send one PAYMENT-SIGNATURE header.")
-		case len(payments) == 1 && len(payments[0]) > maxPaymentSignature:
-			wrong = fault.Newf(fault.PaymentMalformed, "The PAYMENT-SIGNATURE header may have %d bytes.", maxPaymentSignature)
+			wrong = fault.Newf(fault.PaymentMalformed, "Send one %s header.", x402.HeaderSignature)
+		case len(payments) == 1 && len(payments[0]) > x402.MaxHeader:
+			wrong = fault.Newf(fault.PaymentMalformed, "The %s header may have %d bytes.", x402.HeaderSignature, x402.MaxHeader)
 		default:
 			next.ServeHTTP(w, r)
 			return

@@ -22,6 +22,7 @@ import (
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 const purchase = "/api/card/purchase"
@@ -148,7 +149,7 @@ func TestOperatorRoutesHaveNoCORS(t *testing.T) {
 
 func TestPaymentHeadersThatNoWalletMakesAreRefused(t *testing.T) {
 	e := start(t, &shop{}, nil)
-	large := strings.Repeat("A", maxPaymentSignature+1)
+	large := strings.Repeat("A", x402.MaxHeader+1)
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure} {
 		for name, headers := range map[string][]string{
 			"two":       {"PAYMENT-SIGNATURE", "a", "payment-signature", "b"},
@@ -159,7 +160,7 @@ func TestPaymentHeadersThatNoWalletMakesAreRefused(t *testing.T) {
 				t.Errorf("%s %s: %d %s", target, name, w.Code, w.Body)
 			}
 		}
-		w := e.ask(t, "POST", target, key, "PAYMENT-SIGNATURE", large[:maxPaymentSignature], "Content-Type", "application/json")
+		w := e.ask(t, "POST", target, key, "PAYMENT-SIGNATURE", large[:x402.MaxHeader], "Content-Type", "application/json")
 		if w.Code != 200 {
 			t.Errorf("%s: the largest header: %d %s", target, w.Code, w.Body)
 		}

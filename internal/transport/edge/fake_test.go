@@ -70,7 +70,7 @@ func start(t *testing.T, s *shop, change func(*Config)) *edge {
 		t.Fatal(err)
 	}
 	path, handler := roamcardv1connect.NewCardServiceHandler(s, connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
-		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())), connect.WithReadMaxBytes(64<<10))
+		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())), connect.WithReadMaxBytes(rpcx.MaxMessage))
 	router := rest.New(rest.Config{})
 	if err := router.Mount(path, handler); err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ const (
 	// maxProbe is the longest question about health or the schema.
 	maxProbe             = 16 << 10
 	maxConcurrentStreams = 100
-	// maxReceiveBuffer is what an HTTP/2 connection may send ahead: a body of the largest that is read, and some.
-	maxReceiveBuffer  = 128 << 10
+	// maxReceiveBuffer is what an HTTP/2 connection may send ahead: the largest message, and as much again.
+	maxReceiveBuffer  = 2 * rpcx.MaxMessage
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
 	// writeTimeout leaves room for the longest wait of a paid call, 20 s, and the calls around it.

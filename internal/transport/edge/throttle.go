@@ -22,7 +22,7 @@ func (s *Server) throttle(next http.Handler) http.Handler {
 		}
 		defer leave()
 		class := s.rate(r.Pattern)
-		if class == limit.Unpaid && r.Header.Get(headerPaymentSignature) != "" {
+		if class == limit.Unpaid && pays(r) {
 			ctx := s.cfg.Limits.Presume(r.Context())
 			defer limit.Answered(ctx)
 			next.ServeHTTP(w, r.WithContext(ctx))

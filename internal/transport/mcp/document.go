@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // whole is the OpenAPI document, to take parts of.
@@ -112,7 +114,7 @@ func (d whole) refused(response map[string]any) map[string]any {
 	bare := map[string]any{"description": strings.Join(codes, ", ")}
 	ref, _ := response["$ref"].(string)
 	shared, _ := d.Components["responses"][strings.TrimPrefix(ref, "#/components/responses/")].(map[string]any)
-	if headers, ok := shared["headers"].(map[string]any); ok && headers["PAYMENT-REQUIRED"] != nil {
+	if headers, ok := shared["headers"].(map[string]any); ok && headers[x402.HeaderRequired] != nil {
 		bare["headers"] = headers
 	}
 	return bare

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net"
@@ -11,10 +12,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
-	maxBody       = 64 << 10
 	headerVersion = "Mcp-Protocol-Version"
 	// modern is the first version without initialize; the SDK speaks it as it should be spoken.
 	modern = "2026-07-28"
@@ -71,9 +73,10 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnsupportedMediaType, nil, invalidRequest, "The Content-Type must be application/json.")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, rpcx.MaxMessage))
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		refuse(w, http.StatusRequestEntityTooLarge, nil, invalidRequest, "The body is larger than 65536 bytes.")
+		refuse(w, http.StatusRequestEntityTooLarge, nil, invalidRequest,
+			fmt.Sprintf("The body is larger than %d bytes.", rpcx.MaxMessage))
 		return
 	}
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
@@ -36,7 +38,7 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		"response":             {call{body: `{"jsonrpc":"2.0","id":1,"result":{}}`}, 400, invalidRequest, "1"},
 		"id is null":           {call{body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`}, 400, invalidRequest, "null"},
 		"id is an object":      {call{body: `{"jsonrpc":"2.0","id":{},"method":"ping"}`}, 400, invalidRequest, "null"},
-		"too large":            {call{body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", maxBody) + `"}}`}, 413, invalidRequest, "null"},
+		"too large":            {call{body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", rpcx.MaxMessage) + `"}}`}, 413, invalidRequest, "null"},
 		"media type":           {call{body: ping, header: map[string]string{"Content-Type": "text/plain"}}, 415, invalidRequest, "null"},
 		"form":                 {call{body: ping, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}, 415, invalidRequest, "null"},
 		"packed":               {call{body: ping, header: map[string]string{"Content-Encoding": "gzip"}}, 415, invalidRequest, "null"},

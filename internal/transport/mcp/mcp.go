@@ -16,6 +16,8 @@ import (
 	"net/url"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // Protocol is the version that is documented and negotiated with whoever asks for one unknown.
@@ -65,7 +67,7 @@ func Handlers(c Config) (map[string]http.Handler, error) {
 	}
 	addFixtures(server)
 	f.sdk = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: rpcx.MaxMessage, PropagateRequestCancellation: true,
 		// Behind a proxy on the same machine it would refuse real traffic; front compares hosts itself.
 		DisableLocalhostProtection: true,
 	})

@@ -3,6 +3,8 @@ package mcp
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // entry is one tool: a name for a documented route.
@@ -13,7 +15,7 @@ type entry struct {
 	// member is the part of the answer that the tool gives; empty for all of it.
 	member string
 	// answer, when set, makes the tool's own answer of the route's, in the form of schema.
-	answer func(c Config, args map[string]string, got reply) (any, error)
+	answer func(c Config, args map[string]string, got *rpcx.Answer) (any, error)
 	// part, when set, takes what is asked for by the tool's own arguments out of a route's good answer. Its form is
 	// schema, or else that of the route after reform.
 	part   func(args map[string]string, content []byte) (any, error)
@@ -96,13 +98,13 @@ var table = []entry{
 }
 
 // payableURL names the route of an order that asks for payment. Of its terms nothing is passed on.
-func payableURL(c Config, args map[string]string, got reply) (any, error) {
-	switch got.status {
+func payableURL(c Config, args map[string]string, got *rpcx.Answer) (any, error) {
+	switch got.Status {
 	case http.StatusPaymentRequired:
 		id := args["orderId"]
 		return map[string]string{"orderId": id, "payable_url": c.BaseURL + "/pay/" + url.PathEscape(id)}, nil
 	case http.StatusOK:
 		return nil, refusal("The order is not open for payment.")
 	}
-	return nil, got.problem()
+	return nil, problemOf(got)
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // tool is an entry of the table, bound to the route it reads.
@@ -123,7 +125,7 @@ func (p parameter) text(value json.RawMessage) (text string, err error) {
 }
 
 // call reads the route as a stranger would: nothing of the caller's request goes with it.
-func (t *tool) call(ctx context.Context, args map[string]string) (reply, error) {
+func (t *tool) call(ctx context.Context, args map[string]string) (*rpcx.Answer, error) {
 	path, query := t.path, url.Values{}
 	for _, p := range t.arguments {
 		value, given := args[p.Name]
@@ -139,15 +141,15 @@ func (t *tool) call(ctx context.Context, args map[string]string) (reply, error) 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.BaseURL+path, http.NoBody)
 	if err != nil {
-		return reply{}, fmt.Errorf("make the call of %s: %w", t.path, err)
+		return nil, fmt.Errorf("make the call of %s: %w", t.path, err)
 	}
-	got := reply{header: http.Header{}}
-	t.API.ServeHTTP(&got, r)
+	got := new(rpcx.Answer)
+	t.API.ServeHTTP(got, r)
 	return got, nil
 }
 
 // show makes the tool's content of the route's answer. An error is fit to show.
-func (t *tool) show(args map[string]string, got reply) ([]byte, error) {
+func (t *tool) show(args map[string]string, got *rpcx.Answer) ([]byte, error) {
 	if t.answer != nil {
 		content, err := t.answer(t.Config, args, got)
 		if err != nil {
@@ -155,10 +157,10 @@ func (t *tool) show(args map[string]string, got reply) ([]byte, error) {
 		}
 		return json.Marshal(content)
 	}
-	if got.status != http.StatusOK {
-		return nil, got.problem()
+	if got.Status != http.StatusOK {
+		return nil, problemOf(got)
 	}
-	content := got.body.Bytes()
+	content := got.Body.Bytes()
 	if t.member != "" {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(content, &members); err != nil || members[t.member] == nil {
@@ -192,33 +194,10 @@ func failed(text string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
-// reply records the answer of a route.
-type reply struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (r *reply) Header() http.Header { return r.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (r *reply) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
+// problemOf is the refusal of a route: its problem document, which says what to do about it.
+func problemOf(r *rpcx.Answer) error {
+	if r.Header().Get("Content-Type") == "application/problem+json" {
+		return refusal(r.Body.String())
 	}
-}
-
-// Write implements http.ResponseWriter.
-func (r *reply) Write(p []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
-	return r.body.Write(p)
-}
-
-// problem is the refusal of a route: its problem document, which says what to do about it.
-func (r *reply) problem() error {
-	if r.header.Get("Content-Type") == "application/problem+json" {
-		return refusal(r.body.String())
-	}
-	return refusal(fmt.Sprintf("The route answered %d.", r.status))
+	return refusal(fmt.Sprintf("The route answered %d.", r.Status))
 }

@@ -20,49 +20,24 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// recorded holds an inner answer until it can be rewritten.
-type recorded struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *recorded) Header() http.Header {
-	if a.header == nil {
-		a.header = http.Header{}
-	}
-	return a.header
-}
-
-func (a *recorded) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-func (a *recorded) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
-}
-
 // send rewrites a Connect answer to REST.
-func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded, left *roamcardv1.Problem) {
+func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *rpcx.Answer, left *roamcardv1.Problem) {
 	for name, values := range answer.Header() {
 		if !ofConnect(name) {
 			w.Header()[name] = values
 		}
 	}
-	if answer.status != http.StatusOK {
-		problem, err := refusalOf(r.Context(), left, answer.body.Bytes())
+	if answer.Status != http.StatusOK {
+		problem, err := refusalOf(r.Context(), left, answer.Body.Bytes())
 		if err != nil {
-			rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.status, "error", err)
+			rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.Status, "error", err)
 		}
 		write(w, problem)
 		return
 	}
-	body, err := rt.compact(answer.body.Bytes())
+	body, err := rt.compact(answer.Body.Bytes())
 	if err != nil {
-		rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.status, "error", err)
+		rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.Status, "error", err)
 		Problem(w, r, fault.New(fault.Internal, ""))
 		return
 	}

@@ -145,7 +145,7 @@ func (rt *Router) allowed(r *http.Request) []string {
 	if pattern != "" {
 		return nil
 	}
-	var answer recorded
+	var answer rpcx.Answer
 	handler.ServeHTTP(&answer, &probe)
 	var methods []string
 	for method := range strings.SplitSeq(answer.Header().Get("Allow"), ",") {

@@ -18,12 +18,11 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const (
-	defaultMaxBody         = 16 << 10
-	headerPaymentSignature = "Payment-Signature"
-)
+// defaultMaxBody bounds the body of a method whose policy does not.
+const defaultMaxBody = 16 << 10
 
 // route serves one binding.
 type route struct {
@@ -35,7 +34,7 @@ type route struct {
 // ServeHTTP implements http.Handler.
 func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rt.policy.GetNoStore() {
-		w.Header().Set("Cache-Control", "private, no-store")
+		w.Header().Set("Cache-Control", rpcx.PrivateNoStore)
 	}
 	body, refused := rt.read(w, r)
 	if refused != nil {
@@ -49,9 +48,9 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	face := rpcx.CallInfo{
 		Resource: r.URL.RequestURI(), Shows: true,
-		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(headerPaymentSignature)) == 0,
+		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(x402.HeaderSignature)) == 0,
 	}
-	var answer recorded
+	var answer rpcx.Answer
 	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpcx.WithCallInfo(r.Context(), &face)), document))
 	rt.send(w, r, &answer, face.Problem())
 }
@@ -187,7 +186,7 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field := rt.input.Fields().ByJSONName(name)
 		if rt.body == "*" || field == nil || field == rt.bodyField || rt.isVar(field) || field.Message() != nil {
-			problems = append(problems, fault.Field{Path: clip(name), Rule: "query.unknown", Message: "There is no such query parameter."})
+			problems = append(problems, fault.Field{Path: rpcx.Clip(name, maxParameterName), Rule: "query.unknown", Message: "There is no such query parameter."})
 			continue
 		}
 		if !field.IsList() && len(given[name]) > 1 {
@@ -235,14 +234,9 @@ func member(field protoreflect.FieldDescriptor, value []byte) []byte {
 	return slices.Concat([]byte{'"'}, []byte(field.JSONName()), []byte(`":`), value)
 }
 
+// maxParameterName bounds what a problem repeats of a caller's own parameter names.
+const maxParameterName = 60
+
 func emptyObject(bare []byte) bool {
 	return bare[0] == '{' && bare[len(bare)-1] == '}' && len(bare) > 1 && len(bytes.TrimSpace(bare[1:len(bare)-1])) == 0
-}
-
-// clip bounds what a problem repeats of a caller's own names.
-func clip(name string) string {
-	if len(name) > 60 {
-		return strings.ToValidUTF8(name[:60], "") + "…"
-	}
-	return name
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/availability"
@@ -14,6 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -97,6 +100,10 @@ func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRe
 			return nil, err
 		}
 	}
+	purchase, err := rpcx.PolicyOf(purchaseCard())
+	if err != nil {
+		return nil, err
+	}
 	return &roamcardv1.GetConfigResponse{
 		BaseUrl: s.BaseURL,
 		Network: &roamcardv1.NetworkConfig{
@@ -114,11 +121,17 @@ func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRe
 			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice), PurchasePaused: paused[order.ESIM],
 		},
 		Limits: &roamcardv1.LimitConfig{
-			IdempotencyKeyMaxLength: 200, PurchaseBodyMaxBytes: 4096, PaymentHeaderMaxBytes: 16384,
+			IdempotencyKeyMaxLength: rpcx.MaxIdempotencyKey, PurchaseBodyMaxBytes: purchase.GetMaxBodyBytes(),
+			PaymentHeaderMaxBytes:  x402.MaxHeader,
 			SessionSeconds:         uint32(auth.DefaultSessionTTL.Seconds()),
 			SignInChallengeSeconds: uint32(auth.DefaultSignInTTL.Seconds()),
 			RevealChallengeSeconds: uint32(auth.DefaultRevealTTL.Seconds()),
 		},
 		TreasuryMode: "manual", Environment: s.Environment, Version: s.Version,
 	}, nil
+}
+
+// purchaseCard is the method whose limits stand for those of every purchase.
+func purchaseCard() protoreflect.MethodDescriptor {
+	return roamcardv1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("PurchaseCard")
 }

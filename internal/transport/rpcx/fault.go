@@ -267,7 +267,7 @@ func jsonPath(elements []*validate.FieldPathElement, message protoreflect.Messag
 		case *validate.FieldPathElement_Index:
 			fmt.Fprintf(&b, "[%d]", key.Index)
 		case *validate.FieldPathElement_StringKey:
-			b.WriteString("." + clip(key.StringKey))
+			b.WriteString("." + Clip(key.StringKey, maxPath))
 		}
 		message = below(element.GetFieldName(), message)
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
-// maxMessage bounds a message on the RPC face. The REST face has a tighter bound for each method.
-const maxMessage = 64 << 10
+// MaxMessage is how many bytes a message may have. REST has a tighter limit for each method.
+const MaxMessage = 64 << 10
 
 // Config is what policies are enforced with.
 type Config struct {
@@ -52,7 +52,7 @@ func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
 		JSON(),
 		connect.WithInterceptors(Policies(c), UnlessPreview(validation)),
 		connect.WithInterceptors(Streams(c, validation)),
-		connect.WithReadMaxBytes(maxMessage),
+		connect.WithReadMaxBytes(MaxMessage),
 		connect.WithCompressMinBytes(1024),
 		connect.WithRecover(recovered),
 	}, nil

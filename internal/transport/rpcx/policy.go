@@ -21,6 +21,9 @@ import (
 // HeaderIdempotencyKey carries the key on the routes that take it as a header.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
+// PrivateNoStore is the Cache-Control of an answer that nothing between us and the caller may keep.
+const PrivateNoStore = "private, no-store"
+
 // HeaderDeliveryToken carries the delivery token of an eSIM order.
 const HeaderDeliveryToken = "X-Esim-Delivery-Token"
 
@@ -101,7 +104,7 @@ func Policies(c Config) connect.UnaryInterceptorFunc {
 			}
 			res, err := next(ctx, req)
 			if err == nil && p.GetNoStore() {
-				res.Header().Set("Cache-Control", "private, no-store")
+				res.Header().Set("Cache-Control", PrivateNoStore)
 			}
 			return res, err
 		}
@@ -156,18 +159,19 @@ func checkDelivery(
 	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindDelivery, Wallet: o.Owner}), nil
 }
 
-const maxKey = 200
+// MaxIdempotencyKey is how many characters a key may have.
+const MaxIdempotencyKey = 200
 
 func checkKey(rule roamcardv1.IdempotencyHeader, keys []string) error {
 	switch {
 	case rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_UNSPECIFIED:
 		return nil
 	case len(keys) == 0 && rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_REQUIRED:
-		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey, maxKey)
+		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey, MaxIdempotencyKey)
 	case len(keys) == 0:
 		return nil
-	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > maxKey:
-		return Invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", maxKey))
+	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > MaxIdempotencyKey:
+		return Invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", MaxIdempotencyKey))
 	}
 	return nil
 }

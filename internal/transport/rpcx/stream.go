@@ -62,7 +62,7 @@ func (s streams) checked(ctx context.Context, conn connect.StreamingHandlerConn,
 	}
 	defer leave()
 	if p.GetNoStore() {
-		conn.ResponseHeader().Set("Cache-Control", "private, no-store")
+		conn.ResponseHeader().Set("Cache-Control", PrivateNoStore)
 	}
 	return next(ctx, conn)
 }

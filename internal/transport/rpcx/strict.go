@@ -76,7 +76,7 @@ type gate struct {
 
 func (g *gate) report(path, rule, message string) {
 	if len(g.fields) < maxFieldProblems {
-		g.fields = append(g.fields, fault.Field{Path: clip(path), Rule: rule, Message: message})
+		g.fields = append(g.fields, fault.Field{Path: Clip(path, maxPath), Rule: rule, Message: message})
 	}
 }
 

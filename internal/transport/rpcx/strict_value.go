@@ -20,7 +20,7 @@ var plainInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 // field, by the same rules as a body; ok is false when it has none, and problem says why.
 func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value json.RawMessage, problem fault.Field, ok bool) {
 	refuse := func(rule, message string) (json.RawMessage, fault.Field, bool) {
-		return nil, fault.Field{Path: clip(path), Rule: rule, Message: message}, false
+		return nil, fault.Field{Path: Clip(path, maxPath), Rule: rule, Message: message}, false
 	}
 	switch field.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
@@ -149,14 +149,11 @@ func isBase64(text string) bool {
 	return err == nil && !strings.ContainsAny(text, "\r\n")
 }
 
-// clip shortens a path made of the caller's own member names.
-func clip(path string) string {
-	if len(path) <= maxPath {
-		return path
+// Clip bounds what an answer repeats of a caller's own text.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	cut := maxPath
-	for !utf8.RuneStart(path[cut]) {
-		cut--
-	}
-	return path[:cut] + "…"
+	// It may be cut in the middle of a character.
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
