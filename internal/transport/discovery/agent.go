@@ -149,10 +149,10 @@ type endpoint struct {
 	ReadOnly                  bool     `json:"readOnly"`
 }
 
-// repository is where the clients are made.
+// repository has the source of the clients.
 const repository = "https://github.com/roamcard/roamcard"
 
-// installCommand installs a stock client that can pay here; the versions are those it was tried with.
+// installCommand installs an x402 client that can pay here, in the versions it was tested with.
 const installCommand = "npm install @x402/fetch@2.27.0 @x402/evm@2.27.0 viem@2.57.1"
 
 func (s *Site) contract() contract {
@@ -219,15 +219,15 @@ func (s *Site) contract() contract {
 	return c
 }
 
-// agent serves the contract, which says of each product whether it is paused.
-func (s *Site) agent(sold http.Handler) http.Handler {
+// agent serves the contract with the products that are paused marked; unpaused serves it without.
+func (s *Site) agent(unpaused http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var paused map[string]bool
 		if s.Paused != nil {
 			paused = s.Paused(r.Context())
 		}
 		if len(paused) == 0 {
-			sold.ServeHTTP(w, r)
+			unpaused.ServeHTTP(w, r)
 			return
 		}
 		c := s.contract()
@@ -236,7 +236,7 @@ func (s *Site) agent(sold http.Handler) http.Handler {
 		}
 		body, err := encode(c)
 		if err != nil {
-			sold.ServeHTTP(w, r) // it was encoded before, with other words
+			unpaused.ServeHTTP(w, r) // cannot happen: the same contract was encoded before
 			return
 		}
 		page{asJSON, body}.handler().ServeHTTP(w, r)
@@ -269,8 +269,8 @@ func (s *Site) install() install {
 	}
 }
 
-// clients are those that are made with the service. Each keeps what it signed, repeats it byte for byte, and pays within
-// the caps that the owner sets: for them nothing has to be lifted.
+// clients are the service's own clients. Each stores what it signed, repeats it byte for byte, and pays within
+// the caps that its owner sets, so that no default cap has to be raised.
 func (s *Site) clients() []client {
 	version := s.api.Info.Version
 	return []client{

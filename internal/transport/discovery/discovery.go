@@ -1,8 +1,8 @@
-// Package discovery is the documents by which strangers find out what the service offers.
+// Package discovery is the documents from which agents and people learn what the service offers.
 //
-// All of them are made at the start from one place each: the OpenAPI description that is generated from
-// the protos that serve the routes, the catalogue of failures, and the configuration. Nothing here asks
-// anybody but whether sales are paused; the same Config always makes the same documents.
+// They are made at start-up from the OpenAPI description, which is generated from the protos that serve the
+// routes, the catalogue of faults, and the configuration. The same Config always makes the same documents; only
+// whether sales are paused is asked per request.
 package discovery
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// Config is what the documents tell of one deployment.
+// Config is the settings of one deployment that the documents show.
 type Config struct {
 	// OpenAPI is the generated description; its server is relative.
 	OpenAPI []byte
@@ -24,15 +24,15 @@ type Config struct {
 	BaseURL string
 	// Environment is production or sandbox.
 	Environment string
-	// Version is the running program's.
+	// Version is the version of the program.
 	Version string
-	// Contact is the e-mail address of whoever runs the service; registries prove ownership by it.
+	// Contact is the operator's e-mail address; registries check ownership by it.
 	Contact string
 	Terms   payment.Terms
-	// Protocol is the documented version of MCP, Protocols all that are spoken.
+	// Protocol is the documented version of MCP, Protocols all supported ones.
 	Protocol  string
 	Protocols []string
-	// Started dates what has to expire.
+	// Started is when the process started; security.txt expires by it.
 	Started time.Time
 	// Paused names the products whose sale is closed for now, by the paths at which they are bought. It may be nil.
 	Paused func(ctx context.Context) map[string]bool
@@ -138,7 +138,7 @@ func (s *Site) Handlers() map[string]http.Handler {
 		all["GET "+path] = p.handler()
 	}
 	all["GET /api/agent"] = s.agent(all["GET /api/agent"])
-	// The older place names the newer one.
+	// The older path links to the newer one.
 	old := all["GET /.well-known/agent.json"]
 	all["GET /.well-known/agent.json"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", `</.well-known/agent-card.json>; rel="canonical"`)
@@ -149,10 +149,10 @@ func (s *Site) Handlers() map[string]http.Handler {
 	return all
 }
 
-// Paths lists where the documents are, but for those of the page for people and of problems.
+// Paths lists the paths of the documents, except the API reference and the pages of problems.
 func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.pages)) }
 
-// Document is the content at a path, nil when there is none.
+// Document is the document at a path, or nil.
 func (s *Site) Document(path string) []byte { return s.pages[path].body }
 
 // ServerCard describes the MCP endpoint.

@@ -84,7 +84,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 	}
 }
 
-func TestSameConfigSameDocuments(t *testing.T) {
+func TestDocumentsAreEqualForEqualConfigs(t *testing.T) {
 	first, again := site(t, config()), site(t, config())
 	for _, at := range first.Paths() {
 		if !bytes.Equal(first.Document(at), again.Document(at)) {
@@ -93,9 +93,9 @@ func TestSameConfigSameDocuments(t *testing.T) {
 	}
 }
 
-// TestDescriptionIsThatOfTheProtos compares the OpenAPI document with the descriptors that serve the
+// TestOpenAPIDescribesEveryMethodOfTheProtos compares the OpenAPI document with the descriptors that serve the
 // routes: every binding is described, with the price of its policy, and nothing else is paid.
-func TestDescriptionIsThatOfTheProtos(t *testing.T) {
+func TestOpenAPIDescribesEveryMethodOfTheProtos(t *testing.T) {
 	s := site(t, config())
 	described := map[string]operation{}
 	for _, op := range s.api.operations() {
@@ -161,8 +161,8 @@ func bindings(m protoreflect.MethodDescriptor) []string {
 	return all
 }
 
-// TestEveryDocumentIsDescribed compares what is served beside the protos with the OpenAPI document.
-func TestEveryDocumentIsDescribed(t *testing.T) {
+// TestOpenAPIListsEveryDocument compares what is served beside the protos with the OpenAPI document.
+func TestOpenAPIListsEveryDocument(t *testing.T) {
 	s := site(t, config())
 	handlers := s.Handlers()
 	// What explains a problem is named by its type, which is described.
@@ -180,7 +180,7 @@ func TestEveryDocumentIsDescribed(t *testing.T) {
 	}
 }
 
-func TestContractIsInTheDocumentedForm(t *testing.T) {
+func TestContractMatchesItsSchema(t *testing.T) {
 	s := site(t, config())
 	var whole map[string]any
 	decode(t, s.OpenAPI(), &whole)
@@ -216,7 +216,7 @@ func closed(schemas object) object {
 	return schemas
 }
 
-func TestContractSaysWhatTheServiceIs(t *testing.T) {
+func TestContractNamesTermsAndProducts(t *testing.T) {
 	s := site(t, config())
 	var c contract
 	decode(t, s.Document("/api/agent"), &c)
@@ -246,8 +246,8 @@ func TestContractSaysWhatTheServiceIs(t *testing.T) {
 	}
 }
 
-// TestDocumentsLoadNothingFromElsewhere keeps links inside, but for the names of standards and the clients' repository.
-func TestDocumentsLoadNothingFromElsewhere(t *testing.T) {
+// TestDocumentsLoadFromOwnOriginOnly keeps links inside, but for the names of standards and the clients' repository.
+func TestDocumentsLoadFromOwnOriginOnly(t *testing.T) {
 	s := site(t, config())
 	standards := []string{
 		base, "https://static.modelcontextprotocol.io/schemas/", "https://schemas.agentskills.io/", "https://github.com/google-agentic-commerce/a2a-x402/",
@@ -266,7 +266,7 @@ func TestDocumentsLoadNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestOpenAPIIsTheSameEverywhere(t *testing.T) {
+func TestOpenAPIIsEqualOnEveryPath(t *testing.T) {
 	handlers := site(t, config()).Handlers()
 	var tags []string
 	var bodies []string
@@ -292,7 +292,7 @@ func TestOpenAPIIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-func TestReaderWithTheDocumentGets304(t *testing.T) {
+func TestDocumentWithKnownETagAnswers304(t *testing.T) {
 	handlers := site(t, config()).Handlers()
 	for pattern, h := range handlers {
 		get := func(tag string) *httptest.ResponseRecorder {
@@ -318,7 +318,7 @@ func TestReaderWithTheDocumentGets304(t *testing.T) {
 	}
 }
 
-func TestScriptIsPackedForThoseWhoUnpack(t *testing.T) {
+func TestScriptIsGzippedWhereAccepted(t *testing.T) {
 	h := site(t, config()).Handlers()["GET /docs/scalar.js"]
 	get := func(accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, "/docs/scalar.js", nil)
@@ -371,9 +371,9 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	}
 }
 
-// TestGeneratorsOfClientsCanReadTheDocument holds it against what oapi-codegen stops at, or makes something else of: a
+// TestOpenAPIIsReadableByClientGenerators holds it against what oapi-codegen stops at, or makes something else of: a
 // list of types, a text that is told to be a file, and a schema with the name of an operation's whole answer.
-func TestGeneratorsOfClientsCanReadTheDocument(t *testing.T) {
+func TestOpenAPIIsReadableByClientGenerators(t *testing.T) {
 	s := site(t, config())
 	var document object
 	decode(t, s.OpenAPI(), &document)
@@ -406,7 +406,7 @@ func TestGeneratorsOfClientsCanReadTheDocument(t *testing.T) {
 	}
 }
 
-func TestNameForRegistries(t *testing.T) {
+func TestReverseNameIsHostReversedAndTitle(t *testing.T) {
 	for url, want := range map[string]string{
 		"https://api.example.com": "com.example.api/roamcard", "http://127.0.0.1:8402": "localhost/roamcard", "http://[::1]:1": "localhost/roamcard",
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-func TestEveryProblemIsExplained(t *testing.T) {
+func TestProblemPagesExplainEveryCode(t *testing.T) {
 	handlers := site(t, config()).Handlers()
 	for _, k := range fault.Catalogue() {
 		h, ok := handlers["GET "+k.Code.Path()]
@@ -51,7 +51,7 @@ func TestEveryProblemIsExplained(t *testing.T) {
 	}
 }
 
-func TestPeopleGetHTMLAndProgramsJSON(t *testing.T) {
+func TestProblemPagesFollowAccept(t *testing.T) {
 	h := site(t, config()).Handlers()["GET /problems/internal"]
 	for accept, want := range map[string]string{
 		"":    asJSON,

@@ -73,7 +73,7 @@ func (e *edge) awaitIdle(t *testing.T, want int) {
 	}
 }
 
-func TestAnAddressHasSoManyConnections(t *testing.T) {
+func TestConnsLimitsConnectionsOfAddress(t *testing.T) {
 	e := start(t, &shop{}, func(c *Config) { c.MaxConnsPerAddress = 3 })
 	var open []net.Conn
 	for range 3 {
@@ -99,7 +99,7 @@ func TestAnAddressHasSoManyConnections(t *testing.T) {
 	}
 }
 
-func TestAProxyHasAsManyConnectionsAsItNeeds(t *testing.T) {
+func TestConnsDoesNotLimitTrustedProxy(t *testing.T) {
 	e := start(t, &shop{}, func(c *Config) {
 		c.MaxConnsPerAddress, c.TrustedProxies = 3, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
@@ -110,9 +110,9 @@ func TestAProxyHasAsManyConnectionsAsItNeeds(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsMakeRoom opens as many connections as there may be, some that never send anything, some that
+// TestConnsReplacesLongestIdleConnection opens as many connections as there may be, some that never send anything, some that
 // have been served, in HTTP/1.1 and HTTP/2, and lets a caller in all the same.
-func TestIdleConnectionsMakeRoom(t *testing.T) {
+func TestConnsReplacesLongestIdleConnection(t *testing.T) {
 	busy, free := make(chan struct{}), make(chan struct{})
 	e := start(t, &shop{purchase: func(context.Context) error { close(busy); <-free; return nil }}, func(c *Config) { c.MaxConns = 6 })
 	defer close(free)
@@ -151,8 +151,8 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestWhereAllAreAtWorkANewConnectionIsRefused keeps what is under way from being cut, and lets it in once that ends.
-func TestWhereAllAreAtWorkANewConnectionIsRefused(t *testing.T) {
+// TestConnsRefusesNewConnectionWhenAllAreActive keeps what is under way from being cut, and lets it in once that ends.
+func TestConnsRefusesNewConnectionWhenAllAreActive(t *testing.T) {
 	for name, dial := range map[string]func() *http.Client{
 		"HTTP/1.1": func() *http.Client { return &http.Client{Transport: &http.Transport{}} },
 		"HTTP/2":   func() *http.Client { return overHTTP2(t) },
@@ -189,8 +189,8 @@ func TestWhereAllAreAtWorkANewConnectionIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhoSendsSlowlyIsCutOff sends half a head, half a body, and a preface of HTTP/2 that nothing follows.
-func TestWhoSendsSlowlyIsCutOff(t *testing.T) {
+// TestServerCutsOffSlowSenders sends half a head, half a body, and a preface of HTTP/2 that nothing follows.
+func TestServerCutsOffSlowSenders(t *testing.T) {
 	t.Parallel()
 	e := start(t, &shop{}, nil)
 	var all sync.WaitGroup
@@ -219,7 +219,7 @@ func TestWhoSendsSlowlyIsCutOff(t *testing.T) {
 	all.Wait()
 }
 
-func TestAnAddressHasSoManyRequestsUnderWay(t *testing.T) {
+func TestThrottleLimitsConcurrentRequestsOfAddress(t *testing.T) {
 	busy, free := make(chan struct{}, 8), make(chan struct{})
 	var once sync.Once
 	open := func() { once.Do(func() { close(free) }) }
@@ -273,8 +273,8 @@ func TestAnAddressHasSoManyRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// TestProbesAreBounded sends health and reflection a message of 1 MB, and a small one that unpacks to one.
-func TestProbesAreBounded(t *testing.T) {
+// TestHealthAndReflectionBoundMessages sends health and reflection a message of 1 MB, and a small one that unpacks to one.
+func TestHealthAndReflectionBoundMessages(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	h2 := overHTTP2(t)
 	message := append([]byte{0x0a, 0x80, 0x80, 0x40}, bytes.Repeat([]byte("x"), 1<<20)...) // field 1, 1 MiB of text
@@ -310,8 +310,8 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsNowhereIsCountedToo asks for what there is and what there is not.
-func TestWhatIsNowhereIsCountedToo(t *testing.T) {
+// TestThrottleCountsUnknownPaths asks for what there is and what there is not.
+func TestThrottleCountsUnknownPaths(t *testing.T) {
 	e := start(t, &shop{}, limited(limit.Rates{limit.Poll: {Count: 3, Per: time.Hour}}))
 	for i, target := range []string{"/nope", "/api/card/discovery", "/roamcard.v1.CardService/Nope"} {
 		if w := e.ask(t, "GET", target, nil); w.Code == 429 {
@@ -323,8 +323,8 @@ func TestWhatIsNowhereIsCountedToo(t *testing.T) {
 	}
 }
 
-// TestWhatIsAllWrongIsToldShortly sends thousands of names that there are not.
-func TestWhatIsAllWrongIsToldShortly(t *testing.T) {
+// TestProblemOfManyWrongMembersIsShort sends thousands of names that there are not.
+func TestProblemOfManyWrongMembersIsShort(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	var query, body strings.Builder
 	for i := range 4000 {

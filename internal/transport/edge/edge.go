@@ -28,14 +28,14 @@ func pays(r *http.Request) bool { return r.Header.Get(x402.HeaderSignature) != "
 // chain puts the layers around the routes, outermost first.
 func (s *Server) chain(routes http.Handler) http.Handler {
 	layers := []func(http.Handler) http.Handler{
-		s.identify, // gives every answer its id; refuses nothing
-		s.cors,     // outside all that can refuse, so that browsers may read refusals
+		s.identify, // sets the request id; refuses nothing
+		s.cors,     // outside every layer that refuses, so that browsers may read refusals
 		s.observe,  // one span and one line per request
 		s.recover,  // a panic is a 500 and not a cut connection
-		s.harden,   // headers that keep browsers and caches from harm
+		s.harden,   // security and cache headers
 		s.throttle, // rates, by address
 		s.limit,    // sizes
-		s.commit,   // what is paid for is seen through
+		s.commit,   // a paid request survives client disconnect
 	}
 	h := routes
 	for _, layer := range slices.Backward(layers) {
@@ -44,26 +44,26 @@ func (s *Server) chain(routes http.Handler) http.Handler {
 	return h
 }
 
-// paidTime is what a paid request may take: the longest wait for a settlement, and some grace. It ends
-// before the answer's own time does.
-const paidTime = writeTimeout - 5*time.Second
+// paidTimeout is how long a paid request may run: the longest wait for a settlement, and some grace. It ends
+// before the write timeout does.
+const paidTimeout = writeTimeout - 5*time.Second
 
-// commit keeps a paid request going when its caller hangs up. The payment is in our hands: a purchase
-// dropped half-way would leave a caller who may never ask again with a signed authorization out there.
+// commit detaches a paid request from its connection, so that it survives client disconnect. We hold the signed
+// authorization: an abandoned purchase would leave it unsettled with a caller who may never repeat the request.
 func (s *Server) commit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !pays(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), paidTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), paidTimeout)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// identify gives the request an id, the caller's own when it is acceptable, and shows it; and remembers
-// where it comes from.
+// identify sets the request id, the caller's own when it is valid, in the context and the answer. It adds the
+// client's address to the context.
 func (s *Server) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := telemetry.RequestIDFrom(r.Header.Get(headerRequestID))
@@ -73,8 +73,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 	})
 }
 
-// cors lets browsers of other origins call us and read what x402 and Connect clients need. No
-// cookies exist, so credentials are never allowed.
+// cors lets pages of other origins call us and read the headers that x402 and Connect clients need. There are no
+// cookies, so credentials are never allowed.
 func (s *Server) cors(next http.Handler) http.Handler {
 	origins := s.cfg.Origins
 	if len(origins) == 0 {
@@ -94,7 +94,7 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		ExposedHeaders: append(connectcors.ExposedHeaders(),
 			x402.HeaderRequired, x402.HeaderResponse, "Retry-After", "Location", "Www-Authenticate", headerRequestID,
 			"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
-			// A payer compares clocks before it signs.
+			// A payer compares its clock before it signs.
 			"Date",
 		),
 		MaxAge: 7200,
@@ -111,7 +111,7 @@ func (s *Server) cors(next http.Handler) http.Handler {
 	})
 }
 
-// recover answers a panic with a fault, or cuts the connection when the answer had begun.
+// recover answers a panic with a fault, or closes the connection when the answer has begun.
 func (s *Server) recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -135,13 +135,13 @@ func (s *Server) recover(next http.Handler) http.Handler {
 	})
 }
 
-// outer says which headers were set before the handler began.
+// outer reports whether a header was set before the handler began.
 func outer(name string) bool {
 	return name == headerRequestID || name == "Vary" || strings.HasPrefix(name, "Access-Control-")
 }
 
-// panicText is what may be logged of a panic: the runtime's and our own words, of other values only
-// the type, for they may hold what was being worked on.
+// panicText is what is logged of a panic: messages of the runtime and of our code. Other values may contain data
+// of the request, and are left out.
 func panicText(v any) string {
 	switch v := v.(type) {
 	case runtime.Error:
@@ -153,7 +153,7 @@ func panicText(v any) string {
 	}
 }
 
-// harden sets the headers of a safe answer; handlers that know better set their own.
+// harden sets the default security headers; a handler may replace them.
 func (s *Server) harden(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.secure(w, r)
@@ -161,7 +161,7 @@ func (s *Server) harden(next http.Handler) http.Handler {
 	})
 }
 
-// safeHeaders are what secure sets on every answer of a service at the address.
+// safeHeaders are the default headers of the answers of a service at the address.
 func safeHeaders(baseURL string) http.Header {
 	h := http.Header{}
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -182,13 +182,13 @@ func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// limit refuses payment headers that no wallet makes. A second one is refused because it is unclear
-// which of the two would be paid.
+// limit refuses payment headers that no wallet makes. A second one is refused because it is unclear which of the
+// two is the payment.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-			// net/http drops a Content-Length beside chunks without a word. A proxy in front may have gone
-			// by it, so what follows on this connection may be one caller's bytes in another's name.
+			// net/http ignores a Content-Length next to chunks. A proxy in front may have used it, and then what
+			// follows on this connection is one caller's bytes in another's request.
 			w.Header().Set("Connection", "close")
 		}
 		payments := r.Header.Values(x402.HeaderSignature)

@@ -29,7 +29,7 @@ const purchase = "/api/card/purchase"
 
 var key = []byte(`{"idempotencyKey":"k"}`)
 
-func TestEveryAnswerCarriesARequestID(t *testing.T) {
+func TestEveryAnswerHasRequestID(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	for _, c := range []struct {
 		method, target string
@@ -54,7 +54,7 @@ func TestEveryAnswerCarriesARequestID(t *testing.T) {
 	}
 }
 
-func TestAnswersAreSafeForBrowsersAndCaches(t *testing.T) {
+func TestAnswersHaveSecurityAndCacheHeaders(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Raw = map[string]http.Handler{"GET /page": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Cache-Control", "public, max-age=300")
@@ -88,14 +88,14 @@ func TestAnswersAreSafeForBrowsersAndCaches(t *testing.T) {
 	}
 }
 
-func TestOnlyHTTPSPromisesHTTPS(t *testing.T) {
+func TestHTTPSAloneSetsStrictTransportSecurity(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) { cfg.BaseURL = "http://127.0.0.1:8402" })
 	if got := e.ask(t, "GET", "/nope", nil).Header().Get("Strict-Transport-Security"); got != "" {
 		t.Errorf("Strict-Transport-Security %q", got)
 	}
 }
 
-func TestPreflightsOfTheOfficialClientsPass(t *testing.T) {
+func TestCORSAllowsPreflightsOfOfficialClients(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for name, headers := range map[string]string{
 		"connect-web":          "connect-protocol-version,connect-timeout-ms,content-type",
@@ -121,7 +121,7 @@ func TestPreflightsOfTheOfficialClientsPass(t *testing.T) {
 	}
 }
 
-func TestBrowsersReadRefusalsAndTerms(t *testing.T) {
+func TestCORSExposesRefusalsAndTerms(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure, "/nope"} {
 		h := e.ask(t, "POST", target, key, "Content-Type", "application/json", "Origin", "https://shop.example").Header()
@@ -137,7 +137,7 @@ func TestBrowsersReadRefusalsAndTerms(t *testing.T) {
 	}
 }
 
-func TestOperatorRoutesHaveNoCORS(t *testing.T) {
+func TestCORSLeavesOutOperatorRoutes(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for _, method := range []string{"OPTIONS", "GET"} {
 		w := e.ask(t, method, "/api/admin/jobs", nil, "Origin", "https://shop.example", "Access-Control-Request-Method", "GET")
@@ -147,7 +147,7 @@ func TestOperatorRoutesHaveNoCORS(t *testing.T) {
 	}
 }
 
-func TestPaymentHeadersThatNoWalletMakesAreRefused(t *testing.T) {
+func TestLimitRefusesPaymentHeadersNoWalletMakes(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	large := strings.Repeat("A", x402.MaxHeader+1)
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure} {
@@ -176,7 +176,7 @@ func TestPaymentHeadersThatNoWalletMakesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAProblemThatShowsNothing(t *testing.T) {
+func TestPanicBecomesProblemWithoutItsText(t *testing.T) {
 	e := start(t, &shop{purchase: func(context.Context) error { panic(errors.New("4111111111111111")) }}, nil)
 	w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json", "Origin", "https://shop.example", "X-Request-Id", "r1")
 	if w.Code != 500 || codeIn(t, w.Body.Bytes()) != "internal" || w.Header().Get("Access-Control-Allow-Origin") != "*" || w.Header().Get("X-Request-Id") != "r1" {
@@ -193,7 +193,7 @@ func TestAPanicIsAProblemThatShowsNothing(t *testing.T) {
 	}
 }
 
-func TestAPanicAfterTheAnswerBeganCutsTheConnection(t *testing.T) {
+func TestPanicAfterAnswerBeganClosesConnection(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Raw = map[string]http.Handler{"GET /half": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "10")
@@ -214,7 +214,7 @@ func TestAPanicAfterTheAnswerBeganCutsTheConnection(t *testing.T) {
 	}
 }
 
-func TestOneLineTellsARequestAndNoneOfItsSecrets(t *testing.T) {
+func TestLogHasOneLinePerRequestWithoutSecrets(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	e.ask(t, "GET", "/api/cards/secret-path/balance?secret=query", nil, "Authorization", "Bearer secret-header", "X-Request-Id", "r1")
 	e.ask(t, "SECRET", "/secret-path", nil)
@@ -237,7 +237,7 @@ func TestOneLineTellsARequestAndNoneOfItsSecrets(t *testing.T) {
 	}
 }
 
-func TestTheLineOfAFailureOfOursHasItsCause(t *testing.T) {
+func TestLogLineOfInternalErrorHasCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		err          error
 		level, error string
@@ -255,7 +255,7 @@ func TestTheLineOfAFailureOfOursHasItsCause(t *testing.T) {
 	}
 }
 
-func TestOneSpanPerRequestContinuesTheCallersTrace(t *testing.T) {
+func TestSpanOfRequestContinuesCallersTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	var inner trace.SpanContext
 	e := start(t, &shop{}, func(cfg *Config) {
@@ -288,7 +288,7 @@ func TestOneSpanPerRequestContinuesTheCallersTrace(t *testing.T) {
 	}
 }
 
-func TestTheRecorderKeepsWhatWritersCanDo(t *testing.T) {
+func TestRecorderKeepsCapabilitiesOfWriter(t *testing.T) {
 	inner := httptest.NewRecorder()
 	w := &statusWriter{ResponseWriter: &recorder{ResponseWriter: inner}}
 	w.Flush()
@@ -329,7 +329,7 @@ func raw(t *testing.T, e *edge, text string, methods ...string) []*http.Response
 	return all
 }
 
-func TestTheWireIsHeldToItsLimits(t *testing.T) {
+func TestServerSetsLimitsOfConnection(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	post := "POST " + purchase + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 	for _, c := range []struct {
@@ -361,7 +361,7 @@ func TestTheWireIsHeldToItsLimits(t *testing.T) {
 	}
 }
 
-func TestRequestIDsAreTheSameInHeaderAndContext(t *testing.T) {
+func TestRequestIDIsEqualInHeaderAndContext(t *testing.T) {
 	var seen string
 	e := start(t, &shop{purchase: func(ctx context.Context) error { seen = telemetry.RequestID(ctx); return nil }}, nil)
 	w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json")

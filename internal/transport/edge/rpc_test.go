@@ -20,7 +20,7 @@ import (
 
 var buy = &roamcardv1.PurchaseCardRequest{IdempotencyKey: "k"}
 
-func TestEveryClientSeesThe402AndItsTerms(t *testing.T) {
+func TestPaymentRequiredReachesEveryProtocol(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	for name, client := range e.clients(t) {
 		_, err := client.PurchaseCard(t.Context(), buy)
@@ -42,7 +42,7 @@ func TestEveryClientSeesThe402AndItsTerms(t *testing.T) {
 	}
 }
 
-func TestEveryClientIsServed(t *testing.T) {
+func TestCallsAreServedOnEveryProtocol(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for name, client := range e.clients(t) {
 		res, err := client.PurchaseCard(t.Context(), buy)
@@ -52,7 +52,7 @@ func TestEveryClientIsServed(t *testing.T) {
 	}
 }
 
-func TestEveryClientSeesBrokenRules(t *testing.T) {
+func TestViolationsReachEveryProtocol(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for name, client := range e.clients(t) {
 		_, err := client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{})
@@ -70,7 +70,7 @@ func (nonsense) Name() string                { return "json" }
 func (nonsense) Marshal(any) ([]byte, error) { return []byte(`{"idempotency_key":"k"}`), nil }
 func (nonsense) Unmarshal([]byte, any) error { return errors.New("not expected") }
 
-func TestMalformedJSONIsAProblemOnGRPCToo(t *testing.T) {
+func TestMalformedJSONIsProblemOnGRPC(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	client := roamcardv1connect.NewCardServiceClient(overHTTP2(t), e.url, connect.WithGRPC(), connect.WithCodec(nonsense{}))
 	_, err := client.PurchaseCard(t.Context(), buy)
@@ -80,7 +80,7 @@ func TestMalformedJSONIsAProblemOnGRPCToo(t *testing.T) {
 	}
 }
 
-func TestConnectErrorsHaveTheStatusOfTheirFault(t *testing.T) {
+func TestConnectErrorsHaveStatusOfTheirFault(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	procedure := roamcardv1connect.CardServicePurchaseCardProcedure
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
@@ -98,7 +98,7 @@ func TestConnectErrorsHaveTheStatusOfTheirFault(t *testing.T) {
 	}
 }
 
-func TestNoInternalHeaderShowsOnGRPC(t *testing.T) {
+func TestGRPCShowsNoInternalHeader(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+roamcardv1connect.CardServicePurchaseCardProcedure,
 		bytes.NewReader([]byte{0, 0, 0, 0, 3, 0x0a, 1, 'k'}))
@@ -147,7 +147,7 @@ func TestUnknownProceduresAreUnimplemented(t *testing.T) {
 	}
 }
 
-func TestTheResourceIsTheAddressTheCallerUsed(t *testing.T) {
+func TestResourceIsPathThatCallerUsed(t *testing.T) {
 	var resource string
 	e := start(t, &shop{purchase: func(ctx context.Context) error {
 		resource = rpcx.Resource(ctx)

@@ -18,7 +18,7 @@ func limited(rates limit.Rates) func(*Config) {
 	return func(cfg *Config) { cfg.Limits = limit.New(rates, time.Now) }
 }
 
-func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
+func TestThrottleTellsWhenToRetry(t *testing.T) {
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure} {
 		proves := false
 		asked := func(ctx context.Context) error {
@@ -58,7 +58,7 @@ func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
 	}
 }
 
-func TestEveryProtocolIsCounted(t *testing.T) {
+func TestThrottleCountsEveryProtocol(t *testing.T) {
 	e := start(t, &shop{}, limited(limit.Rates{limit.Unpaid: {Count: 1, Per: time.Hour}}))
 	e.ask(t, "POST", purchase, key, "Content-Type", "application/json")
 	spend := &http.Client{}
@@ -77,7 +77,7 @@ func TestEveryProtocolIsCounted(t *testing.T) {
 	}
 }
 
-func TestCallersAreCountedByTheirOwnAddress(t *testing.T) {
+func TestThrottleCountsByClientAddress(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Limits = limit.New(limit.Rates{limit.Unpaid: {Count: 1, Per: time.Hour}}, time.Now)
 		cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
@@ -92,7 +92,7 @@ func TestCallersAreCountedByTheirOwnAddress(t *testing.T) {
 	}
 }
 
-func TestRawHandlersHaveTheRateTheyAreGiven(t *testing.T) {
+func TestThrottleUsesRatesOfRawHandlers(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Limits = limit.New(limit.Rates{limit.MCP: {Count: 1, Per: time.Hour}}, time.Now)
 		cfg.Raw = map[string]http.Handler{"POST /tools": http.NotFoundHandler(), "GET /page": http.NotFoundHandler()}

@@ -63,7 +63,7 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 	}
 }
 
-func TestLenientClientsAreServed(t *testing.T) {
+func TestFrontServesLenientClients(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for name, c := range map[string]call{
 		"as documented":         {body: ping, header: map[string]string{"Accept": "application/json, text/event-stream"}},
@@ -97,7 +97,7 @@ func TestNotificationsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestDescriptorIsForAnyone(t *testing.T) {
+func TestDescriptorIsServedToEveryOrigin(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for name, c := range map[string]call{
 		"plain":   {method: http.MethodGet},

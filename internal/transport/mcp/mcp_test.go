@@ -19,9 +19,9 @@ import (
 
 const base = "https://api.roamcard.test"
 
-// TestEveryToolIsThere holds the table against the twelve tools of the contract, and what clients see
+// TestToolsAreListed holds the table against the twelve tools of the contract, and what clients see
 // against the table.
-func TestEveryToolIsThere(t *testing.T) {
+func TestToolsAreListed(t *testing.T) {
 	twelve := map[string]string{
 		"get_agent_contract": "/api/agent", "get_wallet_requirements": "/api/agent", "get_config": "/api/config",
 		"get_card_contract": "/api/card/discovery", "get_topup_contract": "/api/card/topup/discovery",
@@ -41,9 +41,9 @@ func TestEveryToolIsThere(t *testing.T) {
 	}
 }
 
-// TestAnUndocumentedRouteIsAMistake takes one route after the other out of the document: the endpoint is
+// TestUndocumentedRouteIsErrorAtStart takes one route after the other out of the document: the endpoint is
 // not made without its tool.
-func TestAnUndocumentedRouteIsAMistake(t *testing.T) {
+func TestUndocumentedRouteIsErrorAtStart(t *testing.T) {
 	for _, e := range table {
 		var document map[string]any
 		if err := json.Unmarshal(gen.OpenAPI, &document); err != nil {
@@ -106,7 +106,7 @@ func TestToolsAreDescribed(t *testing.T) {
 	}
 }
 
-func TestToolAnswersWhatItsRouteAnswers(t *testing.T) {
+func TestToolAnswersLikeItsRoute(t *testing.T) {
 	api := &fakeAPI{answers: map[string]answer{
 		"/api/config":               found("{\n \"baseUrl\": \"x\"\n}"),
 		"/api/agent":                found(`{"wallet":{"contractVersion":1},"install":{"command":"npm"}}`),
@@ -171,8 +171,8 @@ func TestArgumentsAreThoseOfTheRoute(t *testing.T) {
 	}
 }
 
-// TestArgumentsGoWhereTheRouteHasThem binds a tool to a route with parameters, whatever routes there are.
-func TestArgumentsGoWhereTheRouteHasThem(t *testing.T) {
+// TestArgumentsFillPathAndQuery binds a tool to a route with parameters, whatever routes there are.
+func TestArgumentsFillPathAndQuery(t *testing.T) {
 	document := []byte(`{"paths":{"/things/{id}":{"get":{"parameters":[
 		{"name":"id","in":"path","required":true,"description":"Which.","schema":{"type":"string"}},
 		{"$ref":"#/components/parameters/Kind"},{"name":"X-Secret","in":"header","schema":{"type":"string"}}],
@@ -213,8 +213,8 @@ func TestArgumentsGoWhereTheRouteHasThem(t *testing.T) {
 	}
 }
 
-// TestPayableURLTellsNothingElse asks about orders in every state that the route tells apart.
-func TestPayableURLTellsNothingElse(t *testing.T) {
+// TestPayableURLShowsNoTerms asks about orders in every state that the route tells apart.
+func TestPayableURLShowsNoTerms(t *testing.T) {
 	document := []byte(`{"paths":{"/pay/{orderId}":{"get":{"parameters":[{"name":"orderId","in":"path","required":true,"schema":{"type":"string"}}]}}}}`)
 	described, err := readOpenAPI(document)
 	if err != nil {
@@ -246,7 +246,7 @@ func TestPayableURLTellsNothingElse(t *testing.T) {
 	}
 }
 
-func TestToolOfAnUnknownRouteIsAMistake(t *testing.T) {
+func TestToolOfUnknownRouteIsErrorAtStart(t *testing.T) {
 	api, err := readOpenAPI(gen.OpenAPI)
 	if err != nil {
 		t.Fatal(err)
@@ -261,9 +261,9 @@ func TestToolOfAnUnknownRouteIsAMistake(t *testing.T) {
 	}
 }
 
-// TestCallsCarryNothingOfTheCaller keeps wallets and sessions out of reach: whoever calls a tool is a
+// TestToolCallsHaveNoHeadersOfCaller keeps wallets and sessions out of reach: whoever calls a tool is a
 // stranger to the API.
-func TestCallsCarryNothingOfTheCaller(t *testing.T) {
+func TestToolCallsHaveNoHeadersOfCaller(t *testing.T) {
 	api := &fakeAPI{answers: map[string]answer{"/api/config": found(`{}`)}}
 	call{
 		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","_meta":{"x402/payment":{"a":1}}}}`,

@@ -137,8 +137,8 @@ func TestLongListsComeInPages(t *testing.T) {
 	}
 }
 
-// TestOneOperationStandsAlone asks for every operation of the list: each comes with all that it refers to.
-func TestOneOperationStandsAlone(t *testing.T) {
+// TestOneOperationIsSelfContained asks for every operation of the list: each comes with all that it refers to.
+func TestOneOperationIsSelfContained(t *testing.T) {
 	_, shop := catalogue(t)
 	h := endpoint(t, shop)
 	promised := forms(t, h)
@@ -180,7 +180,7 @@ func TestOneOperationStandsAlone(t *testing.T) {
 	}
 }
 
-func TestPagesThatAreNotThere(t *testing.T) {
+func TestPageRefusesUnknownCursorAndLimit(t *testing.T) {
 	_, shop := catalogue(t)
 	h := endpoint(t, shop)
 	for arguments, tool := range map[string]string{

@@ -14,10 +14,10 @@ type entry struct {
 	path string
 	// member is the part of the answer that the tool gives; empty for all of it.
 	member string
-	// answer, when set, makes the tool's own answer of the route's, in the form of schema.
+	// answer, when set, makes the tool's answer from the route's, in the form of schema.
 	answer func(c Config, args map[string]string, got *rpcx.Answer) (any, error)
-	// part, when set, takes what is asked for by the tool's own arguments out of a route's good answer. Its form is
-	// schema, or else that of the route after reform.
+	// part, when set, is the part of a route's successful answer that the tool's own arguments ask for. Its form is
+	// schema or, without one, that of the route after reform.
 	part   func(args map[string]string, content []byte) (any, error)
 	own    []parameter
 	reform func(schema map[string]any)
@@ -97,7 +97,7 @@ var table = []entry{
 	},
 }
 
-// payableURL names the route of an order that asks for payment. Of its terms nothing is passed on.
+// payableURL is the URL of an order that asks for payment. The terms are left out.
 func payableURL(c Config, args map[string]string, got *rpcx.Answer) (any, error) {
 	switch got.Status {
 	case http.StatusPaymentRequired:

@@ -49,11 +49,11 @@ func newTool(c Config, api *openAPI, e entry) (*tool, error) {
 	return t, nil
 }
 
-// serve answers a call of the tool. What goes wrong is the tool's own error, which a model can read;
-// only the protocol's mistakes are the SDK's.
+// serve answers a call of the tool. A failure is the tool's own error, which a model can read; errors of the
+// protocol are the SDK's.
 func (t *tool) serve(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 	defer func() {
-		// The SDK calls on a goroutine of its own, where a panic would end the process.
+		// The SDK calls tools on a goroutine of its own, where a panic would end the process.
 		if v := recover(); v != nil {
 			t.Log.ErrorContext(ctx, "panic", slog.String("tool", t.name))
 			result, err = failed("Something went wrong on our side."), nil
@@ -76,7 +76,7 @@ func (t *tool) serve(ctx context.Context, req *sdk.CallToolRequest) (result *sdk
 	}, nil
 }
 
-// read takes the arguments, as text: those documented, each of its type, none missing. The route judges the values.
+// read reads the arguments as text. They are documented, of their types, and complete; the route checks the values.
 func (t *tool) read(arguments json.RawMessage) (map[string]string, error) {
 	given := map[string]json.RawMessage{}
 	if len(arguments) > 0 {
@@ -124,7 +124,7 @@ func (p parameter) text(value json.RawMessage) (text string, err error) {
 	return text, nil
 }
 
-// call reads the route as a stranger would: nothing of the caller's request goes with it.
+// call reads the route anonymously: nothing of the caller's request is passed on.
 func (t *tool) call(ctx context.Context, args map[string]string) (*rpcx.Answer, error) {
 	path, query := t.path, url.Values{}
 	for _, p := range t.arguments {
@@ -148,7 +148,7 @@ func (t *tool) call(ctx context.Context, args map[string]string) (*rpcx.Answer, 
 	return got, nil
 }
 
-// show makes the tool's content of the route's answer. An error is fit to show.
+// show makes the tool's content from the route's answer. Its error may be shown.
 func (t *tool) show(args map[string]string, got *rpcx.Answer) ([]byte, error) {
 	if t.answer != nil {
 		content, err := t.answer(t.Config, args, got)
@@ -182,19 +182,18 @@ func (t *tool) show(args map[string]string, got *rpcx.Answer) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// refusal is a sentence, or a problem document, for whoever called the tool.
+// refusal is a sentence, or a problem document, for the caller of the tool.
 type refusal string
 
 // Error implements error.
 func (r refusal) Error() string { return string(r) }
 
-// failed is a tool's own error. It has no structured content, which would have to be in the form of a
-// success.
+// failed is a tool's own error. It has no structured content, which would have to match the output schema.
 func failed(text string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
-// problemOf is the refusal of a route: its problem document, which says what to do about it.
+// problemOf is the refusal of a route: its problem document, which names the next action.
 func problemOf(r *rpcx.Answer) error {
 	if r.Header().Get("Content-Type") == "application/problem+json" {
 		return refusal(r.Body.String())

@@ -51,11 +51,11 @@ func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *rpcx.Answe
 			body = body[len(body)/2:]
 		})
 	}
-	// A caller that has gone away is no failure of ours.
+	// A failed write means that the caller has disconnected.
 	_, _ = w.Write(body)
 }
 
-// success is the status that the method's policy gives a good answer.
+// success is the status of a successful answer by the method's policy.
 func (rt *route) success() int {
 	if status := rt.policy.GetSuccessStatus(); status > 0 {
 		return int(status)
@@ -63,7 +63,7 @@ func (rt *route) success() int {
 	return http.StatusOK
 }
 
-// ofConnect says which headers of an answer belong to the inner call alone.
+// ofConnect reports whether a header of an answer is about the inner call only.
 func ofConnect(name string) bool {
 	switch name {
 	case "Accept-Encoding", "Content-Encoding", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding":
@@ -72,7 +72,7 @@ func ofConnect(name string) bool {
 	return strings.HasPrefix(name, "Connect-") || strings.HasPrefix(name, "Trailer-")
 }
 
-// compact is the answer without protojson's random spacing; of a response_body, only that member.
+// compact is the answer without protojson's random spacing; with a response_body, only that member.
 func (rt *route) compact(body []byte) ([]byte, error) {
 	if rt.answerField != nil {
 		var members map[string]json.RawMessage
@@ -92,9 +92,8 @@ func (rt *route) compact(body []byte) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// refusalOf is what a failed call is answered with: the problem that it left, or, of an error that Connect
-// made before or beside our handlers, the fault of its code. With what is to be shown comes an error when
-// the answer is none that Connect sends.
+// refusalOf is the problem of a failed call: the one in its CallInfo or, for an error that Connect itself made,
+// that of its code. When the answer is no error of Connect, it is an internal error, and err says why.
 func refusalOf(ctx context.Context, left *roamcardv1.Problem, body []byte) (*roamcardv1.Problem, error) {
 	if left != nil {
 		return left, nil

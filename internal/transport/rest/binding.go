@@ -17,7 +17,7 @@ import (
 // binding is one google.api.http rule of a method.
 type binding struct {
 	method, path string
-	// body and responseBody are the rule's own words: nothing, a field's name, or * for all.
+	// body and responseBody are as in the rule: empty, a field's name, or * for all.
 	body, responseBody string
 	procedure          string
 	policy             *roamcardv1.Policy
@@ -28,7 +28,7 @@ type binding struct {
 	bodyField, answerField protoreflect.FieldDescriptor
 }
 
-// bindingsOf reads the rules of a service. What this package cannot serve is an error.
+// bindingsOf reads the rules of a service. A rule that this package cannot serve is an error.
 func bindingsOf(service protoreflect.ServiceDescriptor) ([]binding, error) {
 	var all []binding
 	for i := range service.Methods().Len() {
@@ -91,8 +91,8 @@ var (
 	variableSegment = regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
 )
 
-// pathVars finds the fields that a path template sets. Of the template language only whole segments
-// that name a scalar field are served, which the mux understands as they are.
+// pathVars finds the fields that a path template sets. Only variables that are a whole segment and name a scalar
+// field are served, in the form that the mux reads, too.
 func pathVars(template string, input protoreflect.MessageDescriptor) ([]protoreflect.FieldDescriptor, error) {
 	rest, ok := strings.CutPrefix(template, "/")
 	if !ok {

@@ -81,7 +81,7 @@ func echo(t *testing.T, rule *annotations.HttpRule) *Router {
 	return router
 }
 
-func TestEveryFormOfRuleIsServed(t *testing.T) {
+func TestBindingsServeEveryFormOfRule(t *testing.T) {
 	all := &annotations.HttpRule{
 		Pattern: &annotations.HttpRule_Post{Post: "/all/{the_id}"}, Body: "*",
 		AdditionalBindings: []*annotations.HttpRule{
@@ -123,7 +123,7 @@ func TestEveryFormOfRuleIsServed(t *testing.T) {
 	}
 }
 
-func TestRulesThatCannotBeServedAreErrorsAtStart(t *testing.T) {
+func TestBindingsRefuseRulesThatCannotBeServed(t *testing.T) {
 	for _, c := range []struct {
 		rule *annotations.HttpRule
 		want string
@@ -147,7 +147,7 @@ func TestRulesThatCannotBeServedAreErrorsAtStart(t *testing.T) {
 	}
 }
 
-func TestOverlappingRoutesAreErrorsAtStart(t *testing.T) {
+func TestMountRefusesOverlappingRoutes(t *testing.T) {
 	router := front(t, &admin{})
 	for _, pattern := range []string{"GET /api/cards", "GET /api/{x}/y/balance/{z...}x", "POST /api/{what}/purchase/{$"} {
 		if err := router.Handle(pattern, http.NotFoundHandler()); err == nil {
@@ -176,7 +176,7 @@ func TestSubtreesDoNotRedirect(t *testing.T) {
 	}
 }
 
-func TestAPaidRouteWithoutABodyHasNoPreview(t *testing.T) {
+func TestPreviewNeedsRouteWithBody(t *testing.T) {
 	bindings, err := bindingsOf(oddService(t, &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: "/pay/{the_id}"}}))
 	if err != nil {
 		t.Fatal(err)

@@ -197,7 +197,7 @@ func TestBadRequestsAreProblems(t *testing.T) {
 	}
 }
 
-func TestBothCharactersSetsSpellingsAreRead(t *testing.T) {
+func TestContentTypeAcceptsBothSpellingsOfUTF8(t *testing.T) {
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"} {
 		w := ask(t, front(t, &admin{}), "POST", "/api/card/purchase", key, "Content-Type", contentType, "Content-Encoding", "identity")
 		if w.Code != 200 {
@@ -206,7 +206,7 @@ func TestBothCharactersSetsSpellingsAreRead(t *testing.T) {
 	}
 }
 
-func TestAllowListsWhatThePathTakes(t *testing.T) {
+func TestAllowListsMethodsOfPath(t *testing.T) {
 	router := front(t, &admin{})
 	for _, pattern := range []string{"GET /doc", "POST /doc"} {
 		if err := router.Handle(pattern, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})); err != nil {
@@ -247,7 +247,7 @@ func TestFaultsOfHandlersAreProblems(t *testing.T) {
 	}
 }
 
-func TestA402CarriesItsTerms(t *testing.T) {
+func TestPaymentRequiredHasTerms(t *testing.T) {
 	w := ask(t, front(t, &admin{err: challenge{fault.New(fault.PaymentRequired, "")}}), "POST", "/api/card/purchase", key)
 	if w.Code != 402 || w.Header().Get("Payment-Required") != "terms" {
 		t.Errorf("%d %v", w.Code, w.Header())
@@ -257,7 +257,7 @@ func TestA402CarriesItsTerms(t *testing.T) {
 	}
 }
 
-func TestOurMistakesShowNothing(t *testing.T) {
+func TestInternalErrorsShowNoCause(t *testing.T) {
 	for name, w := range map[string]struct{ target, body string }{
 		"error":          {"/api/card/purchase", key},
 		"missing member": {"/api/cards", ""},
@@ -273,7 +273,7 @@ func TestOurMistakesShowNothing(t *testing.T) {
 	}
 }
 
-func TestAnEmptyUnpaidPurchaseIsAPreview(t *testing.T) {
+func TestEmptyUnpaidPurchaseIsPreview(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		headers    []string
@@ -297,7 +297,7 @@ func TestAnEmptyUnpaidPurchaseIsAPreview(t *testing.T) {
 	}
 }
 
-func TestHeadersReachTheHandlerAndConnectsOwnDoNot(t *testing.T) {
+func TestHandlerGetsHeadersExceptThoseOfConnect(t *testing.T) {
 	d := &admin{}
 	ask(t, front(t, d), "POST", "/api/card/purchase", key, "Authorization", "Bearer t", "Payment-Signature", "p",
 		"Connect-Timeout-Ms", "0", "Connect-Protocol-Version", "9", "Accept-Encoding", "gzip")

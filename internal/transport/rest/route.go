@@ -46,16 +46,17 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		rt.refuse(w, r, rpcx.Malformed(fields...))
 		return
 	}
-	face := rpcx.CallInfo{
-		Resource: r.URL.RequestURI(), Shows: true,
+	info := rpcx.CallInfo{
+		Resource: r.URL.RequestURI(), WritesProblem: true,
 		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(x402.HeaderSignature)) == 0,
 	}
 	var answer rpcx.Answer
-	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpcx.WithCallInfo(r.Context(), &face)), document))
-	rt.send(w, r, &answer, face.Problem())
+	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpcx.WithCallInfo(r.Context(), &info)), document))
+	rt.send(w, r, &answer, info.Problem())
 }
 
-// refuse answers a request that cannot be a call. One that brings a payment and is one too many is told that.
+// refuse answers a request that cannot become a call. When it has a payment and is over the limit, the answer is
+// that it is over the limit.
 func (rt *route) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) {
 	if excess, ok := fault.As(limit.Excess(r.Context())); ok {
 		f = excess
@@ -63,7 +64,7 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 	Problem(w, r, f)
 }
 
-// read takes the body in, within the limits that the method sets.
+// read reads the body, up to the method's limit.
 func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fault) {
 	most := int64(defaultMaxBody)
 	if own := rt.policy.GetMaxBodyBytes(); own > 0 {
@@ -89,7 +90,7 @@ func tooLarge(limit int64) *fault.Fault {
 	return fault.Newf(fault.BodyTooLarge, "The body may have %d bytes.", limit)
 }
 
-// isPlainJSON says whether the headers announce JSON in UTF-8 without a content encoding.
+// isPlainJSON reports whether the headers announce JSON in UTF-8 without a content encoding.
 func isPlainJSON(h http.Header) bool {
 	types := h.Values("Content-Type")
 	if len(types) != 1 {
@@ -112,10 +113,10 @@ func isPlainJSON(h http.Header) bool {
 	return true
 }
 
-// document joins body, path and query to the JSON form of the method's message.
+// document makes the JSON form of the method's message from body, path and query.
 func (rt *route) document(r *http.Request, body []byte) ([]byte, []fault.Field) {
 	if rt.body == "*" && len(rt.vars) == 0 && r.URL.RawQuery == "" && len(body) > 0 {
-		// The body is all of it, and the handler's own to check.
+		// The body is the whole message, and the handler checks it.
 		return body, nil
 	}
 	members, problems := rt.bodyMembers(body)
@@ -147,7 +148,7 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 	case len(body) == 0:
 		return nil, nil
 	case rt.bodyField != nil:
-		// Checked by itself first: inside an object, text such as `1,"other":2` would be valid too.
+		// Checked before it becomes part of an object, where `1,"other":2` would be valid, too.
 		if !json.Valid(body) {
 			return nil, []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON value."}}
 		}
@@ -174,8 +175,8 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 	return nil, problems
 }
 
-// queryMembers are the members that the query sets. Names are JSON names; a name that is unknown or
-// belongs to the path or the body is refused.
+// queryMembers are the members that the query sets, by JSON name. A name that is unknown, or that the path or
+// the body sets, is refused.
 func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	given, err := url.ParseQuery(query)
 	if err != nil {
@@ -211,7 +212,7 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	return members, problems
 }
 
-// inner turns a shallow copy of the REST request into the Connect request that stands for it.
+// inner turns a shallow copy of the REST request into the Connect request.
 func (rt *route) inner(r *http.Request, document []byte) *http.Request {
 	r.Method = http.MethodPost
 	r.URL = &url.URL{Path: rt.procedure}

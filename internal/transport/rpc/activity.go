@@ -13,19 +13,19 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// ActivityService takes product events in and shows what they come to.
+// ActivityService records product events and shows their totals.
 type ActivityService struct {
 	Events Events
 	// Metrics may be nil.
 	Metrics *telemetry.Metrics
 }
 
-// Events keeps product events and sums them up.
+// Events stores product events and counts them.
 type Events interface {
-	// Accept stores an event once, whatever it is sent twice with.
+	// Accept stores an event, or is an event_rejected.
 	Accept(ctx context.Context, s activity.Submission) error
 	Report(ctx context.Context, days int) (activity.Report, error)
-	// PruneFor deletes what is too old, and records for whom.
+	// PruneFor deletes old events, and records who asked.
 	PruneFor(ctx context.Context, actor string) (int, error)
 }
 
@@ -72,7 +72,7 @@ func (s ActivityService) PruneActivity(ctx context.Context, _ *roamcardv1.PruneA
 	return &roamcardv1.PruneActivityResponse{Deleted: uint32(deleted)}, nil
 }
 
-// properties are those that were given, by their names in JSON.
+// properties are the members that are set, by JSON name.
 func properties(p *roamcardv1.EventProperties) map[string]any {
 	given := map[string]any{}
 	p.ProtoReflect().Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {

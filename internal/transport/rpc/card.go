@@ -27,7 +27,7 @@ type CardService struct {
 	Cards       Cards
 	Credentials CardCredentials
 	Reveals     Reveals
-	// Availability is used of the kinds about cards.
+	// Availability has the kinds of cards and top-ups.
 	Availability map[order.Kind]availability.Product
 	Terms        payment.Terms
 }
@@ -57,11 +57,11 @@ type Reveals interface {
 
 // PurchaseCard implements roamcardv1connect.CardServiceHandler.
 func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
-	sold, err := s.buy(ctx, order.CardIssue, req.GetIdempotencyKey(), struct{}{})
+	paid, err := s.buy(ctx, order.CardIssue, req.GetIdempotencyKey(), struct{}{})
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +74,11 @@ func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardReq
 	if req.AmountUsdCents != nil {
 		gross = money.Cents(req.GetAmountUsdCents())
 	}
-	sold, err := s.buy(ctx, order.CardTopup, req.GetIdempotencyKey(), card.TopupRequest{Gross: gross})
+	paid, err := s.buy(ctx, order.CardTopup, req.GetIdempotencyKey(), card.TopupRequest{Gross: gross})
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.
 	}, nil
 }
 
-// RevealCard implements roamcardv1connect.CardServiceHandler. The credentials pass through once.
+// RevealCard implements roamcardv1connect.CardServiceHandler. The credentials are not stored.
 func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardRequest) (res *roamcardv1.RevealCardResponse, err error) {
 	defer func() {
 		outcome := "shown"

@@ -38,7 +38,7 @@ func (d *admin) reveal(w authtest.Wallet, token string, id uuid.UUID, key string
 	}
 }
 
-func TestACardIsRevealedToItsOwnersSignatureOnce(t *testing.T) {
+func TestRevealShowsCardOnceToOwnersSignature(t *testing.T) {
 	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	c := d.paidOrder(ada)
@@ -69,7 +69,7 @@ func TestACardIsRevealedToItsOwnersSignatureOnce(t *testing.T) {
 	}
 }
 
-func TestASealedCardIsReadByItsRecipientOnly(t *testing.T) {
+func TestSealedCardOpensForRecipientOnly(t *testing.T) {
 	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	c := d.paidOrder(ada)
@@ -109,7 +109,7 @@ func TestASealedCardIsReadByItsRecipientOnly(t *testing.T) {
 	}
 }
 
-func TestNobodyElseRevealsOrReadsACard(t *testing.T) {
+func TestCardIsHiddenFromOtherWallets(t *testing.T) {
 	d := newAdmin(t)
 	ada, eve := authtest.NewWallet(t, "ada"), authtest.NewWallet(t, "eve")
 	c := d.paidOrder(ada)
@@ -152,7 +152,7 @@ func TestNobodyElseRevealsOrReadsACard(t *testing.T) {
 	}
 }
 
-func TestAnOwnerSeesItsCards(t *testing.T) {
+func TestListShowsOwnersCards(t *testing.T) {
 	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	token := d.session(ada, auth.ScopeCards)

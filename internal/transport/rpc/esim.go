@@ -22,7 +22,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// EsimService sells travel eSIMs and hands them to whoever paid.
+// EsimService sells travel eSIMs and delivers them to whoever paid.
 type EsimService struct {
 	Sales
 	Orders   OwnedOrder
@@ -32,7 +32,7 @@ type EsimService struct {
 	Session func(ctx context.Context, wallet x402.Address) bool
 	// Limits bounds how many calls wait for one order; nil does not limit.
 	Limits *limit.Limiter
-	// Availability is used of the kind of eSIMs.
+	// Availability has the kind of eSIMs.
 	Availability map[order.Kind]availability.Product
 	Terms        payment.Terms
 	Now          func() time.Time
@@ -48,7 +48,7 @@ type EsimPlans interface {
 	Plans(ctx context.Context, f esim.Filter) ([]esim.Plan, error)
 }
 
-// EsimDelivery hands out what an order delivered.
+// EsimDelivery gives the owner what an order delivered.
 type EsimDelivery interface {
 	// Await is the order once it is decided, or as it is at the deadline.
 	Await(ctx context.Context, o order.Order, until time.Time) order.Order
@@ -101,7 +101,7 @@ func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsim
 
 // ListEsimPlans implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsimPlansRequest) (*roamcardv1.ListEsimPlansResponse, error) {
-	// The message's rules let two letters by. What nobody sells is an empty list.
+	// The message's rules allow any two letters. A country without plans has an empty list.
 	f := esim.Filter{Type: esim.Type(req.GetType()), Country: strings.ToUpper(req.GetCountryCode())}
 	plans, err := s.Plans.Plans(ctx, f)
 	if err != nil {
@@ -121,27 +121,27 @@ func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsim
 // PurchaseEsim implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseEsimRequest) (*roamcardv1.PurchaseEsimResponse, error) {
 	until := s.Now().Add(esim.InlineWait)
-	sold, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(), esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	paid, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(), esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
 	}
-	private := sold.ProvenCaller || s.Session(ctx, sold.Order.Owner)
-	// Before the wait: when it is over for many at once, nothing but an eSIM that came is read.
-	token, err := s.Delivery.Token(ctx, sold.Order)
+	proven := paid.ProvenCaller || s.Session(ctx, paid.Order.Owner)
+	// Read before the wait: when the wait ends for many calls at once, only delivered eSIMs are read.
+	token, err := s.Delivery.Token(ctx, paid.Order)
 	if err != nil {
 		return nil, err
 	}
-	sold.Order = s.await(ctx, sold.Order, until)
-	orders, err := s.orders(ctx, sold)
+	paid.Order = s.await(ctx, paid.Order, until)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
 	m := orders[0]
-	if private {
+	if proven {
 		showToken(m.Delivery, token)
 	}
-	if private && sold.Order.Status == order.Fulfilled {
-		c, err := s.Delivery.Credentials(ctx, sold.Order)
+	if proven && paid.Order.Status == order.Fulfilled {
+		c, err := s.Delivery.Credentials(ctx, paid.Order)
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +150,7 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
 }
 
-// await waits for the eSIM of an order that is not decided yet, and counts how that ended.
+// await waits for the eSIM of an order that is not decided yet, and counts the outcome.
 func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) order.Order {
 	pending := func() bool { return o.Status == order.Settled || o.Status == order.Provisioning }
 	if !pending() {
@@ -158,7 +158,7 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 	}
 	leave, err := s.Limits.Enter(limit.Waiting, string(o.ID))
 	if err != nil {
-		return o // enough copies wait for it
+		return o // enough calls wait for it
 	}
 	defer leave()
 	began, outcome := s.Now(), "ended"
@@ -191,11 +191,11 @@ func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.Create
 
 // GetEsimOrder implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) GetEsimOrder(ctx context.Context, req *roamcardv1.GetEsimOrderRequest) (*roamcardv1.GetEsimOrderResponse, error) {
-	sold, err := s.owned(ctx, req.GetOrderId())
+	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
@@ -204,11 +204,11 @@ func (s EsimService) GetEsimOrder(ctx context.Context, req *roamcardv1.GetEsimOr
 
 // GetEsimCredentials implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.GetEsimCredentialsRequest) (*roamcardv1.GetEsimCredentialsResponse, error) {
-	sold, err := s.owned(ctx, req.GetOrderId())
+	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Delivery.Credentials(ctx, sold.Order)
+	c, err := s.Delivery.Credentials(ctx, paid.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -217,18 +217,18 @@ func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.Get
 
 // RotateEsimToken implements roamcardv1connect.EsimServiceHandler.
 func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.RotateEsimTokenRequest) (*roamcardv1.RotateEsimTokenResponse, error) {
-	sold, err := s.owned(ctx, req.GetOrderId())
+	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
 	}
-	if !sold.Order.Status.Paid() {
-		return nil, fault.New(fault.OrderNotFulfilled, "The order is not paid; it has no delivery token.").About(string(sold.Order.ID))
+	if !paid.Order.Status.Paid() {
+		return nil, fault.New(fault.OrderNotFulfilled, "The order is not paid; it has no delivery token.").About(string(paid.Order.ID))
 	}
-	m, err := delivery(sold.Order)
+	m, err := delivery(paid.Order)
 	if err != nil {
 		return nil, err
 	}
-	token, err := s.Delivery.RotateToken(ctx, sold.Order)
+	token, err := s.Delivery.RotateToken(ctx, paid.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -236,16 +236,16 @@ func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.Rotate
 	return &roamcardv1.RotateEsimTokenResponse{Delivery: m}, nil
 }
 
-// owned finds an eSIM order of the caller, be it by session or by delivery token.
+// owned finds an eSIM order of the caller, who has a session or a delivery token.
 func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, error) {
-	sold, err := s.Orders.Order(ctx, order.ID(id), rpcx.Wallet(ctx))
-	if err == nil && sold.Order.Kind != order.ESIM {
+	paid, err := s.Orders.Order(ctx, order.ID(id), rpcx.Wallet(ctx))
+	if err == nil && paid.Order.Kind != order.ESIM {
 		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")
 	}
-	return sold, err
+	return paid, err
 }
 
-// delivery tells how the eSIM of an order stands.
+// delivery shows the state of the eSIM of an order.
 func delivery(o order.Order) (*roamcardv1.EsimDelivery, error) {
 	item, err := esim.ItemOf(o)
 	if err != nil {

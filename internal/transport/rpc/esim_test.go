@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// TestACountryIsAnyTwoLetters: what is sold for it is the catalogue's business.
-func TestACountryIsAnyTwoLetters(t *testing.T) {
+// TestPlanFilterAcceptsAnyTwoLetters: what is sold for it is the catalogue's business.
+func TestPlanFilterAcceptsAnyTwoLetters(t *testing.T) {
 	letters := strings.Split("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "")
 	wrong := []string{"", "A", "USA", " US", "US\n", "U1", "ÜS", "U", "--"}
 	asked := func(text string) error {

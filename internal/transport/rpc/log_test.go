@@ -15,7 +15,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestTheLogHoldsNoPayment(t *testing.T) {
+func TestLogHasNoPayment(t *testing.T) {
 	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	_, err := d.client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})

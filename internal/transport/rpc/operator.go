@@ -98,7 +98,7 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.FeeJobs.Retry(ctx, id, deed(ctx, req.GetReason()))
+	row, err := s.FeeJobs.Retry(ctx, id, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.Wri
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.FeeJobs.WriteOff(ctx, id, deed(ctx, req.GetReason()))
+	row, err := s.FeeJobs.WriteOff(ctx, id, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +120,11 @@ func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.Wri
 	return &roamcardv1.WriteOffFeeJobResponse{Job: m}, err
 }
 
-// act is what the audit trail keeps of a call.
+// act is what the audit trail records of a call.
 func act(ctx context.Context) card.Act { return card.Act{Operator: rpcx.Caller(ctx).Name} }
 
-// deed is act for what happens once for each key.
-func deed(ctx context.Context, reason string) card.Act {
+// actOnce is act with the reason and key of what happens once for each key.
+func actOnce(ctx context.Context, reason string) card.Act {
 	a := act(ctx)
 	a.Reason = reason
 	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {

@@ -60,7 +60,7 @@ func (s OperatorService) ResolveFinding(ctx context.Context, req *roamcardv1.Res
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.pattern", "must be the id of a finding")
 	}
-	found, err := s.Findings.ResolveFindingFor(ctx, id, deed(ctx, req.GetReason()))
+	found, err := s.Findings.ResolveFindingFor(ctx, id, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}

@@ -61,28 +61,28 @@ func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.Lis
 
 // InspectOrder implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.InspectOrderRequest) (*roamcardv1.InspectOrderResponse, error) {
-	life, err := s.Queue.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
+	history, err := s.Queue.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, life.PaidOrder())
+	orders, err := s.orders(ctx, history.PaidOrder())
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.InspectOrderResponse{Order: orders[0], Owner: life.Order.Owner.String()}
-	for _, p := range life.Payments {
+	res := &roamcardv1.InspectOrderResponse{Order: orders[0], Owner: history.Order.Owner.String()}
+	for _, p := range history.Payments {
 		res.Payments = append(res.Payments, paymentRecord(p))
 	}
-	if life.Refund != nil {
-		res.Refund = refundRecord(*life.Refund)
+	if history.Refund != nil {
+		res.Refund = refundRecord(*history.Refund)
 	}
-	for _, row := range life.Jobs {
+	for _, row := range history.Jobs {
 		res.Jobs = append(res.Jobs, jobRecord(row))
 	}
-	for _, r := range life.References {
+	for _, r := range history.References {
 		res.References = append(res.References, &roamcardv1.ProviderReference{Step: r.Step, Version: uint32(r.Version), Reference: r.Reference})
 	}
-	for _, e := range life.Timeline {
+	for _, e := range history.Timeline {
 		res.Timeline = append(res.Timeline, moveMessage(e))
 	}
 	return res, nil
@@ -90,7 +90,7 @@ func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.Inspe
 
 // DecideOrder implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) DecideOrder(ctx context.Context, req *roamcardv1.DecideOrderRequest) (*roamcardv1.DecideOrderResponse, error) {
-	q, err := s.Queue.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), deed(ctx, req.GetReason()))
+	q, err := s.Queue.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.Prove
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "transaction is no hash.")
 	}
-	q, err := s.Queue.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
+	q, err := s.Queue.Prove(ctx, order.ID(req.GetOrderId()), transaction, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +125,7 @@ func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwi
 
 // SetSwitch implements roamcardv1connect.OperatorServiceHandler.
 func (s OperatorService) SetSwitch(ctx context.Context, req *roamcardv1.SetSwitchRequest) (*roamcardv1.SetSwitchResponse, error) {
-	set, err := s.Switches.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), deed(ctx, req.GetReason()))
+	set, err := s.Switches.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}

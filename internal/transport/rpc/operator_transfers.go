@@ -21,7 +21,7 @@ type Transfers interface {
 	ResolveFor(ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act) (reconcile.UnmatchedTransfer, error)
 }
 
-// The statuses of transfers without an order.
+// The statuses of unmatched transfers.
 const (
 	transferOpen     = "open"
 	transferResolved = "resolved"
@@ -70,11 +70,11 @@ func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.Re
 		return nil, rpcx.Invalid("transaction", "string.pattern", "must be the hash of a transaction")
 	}
 	at := reconcile.Place{Transaction: transaction, LogIndex: uint(req.GetLogIndex())}
-	stray, err := s.Transfers.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), deed(ctx, req.GetReason()))
+	transfer, err := s.Transfers.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.ResolveTransferResponse{Transfer: unmatchedMessage(stray)}, nil
+	return &roamcardv1.ResolveTransferResponse{Transfer: unmatchedMessage(transfer)}, nil
 }
 
 func unmatchedMessage(s reconcile.UnmatchedTransfer) *roamcardv1.StrayTransfer {

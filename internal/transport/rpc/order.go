@@ -14,7 +14,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// OrderService opens, pays and reads the orders of a wallet.
+// OrderService creates, pays and reads the orders of a wallet.
 type OrderService struct {
 	Sales
 	Orders Orders
@@ -69,20 +69,20 @@ func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrders
 
 // GetOrder implements roamcardv1connect.OrderServiceHandler.
 func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
-	sold, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
+	paid, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
 	return &roamcardv1.GetOrderResponse{Order: orders[0]}, nil
 }
 
-func (v OrderViews) orders(ctx context.Context, sold ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
+func (v OrderViews) orders(ctx context.Context, paid ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
 	var issues []order.ID
-	for _, s := range sold {
+	for _, s := range paid {
 		if s.Order.Kind == order.CardIssue {
 			issues = append(issues, s.Order.ID)
 		}
@@ -91,8 +91,8 @@ func (v OrderViews) orders(ctx context.Context, sold ...checkout.PaidOrder) ([]*
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*roamcardv1.Order, len(sold))
-	for i, s := range sold {
+	out := make([]*roamcardv1.Order, len(paid))
+	for i, s := range paid {
 		out[i] = orderMessage(s)
 		if s.Order.Status == order.PaymentRequired {
 			out[i].PayableUrl = proto.String(v.payableURL(s.Order.ID))
@@ -134,7 +134,7 @@ func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 	return m
 }
 
-// refund tells how an order's money comes back. It is promised before it is signed.
+// refund shows the refund of an order; pending from the decision on, before it is signed.
 func refund(s checkout.PaidOrder) *roamcardv1.Refund {
 	m := &roamcardv1.Refund{
 		Status: "pending", Amount: s.Payment.Authorization.Value.String(), To: s.Payment.Authorization.From.String(),
@@ -153,7 +153,7 @@ func refund(s checkout.PaidOrder) *roamcardv1.Refund {
 	return m
 }
 
-// topup tells how the credit of an order stands.
+// topup shows the state of the credit of an order.
 func topup(o order.Order) (*roamcardv1.Topup, error) {
 	split, err := card.TopupItem(o)
 	if err != nil {
@@ -178,7 +178,7 @@ func topup(o order.Order) (*roamcardv1.Topup, error) {
 	return m, nil
 }
 
-// issuance tells how the card of an order stands, in the words of the spec's section 3.
+// issuance shows the state of the card of an order, with the terms of the spec's section 3.
 func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
 	m := &roamcardv1.Issuance{
 		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee), ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),

@@ -19,7 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
+func TestOrderShowsPaymentOnceProven(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	operation := uuid.New()
 	asset, payer := x402.Address{0: 8, 19: 3}, x402.Address{0: 0xaa, 19: 1}
@@ -50,7 +50,7 @@ func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
 	}
 }
 
-func TestAnOrderShowsItsRefund(t *testing.T) {
+func TestOrderShowsRefund(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0).UTC()
 	paid := payment.Payment{Authorization: x402.Authorization{From: x402.Address{19: 1}, Value: 25_000_000}}
 	back := &payment.Refund{Status: payment.RefundPaid, Receipt: &payment.Receipt{Transaction: x402.Hash{7}, SettledAt: at}}
@@ -78,7 +78,7 @@ func TestAnOrderShowsItsRefund(t *testing.T) {
 	}
 }
 
-func TestACardOrderTellsHowItsCardStands(t *testing.T) {
+func TestCardOrderShowsStateOfCard(t *testing.T) {
 	store := cardtest.NewStore(nil)
 	views := OrderViews{Issued: store}
 	for _, tt := range []struct {

@@ -28,7 +28,7 @@ type Checkout interface {
 	Pay(ctx context.Context, id order.ID, payment string, at x402.Resource) (checkout.PaidOrder, error)
 }
 
-// Sales is the paid part of every service that sells: the payment header in, the receipt header out.
+// Sales is what every service that sells has in common: payment header in, receipt header out.
 type Sales struct {
 	OrderViews
 	Checkout Checkout
@@ -39,12 +39,12 @@ type Sales struct {
 	Metrics *telemetry.Metrics
 }
 
-// resource names what a call pays for: the URL of the route it came by.
+// resource is what a call pays for: the URL of the route that was called.
 func (s Sales) resource(ctx context.Context) x402.Resource {
 	return x402.Resource{URL: s.BaseURL + rpcx.Resource(ctx), MimeType: "application/json", ServiceName: "roamcard"}
 }
 
-// extensions are what the challenge of the call at hand says in addition to the terms.
+// extensions are what the challenge of this call says in addition to the terms.
 func (s Sales) extensions(ctx context.Context) map[string]any {
 	if s.Extensions == nil {
 		return nil
@@ -53,7 +53,7 @@ func (s Sales) extensions(ctx context.Context) map[string]any {
 	return s.Extensions(path)
 }
 
-// buy is the purchase of every method that sells.
+// buy runs the purchase of a method that sells.
 func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.PaidOrder, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 	if !ok {
 		return checkout.PaidOrder{}, fmt.Errorf("buy outside of a call")
 	}
-	sold, err := s.Checkout.Buy(ctx, checkout.Purchase{
+	paid, err := s.Checkout.Buy(ctx, checkout.Purchase{
 		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: s.resource(ctx),
 		Extensions: s.extensions(ctx),
 	})
@@ -73,12 +73,12 @@ func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any
 		}
 		return checkout.PaidOrder{}, err
 	}
-	return sold, handOut(call, sold)
+	return paid, sendReceipt(call, paid)
 }
 
-// handOut puts the receipt of what was sold on the answer.
-func handOut(call connect.CallInfo, sold checkout.PaidOrder) error {
-	receipt, err := x402.EncodeSettlement(checkout.Receipt(sold.Payment))
+// sendReceipt adds the receipt of a payment to the answer.
+func sendReceipt(call connect.CallInfo, paid checkout.PaidOrder) error {
+	receipt, err := x402.EncodeSettlement(checkout.Receipt(paid.Payment))
 	if err != nil {
 		return fmt.Errorf("encode the receipt: %w", err)
 	}

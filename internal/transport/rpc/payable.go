@@ -36,28 +36,28 @@ func (s Sales) create(ctx context.Context, n checkout.CreateRequest, request any
 		return nil, fmt.Errorf("create an order outside of a call")
 	}
 	n.Owner, n.Request, n.Key = rpcx.Wallet(ctx), body, call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
-	sold, err := s.Checkout.Create(ctx, n)
+	paid, err := s.Checkout.Create(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
 	return orders[0], nil
 }
 
-// pay is the payment of an order that exists.
-func (s Sales) pay(ctx context.Context, call connect.CallInfo, id order.ID, paid string, resource x402.Resource) (*roamcardv1.Order, error) {
-	sold, err := s.Checkout.Pay(ctx, id, paid, resource)
+// pay pays an order that exists.
+func (s Sales) pay(ctx context.Context, call connect.CallInfo, id order.ID, header string, resource x402.Resource) (*roamcardv1.Order, error) {
+	paid, err := s.Checkout.Pay(ctx, id, header, resource)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
-	return orders[0], handOut(call, sold)
+	return orders[0], sendReceipt(call, paid)
 }
 
 // CreateCardOrder implements roamcardv1connect.CardServiceHandler.
@@ -122,7 +122,7 @@ func (s OrderService) SubmitPayment(ctx context.Context, req *roamcardv1.SubmitP
 	return &roamcardv1.SubmitPaymentResponse{Order: o}, nil
 }
 
-// grossOf is what an order is to cost, told in dollars, in cents, or both ways alike.
+// grossOf is the price of an order, given in dollars, in cents, or in both.
 func grossOf(req *roamcardv1.CreateOrderRequest) (money.Cents, error) {
 	named := money.Cents(req.GetAmountUsdCents())
 	if req.Amount == nil {
@@ -148,13 +148,13 @@ func dollars(v *structpb.Value) (money.Cents, error) {
 	case *structpb.Value_StringValue:
 		return money.ParseDollars(k.StringValue)
 	case *structpb.Value_NumberValue:
-		// The shortest decimal that means the number is the one that was sent, see CheckJSON.
+		// The shortest decimal of the number is the one that was sent, see rpcx.CheckJSON.
 		return money.ParseDollars(strconv.FormatFloat(k.NumberValue, 'f', -1, 64))
 	}
 	return 0, money.ErrAmount
 }
 
-// ownURL reads an absolute URL on the service's own origin; empty stays empty.
+// ownURL checks that a URL is absolute and on the service's own origin; empty stays empty.
 func (v OrderViews) ownURL(text string) (string, error) {
 	if text == "" {
 		return "", nil

@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
-func TestAnAmountIsToldInDollarsOrCents(t *testing.T) {
+func TestAmountIsGivenInDollarsOrCents(t *testing.T) {
 	text, number := structpb.NewStringValue, structpb.NewNumberValue
 	for _, tt := range []struct {
 		amount *structpb.Value
@@ -60,7 +60,7 @@ func TestAnAmountIsToldInDollarsOrCents(t *testing.T) {
 	}
 }
 
-func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
+func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
 	views := OrderViews{Issued: cardtest.NewStore(nil), BaseURL: "https://shop.example"}
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {
@@ -84,7 +84,7 @@ func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
 	}
 }
 
-func TestTheAnswerWithoutACardRangeIsAConflict(t *testing.T) {
+func TestCreateCardOrderWithoutBINIsConflict(t *testing.T) {
 	d := newAdmin(t)
 	d.issuer.SetBINs(card.BIN{Prefix: "400000"})
 	ctx, _ := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders))
@@ -94,7 +94,7 @@ func TestTheAnswerWithoutACardRangeIsAConflict(t *testing.T) {
 	}
 }
 
-func TestAResourceLiesOnTheServicesOwnOrigin(t *testing.T) {
+func TestResourceMustBeOnOwnOrigin(t *testing.T) {
 	views := OrderViews{BaseURL: "https://shop.example"}
 	for _, good := range []string{"", "https://shop.example", "https://shop.example/a?b=c"} {
 		if got, err := views.ownURL(good); err != nil || got != good {

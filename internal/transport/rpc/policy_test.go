@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-func TestASessionDoesWhatItWasGrantedWhileItLives(t *testing.T) {
+func TestPolicyRefusesSessionWithoutScopeOrExpired(t *testing.T) {
 	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	good := d.session(ada, auth.ScopeOrders, auth.ScopeCards, auth.ScopeReveal)
@@ -51,7 +51,7 @@ func TestASessionDoesWhatItWasGrantedWhileItLives(t *testing.T) {
 	}
 }
 
-func TestRevealingNeedsItsOwnScope(t *testing.T) {
+func TestPolicyRefusesRevealWithoutItsScope(t *testing.T) {
 	d := newAdmin(t)
 	ada := authtest.NewWallet(t, "ada")
 	c := d.paidOrder(ada)
@@ -62,7 +62,7 @@ func TestRevealingNeedsItsOwnScope(t *testing.T) {
 	}
 }
 
-func TestPrivateAnswersAreNotStored(t *testing.T) {
+func TestPolicySetsNoStoreOnPrivateAnswers(t *testing.T) {
 	d := newAdmin(t)
 	ctx, info := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeCards))
 	if _, err := d.client.ListCards(ctx, &roamcardv1.ListCardsRequest{}); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// RuntimeService tells whether the service runs, whether it can sell, and under which terms.
+// RuntimeService reports whether the service runs, whether it can sell, and its public settings.
 type RuntimeService struct {
 	// Health fails when the process cannot serve.
 	Health func(ctx context.Context) error
@@ -57,7 +57,7 @@ func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadi
 	return &roamcardv1.GetReadinessResponse{Status: "ready", Checks: checks}, nil
 }
 
-// readiness shows checks, or fails with the names of those that do.
+// readiness shows checks, or fails with the names of the failing ones.
 func readiness(checks []availability.Result) ([]*roamcardv1.ReadinessCheck, error) {
 	shown := make([]*roamcardv1.ReadinessCheck, len(checks))
 	var failing []string
@@ -70,14 +70,15 @@ func readiness(checks []availability.Result) ([]*roamcardv1.ReadinessCheck, erro
 		}
 	}
 	if len(failing) > 0 {
-		// First, or the fault behind a failing check would be shown in its place.
+		// First in the chain, or the fault of a failing check would be shown instead.
 		not := fault.Newf(fault.NotReady, "Failing: %s.", strings.Join(failing, ", "))
 		return nil, fmt.Errorf("check readiness: %w", errors.Join(append([]error{not}, errs...)...))
 	}
 	return shown, nil
 }
 
-// named is a failing check, and whose fault it is where that is known: a provider's detail stays in the log.
+// named is the name of a failing check, with its code when it is about the chain or the facilitator: a
+// provider's detail stays in the log.
 func named(c availability.Result) string {
 	f, ok := fault.As(c.Err)
 	if !ok {

@@ -1,6 +1,6 @@
 // Package rpc is the Connect services: message to domain call, answer to message, and no rule of its own.
 //
-// What stands before every method is in rpcx. Each service declares what it calls; package app makes them.
+// The interceptors of every method are in rpcx. Each service declares what it calls; package app makes them.
 package rpc
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 )
 
-// OperatorPath is where the procedures of operators are; no page of another origin has business there.
+// OperatorPath is the path of the operators' procedures, which no page of another origin may call.
 const OperatorPath = "/" + roamcardv1connect.OperatorServiceName + "/"
 
-// Services are all that a process serves, each with what it needs.
+// Services are all services of a process, each with what it needs.
 type Services struct {
 	Cards    CardService
 	Orders   OrderService

@@ -12,7 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// watchFor ends a stream before the edge's own limit does.
+// watchFor ends a stream before the edge's write timeout does.
 const watchFor = 30 * time.Second
 
 // WatchOrder implements roamcardv1connect.OrderServiceHandler.

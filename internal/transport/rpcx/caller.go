@@ -9,7 +9,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Caller is who the policy let in.
+// Caller is who calls, as the policy authenticated it.
 func Caller(ctx context.Context) auth.Caller {
 	c, _ := auth.CallerFrom(ctx)
 	return c
@@ -18,7 +18,7 @@ func Caller(ctx context.Context) auth.Caller {
 // Wallet is the caller's.
 func Wallet(ctx context.Context) x402.Address { return Caller(ctx).Wallet }
 
-// SessionOf reports whether a session of a wallet, good for orders, came with the call at hand.
+// SessionOf reports whether the call of a context has a session of the wallet with the scope orders.
 func SessionOf(a Callers) func(ctx context.Context, wallet x402.Address) bool {
 	return func(ctx context.Context, wallet x402.Address) bool {
 		call, ok := connect.CallInfoForHandlerContext(ctx)

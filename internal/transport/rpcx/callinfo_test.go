@@ -32,17 +32,17 @@ func (refuseAll) WrapUnary(connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-func TestTheContextCarriesWhatTheFaceKnows(t *testing.T) {
+func TestCallInfoTravelsInContext(t *testing.T) {
 	ctx := context.Background()
 	if IsPreview(ctx) || Resource(ctx) != "" {
 		t.Error("an empty context knows something")
 	}
-	face := CallInfo{Preview: true, Resource: "/pay/1?x=2", Shows: true}
-	ctx = WithCallInfo(ctx, &face)
-	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || face.Problem() != nil {
-		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), face.Problem())
+	info := CallInfo{Preview: true, Resource: "/pay/1?x=2", WritesProblem: true}
+	ctx = WithCallInfo(ctx, &info)
+	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || info.Problem() != nil {
+		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), info.Problem())
 	}
-	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 || face.Problem().GetStatus() != 402 {
-		t.Errorf("a face that shows the problem gets %d details and the problem %v", len(err.Details()), face.Problem())
+	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 || info.Problem().GetStatus() != 402 {
+		t.Errorf("a caller that writes the problem gets %d details and the problem %v", len(err.Details()), info.Problem())
 	}
 }

@@ -78,7 +78,7 @@ func rules(problem *roamcardv1.Problem) []string {
 	return out
 }
 
-func TestMalformedJSONReachesConnectCallersAsAProblem(t *testing.T) {
+func TestMalformedJSONIsProblemForConnectCallers(t *testing.T) {
 	impl := &signIn{}
 	server := serve(t, impl)
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8"} {
@@ -133,7 +133,7 @@ func (l lenient) Name() string                    { return "json" }
 func (l lenient) Marshal(any) ([]byte, error)     { return []byte(l.body), nil }
 func (l lenient) Unmarshal(d []byte, m any) error { return codec{}.Unmarshal(d, m) }
 
-func TestMalformedJSONIsAProblemOnEveryProtocol(t *testing.T) {
+func TestMalformedJSONIsProblemOnEveryProtocol(t *testing.T) {
 	server := serve(t, &signIn{})
 	for name, option := range map[string][]connect.ClientOption{
 		"connect":  nil,
@@ -168,7 +168,7 @@ func TestWellFormedJSONIsServedWithDefaults(t *testing.T) {
 	}
 }
 
-func TestACallerCannotForgeFindings(t *testing.T) {
+func TestFindingsCannotBeForged(t *testing.T) {
 	impl := &signIn{}
 	server := serve(t, impl)
 	req := &roamcardv1.CreateChallengeRequest{Address: "0xab"}
@@ -180,7 +180,7 @@ func TestACallerCannotForgeFindings(t *testing.T) {
 	}
 }
 
-func TestFindingsOfTheCodecReplaceTheMessage(t *testing.T) {
+func TestFindingsReplaceMessage(t *testing.T) {
 	c := codec{name: "json", mark: []byte("0123456789abcdef")}
 	m := &roamcardv1.CreateChallengeRequest{Address: "before"}
 	if err := c.Unmarshal([]byte(`{"address":"a","nope":1}`), m); err != nil {

@@ -25,7 +25,7 @@ import (
 // MaxMessage is how many bytes a message may have. REST has a tighter limit for each method.
 const MaxMessage = 64 << 10
 
-// Config is what policies are enforced with.
+// Config is what enforcing the policies needs.
 type Config struct {
 	Callers    Callers
 	Deliveries Deliveries
@@ -33,9 +33,8 @@ type Config struct {
 	Limits *limit.Limiter
 }
 
-// HandlerOptions are everything that stands before a service's methods: errors, strict JSON, policy,
-// validation. Every method's rules are compiled here, so that a wrong one fails at the start and not on a
-// request.
+// HandlerOptions are the interceptors and limits of every service: errors, strict JSON, policy, validation. The
+// validation rules of every method are compiled here, so that a wrong one fails at start-up and not on a request.
 func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
 	messages, err := requests()
 	if err != nil {
@@ -63,7 +62,7 @@ func recovered(_ context.Context, _ connect.Spec, _ http.Header, value any) erro
 	return fmt.Errorf("panic: %v", value)
 }
 
-// requests is an empty message of every method's request, and checks that every method has a policy.
+// requests makes an empty request of every method, and checks that every method has a policy.
 func requests() ([]proto.Message, error) {
 	var all []proto.Message
 	var errs []error

@@ -18,13 +18,13 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// HeaderIdempotencyKey carries the key on the routes that take it as a header.
+// HeaderIdempotencyKey is the header of the key on the routes that do not take it in the body.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
 // PrivateNoStore is the Cache-Control of an answer that nothing between us and the caller may keep.
 const PrivateNoStore = "private, no-store"
 
-// HeaderDeliveryToken carries the delivery token of an eSIM order.
+// HeaderDeliveryToken is the header of the delivery token of an eSIM order.
 const HeaderDeliveryToken = "X-Esim-Delivery-Token"
 
 // Callers tells who sends a request, by its Authorization header.
@@ -35,13 +35,13 @@ type Callers interface {
 	Operator(ctx context.Context, authorization string) (auth.Caller, error)
 }
 
-// Deliveries says which order a delivery token opens: that with the id, or an order_not_found. A text that is
-// no delivery token is a session_invalid.
+// Deliveries checks delivery tokens. Open returns the order with the id when the token is valid for it, and is an
+// order_not_found when it is not. A text that is no delivery token is a session_invalid.
 type Deliveries interface {
 	Open(ctx context.Context, id order.ID, token secret.Text) (order.Order, error)
 }
 
-// PolicyOf is what a method demands and promises. A method without one is not served.
+// PolicyOf reads a method's policy: who may call it and how often. A method without one is not served.
 func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 	p, ok := proto.GetExtension(m.Options(), roamcardv1.E_Policy).(*roamcardv1.Policy)
 	if !ok || p.GetAccess() == roamcardv1.Access_ACCESS_UNSPECIFIED {
@@ -50,11 +50,11 @@ func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 	return p, nil
 }
 
-// RateOf is the class of a method's requests, as the edge counts them by address.
+// RateOf is the rate class under which the edge counts a method's requests by address.
 func RateOf(p *roamcardv1.Policy) limit.Class {
 	switch {
 	case p.GetRate() == string(limit.Reveal):
-		return limit.Poll // its own rate is the owner's, see Policies
+		return limit.Poll // reveals are counted by wallet, see throttle
 	case p.GetRate() != "":
 		return limit.Class(p.GetRate())
 	case p.GetPaid():
@@ -65,7 +65,7 @@ func RateOf(p *roamcardv1.Policy) limit.Class {
 	return limit.Poll
 }
 
-// throttle counts a wallet's requests, whatever address they come from.
+// throttle counts a wallet's requests from all addresses.
 func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 	if who.Kind != auth.KindWallet {
 		return nil
@@ -78,7 +78,7 @@ func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 	return err
 }
 
-// Policies enforces the policy of every method before its handler runs: who may call and how often, the
+// Policies enforces the policy of every unary method before its handler runs: who may call and how often, the
 // idempotency header, and no-store.
 func Policies(c Config) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
@@ -111,7 +111,7 @@ func Policies(c Config) connect.UnaryInterceptorFunc {
 	}
 }
 
-// checkAccess lets a caller in, or says why not.
+// checkAccess authenticates the caller as the policy requires, and adds it to the context.
 func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
 	switch p.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
@@ -136,8 +136,8 @@ func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.He
 	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
 }
 
-// checkDelivery lets the holder of the order's delivery token in, in place of its owner, or else the owner,
-// even with a token that opens nothing any more, but not with what never was one.
+// checkDelivery authenticates the holder of the order's delivery token, who may do what its owner may, or else the
+// owner by session. A revoked token next to a session is ignored; a text that is no token is refused.
 func checkDelivery(
 	ctx context.Context, c Config, p *roamcardv1.Policy, req connect.AnyRequest,
 ) (context.Context, error) {

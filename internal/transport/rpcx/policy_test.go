@@ -45,7 +45,7 @@ func newAuth(t *testing.T) (callers *auth.Auth, session string) {
 	return callers, session
 }
 
-func TestEachAccessAdmitsItsOwnCallers(t *testing.T) {
+func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
 	callers, session := newAuth(t)
 	type policy = roamcardv1.Policy
 	public, payer := &policy{Access: roamcardv1.Access_ACCESS_PUBLIC}, &policy{Access: roamcardv1.Access_ACCESS_PAYER}
@@ -84,7 +84,7 @@ func TestEachAccessAdmitsItsOwnCallers(t *testing.T) {
 	}
 }
 
-func TestTheIdempotencyHeaderIsOneKeyWhereItIsWanted(t *testing.T) {
+func TestPolicyRequiresOneIdempotencyKey(t *testing.T) {
 	const (
 		unused   = roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_UNSPECIFIED
 		optional = roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_OPTIONAL
@@ -114,7 +114,7 @@ func TestTheIdempotencyHeaderIsOneKeyWhereItIsWanted(t *testing.T) {
 	}
 }
 
-func TestAMethodWithoutAPolicyIsNotServed(t *testing.T) {
+func TestPolicyOfRefusesMethodWithoutPolicy(t *testing.T) {
 	purchase := roamcardv1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("PurchaseCard")
 	if p, err := PolicyOf(purchase); err != nil || !p.GetPaid() || p.GetAccess() != roamcardv1.Access_ACCESS_PAYER {
 		t.Errorf("%v, %v", p, err)

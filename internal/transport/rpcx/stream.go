@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// Streams puts before the methods that stream what stands before all others: errors, policy, validation.
+// Streams does for streaming methods what Errors, Policies and validation do for unary ones.
 func Streams(c Config, validation connect.Interceptor) connect.Interceptor {
 	return streams{c, validation}
 }

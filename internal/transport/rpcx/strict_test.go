@@ -83,7 +83,7 @@ func everything(t testing.TB) protoreflect.MessageDescriptor {
 	return descriptor.Messages().ByName("Everything")
 }
 
-func TestDocumentedJSONPassesTheGate(t *testing.T) {
+func TestCheckJSONAcceptsDocumentedForms(t *testing.T) {
 	message := everything(t)
 	for _, doc := range []string{
 		`{}`,
@@ -111,7 +111,7 @@ func TestDocumentedJSONPassesTheGate(t *testing.T) {
 	}
 }
 
-func TestUndocumentedJSONStopsAtTheGate(t *testing.T) {
+func TestCheckJSONRefusesUndocumentedForms(t *testing.T) {
 	for _, c := range []struct{ name, doc, path, rule string }{
 		{"empty", ``, "", "json.syntax"},
 		{"array", `[]`, "", "json.type"},
@@ -176,7 +176,7 @@ func TestUndocumentedJSONStopsAtTheGate(t *testing.T) {
 	}
 }
 
-func TestTheGateReportsEveryWrongMemberUpToALimit(t *testing.T) {
+func TestCheckJSONReportsWrongMembersUpToLimit(t *testing.T) {
 	var rules []string
 	for _, f := range CheckJSON([]byte(`{"cents":"1","some_text":"x","child":{"flag":null}}`), everything(t)) {
 		rules = append(rules, f.Path+" "+f.Rule)
@@ -194,7 +194,7 @@ func TestTheGateReportsEveryWrongMemberUpToALimit(t *testing.T) {
 	}
 }
 
-func TestURLTextBecomesTheJSONOfItsField(t *testing.T) {
+func TestJSONFromTextFollowsRulesOfBody(t *testing.T) {
 	fields := everything(t).Fields()
 	for _, c := range []struct{ field, text, want string }{
 		{"someText", `a "b" </script>`, `"a \"b\" \u003c/script\u003e"`},

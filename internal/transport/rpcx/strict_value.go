@@ -38,7 +38,7 @@ func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value 
 		}
 		return quoted, fault.Field{}, true
 	default:
-		// Of the other kinds only JSON's own tokens pass: the text goes into a document as it is.
+		// The text becomes part of a document as it is, so it must be one JSON token.
 		if rule, message := tokenProblem(field.Kind(), text); rule != "" || !json.Valid([]byte(text)) {
 			if rule == "" {
 				rule, message = "json.type", expectation(field.Kind())
@@ -49,7 +49,7 @@ func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value 
 	}
 }
 
-// textProblem judges a JSON string given for a field.
+// textProblem says why a JSON string is no value of a field; empty when it is one.
 func textProblem(field protoreflect.FieldDescriptor, text string) (rule, message string) {
 	switch kind := field.Kind(); kind {
 	case protoreflect.StringKind:
@@ -74,7 +74,7 @@ func textProblem(field protoreflect.FieldDescriptor, text string) (rule, message
 	}
 }
 
-// tokenProblem judges a JSON number, true or false given for a field of the kind.
+// tokenProblem says why a JSON number, true or false is no value of a field of the kind; empty when it is one.
 func tokenProblem(kind protoreflect.Kind, token string) (rule, message string) {
 	switch kind {
 	case protoreflect.BoolKind:
@@ -136,7 +136,7 @@ func expectation(kind protoreflect.Kind) string {
 	}
 }
 
-// isBase64 takes what protojson takes: either alphabet, padded or not.
+// isBase64 accepts what protojson accepts: either alphabet, padded or not.
 func isBase64(text string) bool {
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(text, "-_") {
