@@ -161,9 +161,13 @@ func (s *Site) contract() contract {
 		DocsVersion:     s.api.Info.Version,
 		Service:         service{s.api.Info.Title, s.api.Info.Summary, s.Version, s.Environment, s.BaseURL},
 		Payment: paymentTerms{
-			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network, ChainID: s.Terms.Domain.ChainID,
-			Asset: s.Terms.Asset.String(), AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name, AssetVersion: s.Terms.Domain.Version,
-			PayTo: s.Terms.PayTo.String(), ChallengeHeader: x402.HeaderRequired, PaymentHeader: x402.HeaderSignature, ReceiptHeader: x402.HeaderResponse,
+			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
+			ChainID: s.Terms.Domain.ChainID,
+			Asset:   s.Terms.Asset.String(), AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name,
+			AssetVersion:    s.Terms.Domain.Version,
+			PayTo:           s.Terms.PayTo.String(),
+			ChallengeHeader: x402.HeaderRequired, PaymentHeader: x402.HeaderSignature,
+			ReceiptHeader:            x402.HeaderResponse,
 			MaxSubmissionsPerAttempt: 1,
 		},
 		Ownership: ownership{Owner: "payer", PayerMustEqualOwner: true},
@@ -179,32 +183,42 @@ func (s *Site) contract() contract {
 			Member: "idempotencyKey", Header: rpcx.HeaderIdempotencyKey, MaxLength: rpcx.MaxIdempotencyKey,
 			Rules: []string{
 				"Choose one key for each purchase before the first call, and keep it on disk before a payment is sent.",
-				"After a timeout, a lost answer or a 503, repeat the same body with the same key and the same PAYMENT-SIGNATURE.",
-				"A purchase that was paid answers the repeat with the same order and replayed: true; nothing is charged again.",
+				"After a timeout, a lost answer or a 503, repeat the same body with the same key and the same " +
+					"PAYMENT-SIGNATURE.",
+				"A purchase that was paid answers the repeat with the same order and replayed: true; nothing is " +
+					"charged again.",
 				"Sign another payment only where the answer says safeToPayAgain: true.",
 			},
 		},
 		Spending: s.spending(),
 		Conduct: []string{
-			"Compare network, asset, payTo, resource and amount of a challenge with /api/config and the product's contract before signing.",
+			"Compare network, asset, payTo, resource and amount of a challenge with /api/config and the product's " +
+				"contract before signing.",
 			"Treat a timeout as unknown, never as failed.",
-			"Never put card numbers, security codes, delivery tokens or eSIM activation codes into a model's context, a log or a chat: show them in a local presenter.",
+			"Never put card numbers, security codes, delivery tokens or eSIM activation codes into a model's " +
+				"context, a log or a chat: show them in a local presenter.",
 			"Do not pay again, change the key, reorder or refund without a new decision of the owner.",
 		},
 		Install: s.install(),
 		MCP: endpoint{
-			URL: s.BaseURL + "/mcp", Transport: "streamable-http", ProtocolVersion: s.Protocol, SupportedProtocolVersions: s.Protocols, ReadOnly: true,
+			URL: s.BaseURL + "/mcp", Transport: "streamable-http", ProtocolVersion: s.Protocol,
+			SupportedProtocolVersions: s.Protocols, ReadOnly: true,
 		},
 		Documents: map[string]string{
-			"agent": s.BaseURL + "/api/agent", "openapi": s.BaseURL + "/openapi.json", "config": s.BaseURL + "/api/config",
-			"docs": s.BaseURL + "/docs", "llms": s.BaseURL + "/llms.txt", "skill": s.BaseURL + "/SKILL.md",
+			"agent": s.BaseURL + "/api/agent", "openapi": s.BaseURL + "/openapi.json",
+			"config": s.BaseURL + "/api/config",
+			"docs":   s.BaseURL + "/docs", "llms": s.BaseURL + "/llms.txt", "skill": s.BaseURL + "/SKILL.md",
 			"agentCard": s.BaseURL + "/.well-known/agent-card.json", "mcpServerCard": s.BaseURL + "/mcp/server-card",
-			"aiCatalog": s.BaseURL + "/.well-known/ai-catalog.json", "apiCatalog": s.BaseURL + "/.well-known/api-catalog",
-			"security": s.BaseURL + "/.well-known/security.txt", "readiness": s.BaseURL + "/ready",
+			"aiCatalog":  s.BaseURL + "/.well-known/ai-catalog.json",
+			"apiCatalog": s.BaseURL + "/.well-known/api-catalog",
+			"security":   s.BaseURL + "/.well-known/security.txt", "readiness": s.BaseURL + "/ready",
 		},
 	}
 	for _, op := range s.api.products() {
-		p := product{ID: op.ID, Summary: op.Summary, Method: op.method, Path: op.path, URL: s.BaseURL + op.path, Price: op.Payment.Price}
+		p := product{
+			ID: op.ID, Summary: op.Summary, Method: op.method, Path: op.path, URL: s.BaseURL + op.path,
+			Price: op.Payment.Price,
+		}
 		if at := s.api.contractOf(op); at != "" {
 			p.Contract = s.BaseURL + at
 		}
@@ -250,8 +264,10 @@ func failureOf(k fault.Kind) failure {
 func (s *Site) spending() spending {
 	return spending{
 		StockClientCapUSD: "1.00",
-		Advice: "The reference clients of x402 refuse payments above 1 USD. Raise spendControls.maxAmountPerPayment (TypeScript) or " +
-			"max_amount_per_payment (Python) to the price you have decided to pay, and no further. On a development chain, allow its token in " +
+		Advice: "The reference clients of x402 refuse payments above 1 USD. Raise spendControls.maxAmountPerPayment " +
+			"(TypeScript) or " +
+			"max_amount_per_payment (Python) to the price you have decided to pay, and no further. On a development " +
+			"chain, allow its token in " +
 			"spendControls.allowedAssets or allowed_assets too.",
 		Example: fmt.Sprintf("const pay = wrapFetchWithPaymentFromConfig(fetch, {\n"+
 			"  schemes: [{ network: '%s', client: new ExactEvmScheme(account) }],\n"+
@@ -264,8 +280,9 @@ func (s *Site) spending() spending {
 func (s *Site) install() install {
 	return install{
 		Clients: s.clients(), Repository: repository,
-		Command: installCommand, Skill: s.BaseURL + "/SKILL.md", SkillCommand: "curl -fsS " + s.BaseURL + "/SKILL.md -o SKILL.md",
-		MCPServers: map[string]any{"roamcard": map[string]string{"type": "http", "url": s.BaseURL + "/mcp"}},
+		Command: installCommand, Skill: s.BaseURL + "/SKILL.md",
+		SkillCommand: "curl -fsS " + s.BaseURL + "/SKILL.md -o SKILL.md",
+		MCPServers:   map[string]any{"roamcard": map[string]string{"type": "http", "url": s.BaseURL + "/mcp"}},
 	}
 }
 
@@ -276,14 +293,18 @@ func (s *Site) clients() []client {
 	return []client{
 		{"command", "go install github.com/roamcard/roamcard/cmd/roamcard@v" + version,
 			"go -C roamcard install ./cmd/roamcard",
-			"ROAMCARD_URL=" + s.BaseURL + " roamcard card buy --key my-first-card --yes --max 25.00 --max-day 25.00 --wait --json"},
+			"ROAMCARD_URL=" + s.BaseURL +
+				" roamcard card buy --key my-first-card --yes --max 25.00 --max-day 25.00 --wait --json"},
 		{"typescript", "npm install roamcard@" + version + " viem@2.57.1",
 			"npm ci --prefix roamcard/clients/typescript && npm run build --prefix roamcard/clients/typescript && " +
 				"npm install ./roamcard/clients/typescript viem@2.57.1",
-			"new Roamcard({ baseUrl: '" + s.BaseURL + "', signer, store, policy: { mode: 'autonomous', maxPerPaymentUsd: '25.00', maxPerDayUsd: '25.00' } })"},
+			"new Roamcard({ baseUrl: '" + s.BaseURL +
+				"', signer, store, policy: { mode: 'autonomous', maxPerPaymentUsd: '25.00', maxPerDayUsd: '25.00' } " +
+				"})"},
 		{"python", "pip install 'roamcard[evm]==" + version + "'",
 			"pip install './roamcard/clients/python[evm]'",
-			`Roamcard("` + s.BaseURL + `", signer, Policy("autonomous", max_per_payment_usd="25.00", max_per_day_usd="25.00"), store=store)`},
+			`Roamcard("` + s.BaseURL +
+				`", signer, Policy("autonomous", max_per_payment_usd="25.00", max_per_day_usd="25.00"), store=store)`},
 		{"go", "go get github.com/roamcard/roamcard/clients/go/roamcard@v" + version,
 			"go work init . ./roamcard/clients/go",
 			`roamcard.New(roamcard.Config{BaseURL: "` + s.BaseURL + `", Signer: signer, Store: store, ` +

@@ -69,7 +69,8 @@ func (s *Site) bazaarOf(op operation) object {
 				"input": object{
 					"type": "object",
 					"properties": object{
-						"type": object{"const": "http"}, "method": object{"const": "POST"}, "bodyType": object{"const": "json"}, "body": body,
+						"type": object{"const": "http"}, "method": object{"const": "POST"},
+						"bodyType": object{"const": "json"}, "body": body,
 					},
 					"required": []string{"type", "method", "bodyType", "body"},
 				},
@@ -78,9 +79,11 @@ func (s *Site) bazaarOf(op operation) object {
 					"properties": object{
 						"type": object{"const": "json"},
 						"example": object{
-							"type":       "object",
-							"properties": object{"orderId": object{"type": "string"}, "status": object{"type": "string"}},
-							"required":   []string{"orderId", "status"},
+							"type": "object",
+							"properties": object{
+								"orderId": object{"type": "string"}, "status": object{"type": "string"},
+							},
+							"required": []string{"orderId", "status"},
 						},
 					},
 					"required": []string{"type"},

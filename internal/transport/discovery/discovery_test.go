@@ -209,7 +209,8 @@ func TestContractMatchesItsSchema(t *testing.T) {
 // closed makes the schemas of the contract refuse members that they do not name.
 func closed(schemas object) object {
 	for name, s := range schemas {
-		if schema, ok := s.(object); ok && (strings.HasPrefix(name, "Agent") || name == "WalletRequirements" || name == "InstallCommand") {
+		if schema, ok := s.(object); ok && (strings.HasPrefix(name, "Agent") || name == "WalletRequirements" ||
+			name == "InstallCommand") {
 			schema["additionalProperties"] = false
 		}
 	}
@@ -220,11 +221,13 @@ func TestContractNamesTermsAndProducts(t *testing.T) {
 	s := site(t, config())
 	var c contract
 	decode(t, s.Document("/api/agent"), &c)
-	if diff := cmp.Diff([]string{"autonomous", "policy_gated", "human_approval"}, c.Wallet.InteractionModes); diff != "" {
+	if diff := cmp.Diff([]string{"autonomous", "policy_gated", "human_approval"},
+		c.Wallet.InteractionModes); diff != "" {
 		t.Error(diff)
 	}
 	if c.ContractVersion != 1 || c.Wallet.ContractVersion != 1 || c.Treasury.RebalanceMode != "manual" ||
-		c.Wallet.SmartAccounts != "experimental" || !slices.Equal(c.Wallet.AccountTypes, []string{"eoa"}) || c.DocsVersion != "0.3.1" {
+		c.Wallet.SmartAccounts != "experimental" || !slices.Equal(c.Wallet.AccountTypes, []string{"eoa"}) ||
+		c.DocsVersion != "0.3.1" {
 		t.Errorf("the contract says %+v", c)
 	}
 	access := map[string]string{}
@@ -250,7 +253,8 @@ func TestContractNamesTermsAndProducts(t *testing.T) {
 func TestDocumentsLoadFromOwnOriginOnly(t *testing.T) {
 	s := site(t, config())
 	standards := []string{
-		base, "https://static.modelcontextprotocol.io/schemas/", "https://schemas.agentskills.io/", "https://github.com/google-agentic-commerce/a2a-x402/",
+		base, "https://static.modelcontextprotocol.io/schemas/", "https://schemas.agentskills.io/",
+		"https://github.com/google-agentic-commerce/a2a-x402/",
 		"http://www.w3.org/2000/svg", "https://api.example.com/", "https://github.com/roamcard/roamcard",
 	}
 	link := regexp.MustCompile(`https?://[^\s"'<>)` + "`" + `]+`)
@@ -287,7 +291,8 @@ func TestOpenAPIIsEqualOnEveryPath(t *testing.T) {
 		Servers []struct{ URL string }
 	}
 	decode(t, []byte(bodies[0]), &api)
-	if api.OpenAPI != "3.1.0" || api.Info.Version != "0.3.1" || api.Info.Contact.Email != "ops@roamcard.test" || api.Servers[0].URL != base {
+	if api.OpenAPI != "3.1.0" || api.Info.Version != "0.3.1" || api.Info.Contact.Email != "ops@roamcard.test" ||
+		api.Servers[0].URL != base {
 		t.Errorf("the document says %+v", api)
 	}
 }
@@ -336,7 +341,8 @@ func TestScriptIsGzippedWhereAccepted(t *testing.T) {
 		t.Fatal(err)
 	}
 	unpacked, err := io.ReadAll(reader)
-	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) || !bytes.Contains(unpacked, []byte("createApiReference")) {
+	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) ||
+		!bytes.Contains(unpacked, []byte("createApiReference")) {
 		t.Errorf("%v; %d bytes packed, %d plain", err, len(unpacked), plain.Body.Len())
 	}
 }
@@ -360,7 +366,8 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	for _, op := range s.api.products() {
 		extension := s.Bazaar(op.path)
 		text, err := json.Marshal(extension)
-		if err != nil || len(text) > 1200 || !bytes.Contains(text, []byte(`"method":"POST"`)) || bytes.Contains(text, []byte("$ref")) {
+		if err != nil || len(text) > 1200 || !bytes.Contains(text, []byte(`"method":"POST"`)) ||
+			bytes.Contains(text, []byte("$ref")) {
 			t.Errorf("%s: %v, %d bytes: %s", op.path, err, len(text), text)
 		}
 	}
@@ -408,7 +415,8 @@ func TestOpenAPIIsReadableByClientGenerators(t *testing.T) {
 
 func TestReverseNameIsHostReversedAndTitle(t *testing.T) {
 	for url, want := range map[string]string{
-		"https://api.example.com": "com.example.api/roamcard", "http://127.0.0.1:8402": "localhost/roamcard", "http://[::1]:1": "localhost/roamcard",
+		"https://api.example.com": "com.example.api/roamcard",
+		"http://127.0.0.1:8402":   "localhost/roamcard", "http://[::1]:1": "localhost/roamcard",
 	} {
 		c := config()
 		c.BaseURL = url

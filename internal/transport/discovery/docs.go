@@ -22,7 +22,8 @@ var (
 )
 
 // docsPolicy lets the page load from this origin only. The reference sets inline styles.
-const docsPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
+const docsPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"font-src 'self' data:; " +
 	"connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
 // reference is the API reference in HTML and its scripts, by their patterns.

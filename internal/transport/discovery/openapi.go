@@ -86,10 +86,15 @@ func describe(c Config) (*description, error) {
 	if c.Contact != "" {
 		whole.Info["contact"] = map[string]string{"email": c.Contact, "url": c.BaseURL + "/docs"}
 	}
-	whole.Servers = []map[string]string{{"url": c.BaseURL, "description": "This service, environment " + c.Environment + "."}}
+	whole.Servers = []map[string]string{{
+		"url": c.BaseURL, "description": "This service, environment " + c.Environment + ".",
+	}}
 	whole.Service = map[string]any{
 		"categories": []string{"payments", "cards", "telecom"},
-		"docs":       map[string]string{"homepage": c.BaseURL + "/docs", "apiReference": c.BaseURL + "/openapi.json", "llms": c.BaseURL + "/llms.txt"},
+		"docs": map[string]string{
+			"homepage": c.BaseURL + "/docs", "apiReference": c.BaseURL + "/openapi.json",
+			"llms": c.BaseURL + "/llms.txt",
+		},
 	}
 	whole.Guidance = map[string]string{"llmsTxtUrl": c.BaseURL + "/llms.txt"}
 	whole.Docs = map[string]string{"url": c.BaseURL + "/docs", "description": "The same for people."}

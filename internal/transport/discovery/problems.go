@@ -49,7 +49,8 @@ func problems() (map[string]http.Handler, error) {
 func either(text, forPeople http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
-		if accept := strings.Join(r.Header.Values("Accept"), ","); weight(accept, "text/html") > weight(accept, "application/json") {
+		accept := strings.Join(r.Header.Values("Accept"), ",")
+		if weight(accept, "text/html") > weight(accept, "application/json") {
 			forPeople.ServeHTTP(w, r)
 			return
 		}

@@ -32,12 +32,14 @@ func TestProblemPagesExplainEveryCode(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil {
 			t.Fatalf("%s: %v", k.Code, err)
 		}
-		if e != (explained{"/problems/" + string(k.Code), failureOf(k), k.NextAction.Advice()}) || w.Header().Get("Content-Type") != asJSON {
+		if e != (explained{"/problems/" + string(k.Code), failureOf(k), k.NextAction.Advice()}) ||
+			w.Header().Get("Content-Type") != asJSON {
 			t.Errorf("%s is explained as %s", k.Code, w.Body)
 		}
 		w = get("text/html")
 		text := w.Body.String()
-		for _, told := range []string{"<h1><code>" + e.Code + "</code></h1>", e.NextAction, strings.ReplaceAll(e.Title, "'", "&#39;")} {
+		for _, told := range []string{"<h1><code>" + e.Code + "</code></h1>", e.NextAction,
+			strings.ReplaceAll(e.Title, "'", "&#39;")} {
 			if !strings.Contains(text, told) {
 				t.Errorf("the page of %s does not tell %q:\n%s", k.Code, told, text)
 			}

@@ -12,7 +12,8 @@ var texts embed.FS
 
 const (
 	skillName = "roamcard"
-	skillText = "Buy virtual cards, top-ups and travel eSIMs from a wallet with x402, safely: one key per purchase, no double payment, no secrets in context."
+	skillText = "Buy virtual cards, top-ups and travel eSIMs from a wallet with x402, safely: one key per purchase, " +
+		"no double payment, no secrets in context."
 )
 
 // text executes a template with the contract.

@@ -25,10 +25,11 @@ func (s *Site) agentCard() object {
 	var skills []object
 	for _, op := range s.api.products() {
 		skills = append(skills, object{
-			"id": op.ID, "name": op.Summary, "description": fmt.Sprintf("%s. Costs %s, paid by x402.", op.Summary, op.Payment.Price),
-			"tags":     []string{"x402", "usdc", "base", "purchase"},
-			"examples": []string{fmt.Sprintf(`%s %s {"idempotencyKey":"order-0001"}`, op.method, s.BaseURL+op.path)},
-			"x-price":  op.Payment.Price,
+			"id": op.ID, "name": op.Summary,
+			"description": fmt.Sprintf("%s. Costs %s, paid by x402.", op.Summary, op.Payment.Price),
+			"tags":        []string{"x402", "usdc", "base", "purchase"},
+			"examples":    []string{fmt.Sprintf(`%s %s {"idempotencyKey":"order-0001"}`, op.method, s.BaseURL+op.path)},
+			"x-price":     op.Payment.Price,
 		})
 	}
 	return object{
@@ -46,7 +47,8 @@ func (s *Site) agentCard() object {
 		"defaultInputModes": []string{"application/json"}, "defaultOutputModes": []string{"application/json"},
 		"skills":          skills,
 		"contractVersion": 1,
-		"x-agentContract": s.BaseURL + "/api/agent", "x-openapi": s.BaseURL + "/openapi.json", "x-mcp": s.BaseURL + "/mcp",
+		"x-agentContract": s.BaseURL + "/api/agent", "x-openapi": s.BaseURL + "/openapi.json",
+		"x-mcp": s.BaseURL + "/mcp",
 	}
 }
 
@@ -103,7 +105,9 @@ func (s *Site) aiCatalog() object {
 	}
 	return object{
 		"specVersion": "1.0",
-		"host":        object{"displayName": s.api.Info.Title, "identifier": s.BaseURL, "documentationUrl": s.BaseURL + "/docs"},
+		"host": object{
+			"displayName": s.api.Info.Title, "identifier": s.BaseURL, "documentationUrl": s.BaseURL + "/docs",
+		},
 		"entries": []object{
 			entry("mcp", "MCP endpoint", "application/mcp-server-card+json", "/mcp/server-card"),
 			entry("agent", "Agent card", "application/a2a-agent-card+json", "/.well-known/agent-card.json"),
@@ -133,7 +137,8 @@ func (s *Site) securityText() []byte {
 		contact = "mailto:" + s.Contact
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Try only wallets, cards and orders of your own. Never take what belongs to others; report at once.\n")
+	fmt.Fprintf(&b, "# Try only wallets, cards and orders of your own. "+
+		"Never take what belongs to others; report at once.\n")
 	fmt.Fprintf(&b, "Contact: %s\n", contact)
 	fmt.Fprintf(&b, "Expires: %s\n", month.AddDate(0, 11, 0).Format(time.RFC3339))
 	fmt.Fprintf(&b, "Canonical: %s/.well-known/security.txt\n", s.BaseURL)

@@ -110,14 +110,18 @@ func TestConnsDoesNotLimitTrustedProxy(t *testing.T) {
 	}
 }
 
-// TestConnsReplacesLongestIdleConnection opens as many connections as there may be, some that never send anything, some that
+// TestConnsReplacesLongestIdleConnection opens as many connections as there may be, some that never send anything, some
+// that
 // have been served, in HTTP/1.1 and HTTP/2, and lets a caller in all the same.
 func TestConnsReplacesLongestIdleConnection(t *testing.T) {
 	busy, free := make(chan struct{}), make(chan struct{})
-	e := start(t, &shop{purchase: func(context.Context) error { close(busy); <-free; return nil }}, func(c *Config) { c.MaxConns = 6 })
+	e := start(t, &shop{purchase: func(context.Context) error { close(busy); <-free; return nil }},
+		func(c *Config) { c.MaxConns = 6 })
 	defer close(free)
 	working := e.dial(t)
-	if _, err := io.WriteString(working, "POST "+purchase+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n"+string(key)); err != nil {
+	if _, err := io.WriteString(working,
+		"POST "+purchase+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
+			"22\r\n\r\n"+string(key)); err != nil {
 		t.Fatal(err)
 	}
 	<-busy
@@ -159,7 +163,8 @@ func TestConnsRefusesNewConnectionWhenAllAreActive(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			busy, free := make(chan struct{}, 2), make(chan struct{})
-			e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }}, func(c *Config) { c.MaxConns = 2 })
+			e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }},
+				func(c *Config) { c.MaxConns = 2 })
 			var calls sync.WaitGroup
 			for range 2 {
 				client := dial()
@@ -200,7 +205,8 @@ func TestServerCutsOffSlowSenders(t *testing.T) {
 	}{
 		"no head":     {"", readHeaderTimeout},
 		"half a head": {"GET / HTTP/1.1\r\nHost: x\r\nX-", readHeaderTimeout},
-		"half a body": {"POST " + purchase + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n{", readTimeout},
+		"half a body": {"POST " + purchase +
+			" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n{", readTimeout},
 	} {
 		all.Go(func() {
 			conn := e.dial(t)
@@ -224,10 +230,11 @@ func TestThrottleLimitsConcurrentRequestsOfAddress(t *testing.T) {
 	var once sync.Once
 	open := func() { once.Do(func() { close(free) }) }
 	defer open()
-	e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }}, func(c *Config) {
-		c.Limits, c.MaxRequests = limit.New(limit.Rates{limit.Concurrent: {Count: 4}}, time.Now), 5
-		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	})
+	e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }},
+		func(c *Config) {
+			c.Limits, c.MaxRequests = limit.New(limit.Rates{limit.Concurrent: {Count: 4}}, time.Now), 5
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		})
 	h2 := overHTTP2(t) // all of them are streams of one connection
 	call := func(from string) (int, http.Header) {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+purchase, bytes.NewReader(key))
@@ -273,16 +280,19 @@ func TestThrottleLimitsConcurrentRequestsOfAddress(t *testing.T) {
 	}
 }
 
-// TestHealthAndReflectionBoundMessages sends health and reflection a message of 1 MB, and a small one that unpacks to one.
+// TestHealthAndReflectionBoundMessages sends health and reflection a message of 1 MB, and a small one that unpacks to
+// one.
 func TestHealthAndReflectionBoundMessages(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	h2 := overHTTP2(t)
 	message := append([]byte{0x0a, 0x80, 0x80, 0x40}, bytes.Repeat([]byte("x"), 1<<20)...) // field 1, 1 MiB of text
 	frame := append([]byte{0}, binary.BigEndian.AppendUint32(nil, uint32(len(message)))...)
 	for _, procedure := range []string{
-		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+procedure, bytes.NewReader(append(bytes.Clone(frame), message...)))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+procedure,
+			bytes.NewReader(append(bytes.Clone(frame), message...)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,11 +344,14 @@ func TestProblemOfManyWrongMembersIsShort(t *testing.T) {
 		fmt.Fprintf(&body, `,"%x":0`, i)
 	}
 	for name, w := range map[string]*httptest.ResponseRecorder{
-		"a query":          e.ask(t, "GET", "/api/card/discovery?"+query.String()[1:], nil),
-		"a body":           e.ask(t, "POST", purchase, []byte("{"+body.String()[1:4000]+"}"), "Content-Type", "application/json"),
-		"a body, Connect":  e.ask(t, "POST", "/roamcard.v1.CardService/PurchaseCard", []byte("{"+body.String()[1:]+"}"), "Content-Type", "application/json"),
-		"a header's names": e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://x.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", strings.Repeat("a,", 15_000)),
-		"a path":           e.ask(t, "GET", "/"+strings.Repeat("a/", 15_000), nil),
+		"a query": e.ask(t, "GET", "/api/card/discovery?"+query.String()[1:], nil),
+		"a body": e.ask(t, "POST", purchase, []byte("{"+body.String()[1:4000]+"}"), "Content-Type",
+			"application/json"),
+		"a body, Connect": e.ask(t, "POST", "/roamcard.v1.CardService/PurchaseCard", []byte("{"+body.String()[1:]+"}"),
+			"Content-Type", "application/json"),
+		"a header's names": e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://x.example",
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", strings.Repeat("a,", 15_000)),
+		"a path": e.ask(t, "GET", "/"+strings.Repeat("a/", 15_000), nil),
 	} {
 		if n := w.Body.Len() + len(fmt.Sprint(w.Header())); n > 8<<10 {
 			t.Errorf("%s: %d, %d bytes", name, w.Code, n)

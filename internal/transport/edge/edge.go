@@ -197,7 +197,8 @@ func (s *Server) limit(next http.Handler) http.Handler {
 		case len(payments) > 1:
 			wrong = fault.Newf(fault.PaymentMalformed, "Send one %s header.", x402.HeaderSignature)
 		case len(payments) == 1 && len(payments[0]) > x402.MaxHeader:
-			wrong = fault.Newf(fault.PaymentMalformed, "The %s header may have %d bytes.", x402.HeaderSignature, x402.MaxHeader)
+			wrong = fault.Newf(fault.PaymentMalformed,
+				"The %s header may have %d bytes.", x402.HeaderSignature, x402.MaxHeader)
 		default:
 			next.ServeHTTP(w, r)
 			return

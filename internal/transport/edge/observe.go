@@ -26,7 +26,8 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		r.Header.Del("Tracestate")
 		r.Header.Del("Baggage")
 		remote := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := s.tracer.Start(remote, strings.TrimSpace(method+" "+route), trace.WithSpanKind(trace.SpanKindServer),
+		ctx, span := s.tracer.Start(remote, strings.TrimSpace(method+" "+route),
+			trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(
 				attribute.String("http.request.method", method),
 				attribute.String("http.route", route),
@@ -42,13 +43,16 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			call, took := calls.Last(), s.cfg.Now().Sub(start)
 			span.SetAttributes(attribute.Int("http.response.status_code", status))
 			if call.Procedure != "" {
-				span.SetAttributes(attribute.String("rpc.method", call.Method()), attribute.String("error.type", call.Problem))
+				span.SetAttributes(attribute.String("rpc.method", call.Method()),
+					attribute.String("error.type", call.Problem))
 			}
 			if status >= 500 {
 				span.SetStatus(codes.Error, "")
 			}
 			span.End()
-			s.cfg.Metrics.Served(ctx, telemetry.Request{Method: method, Route: route, Status: status, Call: call, Took: took})
+			s.cfg.Metrics.Served(ctx, telemetry.Request{
+				Method: method, Route: route, Status: status, Call: call, Took: took,
+			})
 			var room [10]slog.Attr
 			s.cfg.Log.LogAttrs(ctx, call.Level(), "request", call.AppendAttrs(append(room[:0],
 				slog.String("method", method), slog.String("route", route), slog.String("protocol", r.Proto),
@@ -71,7 +75,8 @@ func routeOf(pattern string) string {
 // methodOf is the method for logs and span names; unknown ones become _OTHER.
 func methodOf(r *http.Request) string {
 	known := []string{
-		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions,
 	}
 	if slices.Contains(known, r.Method) {
 		return r.Method

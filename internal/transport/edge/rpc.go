@@ -46,7 +46,8 @@ func (s *Server) addService(service Service) error {
 func withStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info := rpcx.CallInfo{Resource: r.URL.Path}
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &info}, r.WithContext(rpcx.WithCallInfo(r.Context(), &info)))
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &info},
+			r.WithContext(rpcx.WithCallInfo(r.Context(), &info)))
 	})
 }
 
@@ -59,7 +60,8 @@ type statusWriter struct {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(code int) {
-	if chosen := int(w.callInfo.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
+	if chosen := int(w.callInfo.Problem().GetStatus()); chosen != 0 && code >= 400 &&
+		w.Header().Get("Content-Type") == "application/json" {
 		code = chosen
 		if code == http.StatusUnauthorized {
 			// Not in the error's metadata, which would make it a trailer on gRPC.

@@ -35,7 +35,8 @@ func TestPaymentRequiredReachesEveryProtocol(t *testing.T) {
 			t.Errorf("%s: Payment-Required %q in %v", name, got, connectErr.Meta())
 		}
 		for key := range connectErr.Meta() {
-			if strings.HasPrefix(key, "X-Internal") || strings.Contains(key, "Status") && !strings.HasPrefix(key, "Grpc-") {
+			if strings.HasPrefix(key, "X-Internal") || strings.Contains(key, "Status") &&
+				!strings.HasPrefix(key, "Grpc-") {
 				t.Errorf("%s: %s shows", name, key)
 			}
 		}
@@ -57,7 +58,8 @@ func TestViolationsReachEveryProtocol(t *testing.T) {
 	for name, client := range e.clients(t) {
 		_, err := client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{})
 		connectErr, p := problem(t, err)
-		if connectErr.Code() != connect.CodeInvalidArgument || len(p.GetFields()) != 1 || p.GetFields()[0].GetPath() != "idempotencyKey" {
+		if connectErr.Code() != connect.CodeInvalidArgument || len(p.GetFields()) != 1 ||
+			p.GetFields()[0].GetPath() != "idempotencyKey" {
 			t.Errorf("%s: %v %v", name, connectErr, p)
 		}
 	}
@@ -72,7 +74,8 @@ func (nonsense) Unmarshal([]byte, any) error { return errors.New("not expected")
 
 func TestMalformedJSONIsProblemOnGRPC(t *testing.T) {
 	e := start(t, &shop{}, nil)
-	client := roamcardv1connect.NewCardServiceClient(overHTTP2(t), e.url, connect.WithGRPC(), connect.WithCodec(nonsense{}))
+	client := roamcardv1connect.NewCardServiceClient(overHTTP2(t), e.url, connect.WithGRPC(),
+		connect.WithCodec(nonsense{}))
 	_, err := client.PurchaseCard(t.Context(), buy)
 	_, p := problem(t, err)
 	if p.GetCode() != "schema_invalid" || len(p.GetFields()) != 1 || p.GetFields()[0].GetPath() != "idempotency_key" {
@@ -85,7 +88,8 @@ func TestConnectErrorsHaveStatusOfTheirFault(t *testing.T) {
 	procedure := roamcardv1connect.CardServicePurchaseCardProcedure
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
 		w := e.ask(t, "POST", procedure, []byte(`{"idempotencyKey":"k"}`), "Content-Type", contentType)
-		if w.Code != 402 || w.Header().Get("Payment-Required") != "dGVybXM=" || w.Header().Get("Content-Type") != "application/json" {
+		if w.Code != 402 || w.Header().Get("Payment-Required") != "dGVybXM=" ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %v", contentType, w.Code, w.Header())
 		}
 		if got := w.Header().Get("Cache-Control"); got != "private, no-store" {
@@ -120,7 +124,8 @@ func TestGRPCShowsNoInternalHeader(t *testing.T) {
 		got = append(got, key)
 	}
 	slices.Sort(got)
-	if want := []string{"Grpc-Message", "Grpc-Status", "Grpc-Status-Details-Bin", "Payment-Required"}; res.StatusCode != 200 || !slices.Equal(got, want) {
+	if want := []string{"Grpc-Message", "Grpc-Status", "Grpc-Status-Details-Bin",
+		"Payment-Required"}; res.StatusCode != 200 || !slices.Equal(got, want) {
 		t.Errorf("%d, trailers %v, headers %v", res.StatusCode, got, res.Header)
 	}
 	if strings.Contains(e.logs.String(), "invalid trailer") {
@@ -133,7 +138,8 @@ func TestUnknownProceduresAreUnimplemented(t *testing.T) {
 	for name, option := range map[string]connect.ClientOption{
 		"Connect": connect.WithProtoJSON(), "gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb(),
 	} {
-		client := connect.NewClient[roamcardv1.ListCardsRequest, roamcardv1.ListCardsResponse](overHTTP2(t), e.url+"/roamcard.v1.CardService/Nope", option)
+		client := connect.NewClient[roamcardv1.ListCardsRequest, roamcardv1.ListCardsResponse](overHTTP2(t),
+			e.url+"/roamcard.v1.CardService/Nope", option)
 		_, err := client.CallUnary(t.Context(), connect.NewRequest(&roamcardv1.ListCardsRequest{}))
 		connectErr, p := problem(t, err)
 		if connectErr.Code() != connect.CodeUnimplemented || p.GetCode() != "route_not_found" {

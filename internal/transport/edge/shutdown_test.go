@@ -31,7 +31,8 @@ func TestHealthIsServedOverGRPC(t *testing.T) {
 			t.Errorf("%q: %v, %v", service, res, err)
 		}
 	}
-	if _, err := client.Check(t.Context(), &grpchealth.CheckRequest{Service: "roamcard.v1.Nope"}); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := client.Check(t.Context(),
+		&grpchealth.CheckRequest{Service: "roamcard.v1.Nope"}); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("an unknown service: %v", err)
 	}
 }

@@ -53,14 +53,16 @@ func Handlers(c Config) (map[string]http.Handler, error) {
 		return nil, err
 	}
 	f := &front{host: base.Hostname(), self: c.BaseURL, origins: c.Origins, descriptor: c.Descriptor}
-	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard", Version: c.Version}, &sdk.ServerOptions{
-		Instructions:              "Read-only discovery of roamcard: virtual cards and travel eSIMs, paid by x402. These tools never purchase and hold no wallet authority. Begin with get_agent_contract.",
-		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
-		SupportedProtocolVersions: Protocols(),
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
-			c.TTLMs, c.CacheScope = 300_000, "public"
-		},
-	})
+	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard", Version: c.Version},
+		&sdk.ServerOptions{
+			Instructions: "Read-only discovery of roamcard: virtual cards and travel eSIMs, paid by " +
+				"x402. These tools never purchase and hold no wallet authority. Begin with get_agent_contract.",
+			Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			SupportedProtocolVersions: Protocols(),
+			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
+				c.TTLMs, c.CacheScope = 300_000, "public"
+			},
+		})
 	for _, t := range tools {
 		server.AddTool(t.described, t.serve)
 	}

@@ -44,7 +44,9 @@ func newTool(c Config, api *openAPI, e entry) (*tool, error) {
 	t.described = &sdk.Tool{
 		Name: e.name, Title: e.title, Description: e.text,
 		InputSchema: inputSchema(t.arguments), OutputSchema: output,
-		Annotations: &sdk.ToolAnnotations{Title: e.title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
+		Annotations: &sdk.ToolAnnotations{
+			Title: e.title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
+		},
 	}
 	return t, nil
 }

@@ -30,14 +30,16 @@ func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *rpcx.Answe
 	if answer.Status != http.StatusOK {
 		problem, err := refusalOf(r.Context(), left, answer.Body.Bytes())
 		if err != nil {
-			rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.Status, "error", err)
+			rt.log.ErrorContext(r.Context(), "an answer cannot be shown",
+				"procedure", rt.procedure, "status", answer.Status, "error", err)
 		}
 		write(w, problem)
 		return
 	}
 	body, err := rt.compact(answer.Body.Bytes())
 	if err != nil {
-		rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.Status, "error", err)
+		rt.log.ErrorContext(r.Context(), "an answer cannot be shown",
+			"procedure", rt.procedure, "status", answer.Status, "error", err)
 		Problem(w, r, fault.New(fault.Internal, ""))
 		return
 	}
@@ -100,7 +102,8 @@ func refusalOf(ctx context.Context, left *roamcardv1.Problem, body []byte) (*roa
 	}
 	var wire struct{ Code connect.Code }
 	if err := json.Unmarshal(body, &wire); err != nil || wire.Code == 0 {
-		return rpcx.ProblemOf(ctx, fault.New(fault.Internal, "")), fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
+		return rpcx.ProblemOf(ctx, fault.New(fault.Internal, "")),
+			fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
 	}
 	return rpcx.ProblemOf(ctx, rpcx.FaultOfCode(wire.Code)), nil
 }

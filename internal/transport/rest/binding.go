@@ -105,7 +105,8 @@ func pathVars(template string, input protoreflect.MessageDescriptor) ([]protoref
 		case variable != nil:
 			field := input.Fields().ByName(protoreflect.Name(variable[1]))
 			if field == nil || field.IsList() || field.Message() != nil {
-				return nil, fmt.Errorf("the path %q: %s has no scalar field %s", template, input.FullName(), variable[1])
+				return nil, fmt.Errorf("the path %q: %s has no scalar field %s", template, input.FullName(),
+					variable[1])
 			}
 			vars = append(vars, field)
 		case !literalSegment.MatchString(segment):
@@ -137,7 +138,8 @@ func (b binding) isVar(field protoreflect.FieldDescriptor) bool {
 
 // String is the binding's line in a table of routes.
 func (b binding) String() string {
-	return fmt.Sprintf("%-4s %s body=%s response_body=%s -> %s", b.method, b.path, dash(b.body), dash(b.responseBody), b.procedure)
+	return fmt.Sprintf("%-4s %s body=%s response_body=%s -> %s", b.method, b.path, dash(b.body), dash(b.responseBody),
+		b.procedure)
 }
 
 func dash(s string) string {

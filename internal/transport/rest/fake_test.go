@@ -42,26 +42,37 @@ func (d *admin) note(ctx context.Context, asked proto.Message) error {
 	return d.err
 }
 
-func (d *admin) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
-	order := &roamcardv1.Order{OrderId: "ord_1", PayableUrl: proto.String("https://example.com/pay?a=1&b=2"), AmountUsdCents: 2500}
+func (d *admin) PurchaseCard(
+	ctx context.Context, req *roamcardv1.PurchaseCardRequest,
+) (*roamcardv1.PurchaseCardResponse, error) {
+	order := &roamcardv1.Order{OrderId: "ord_1", PayableUrl: proto.String("https://example.com/pay?a=1&b=2"),
+		AmountUsdCents: 2500}
 	return &roamcardv1.PurchaseCardResponse{Order: order}, d.note(ctx, req)
 }
 
-func (d *admin) ListCards(ctx context.Context, req *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
+func (d *admin) ListCards(
+	ctx context.Context, req *roamcardv1.ListCardsRequest,
+) (*roamcardv1.ListCardsResponse, error) {
 	return &roamcardv1.ListCardsResponse{}, d.note(ctx, req)
 }
 
 // EnsureCard forgets its answer's only member, a mistake of ours.
-func (d *admin) EnsureCard(ctx context.Context, req *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
+func (d *admin) EnsureCard(
+	ctx context.Context, req *roamcardv1.EnsureCardRequest,
+) (*roamcardv1.EnsureCardResponse, error) {
 	return &roamcardv1.EnsureCardResponse{}, d.note(ctx, req)
 }
 
-func (d *admin) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+func (d *admin) GetCardBalance(
+	ctx context.Context, req *roamcardv1.GetCardBalanceRequest,
+) (*roamcardv1.GetCardBalanceResponse, error) {
 	asOf := timestamppb.New(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
 	return &roamcardv1.GetCardBalanceResponse{CardId: req.GetId(), AvailableUsdCents: -5, AsOf: asOf}, d.note(ctx, req)
 }
 
-func (d *admin) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
+func (d *admin) CreateRevealChallenge(
+	ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest,
+) (*roamcardv1.CreateRevealChallengeResponse, error) {
 	return &roamcardv1.CreateRevealChallengeResponse{IntentId: "i"}, d.note(ctx, req)
 }
 
@@ -69,7 +80,9 @@ func (d *admin) Logout(ctx context.Context, req *roamcardv1.LogoutRequest) (*roa
 	return &roamcardv1.LogoutResponse{Revoked: true}, d.note(ctx, req)
 }
 
-func (d *admin) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
+func (d *admin) ListOrders(
+	ctx context.Context, req *roamcardv1.ListOrdersRequest,
+) (*roamcardv1.ListOrdersResponse, error) {
 	return &roamcardv1.ListOrdersResponse{}, d.note(ctx, req)
 }
 
@@ -81,7 +94,8 @@ func (d *admin) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (
 func front(t *testing.T, d *admin) *Router {
 	t.Helper()
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(), connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
+		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
+		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
 		connect.WithReadMaxBytes(1 << 20),
 	}
 	router := New(Config{})
@@ -100,7 +114,8 @@ func front(t *testing.T, d *admin) *Router {
 // ask sends one request. headers are name, value pairs; a body announces itself as JSON unless they say otherwise.
 func ask(t *testing.T, h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(telemetry.WithRequestID(t.Context(), "req-1"), method, target, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(telemetry.WithRequestID(t.Context(), "req-1"), method, target,
+		strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}

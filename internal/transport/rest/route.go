@@ -48,7 +48,8 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	info := rpcx.CallInfo{
 		Resource: r.URL.RequestURI(), WritesProblem: true,
-		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(x402.HeaderSignature)) == 0,
+		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() &&
+			len(r.Header.Values(x402.HeaderSignature)) == 0,
 	}
 	var answer rpcx.Answer
 	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpcx.WithCallInfo(r.Context(), &info)), document))
@@ -165,7 +166,8 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 	var problems []fault.Field
 	for _, field := range rt.vars {
 		if _, twice := given[field.JSONName()]; twice {
-			problems = append(problems, fault.Field{Path: field.JSONName(), Rule: "json.unknown", Message: "Is set by the path."})
+			problems = append(problems, fault.Field{Path: field.JSONName(), Rule: "json.unknown",
+				Message: "Is set by the path."})
 		}
 	}
 	object := bytes.TrimSpace(body)
@@ -187,11 +189,13 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field := rt.input.Fields().ByJSONName(name)
 		if rt.body == "*" || field == nil || field == rt.bodyField || rt.isVar(field) || field.Message() != nil {
-			problems = append(problems, fault.Field{Path: rpcx.Clip(name, maxParameterName), Rule: "query.unknown", Message: "There is no such query parameter."})
+			problems = append(problems, fault.Field{Path: rpcx.Clip(name, maxParameterName), Rule: "query.unknown",
+				Message: "There is no such query parameter."})
 			continue
 		}
 		if !field.IsList() && len(given[name]) > 1 {
-			problems = append(problems, fault.Field{Path: name, Rule: "query.duplicate", Message: "The parameter is given more than once."})
+			problems = append(problems, fault.Field{Path: name, Rule: "query.duplicate",
+				Message: "The parameter is given more than once."})
 			continue
 		}
 		var values [][]byte

@@ -30,7 +30,9 @@ type Events interface {
 }
 
 // RecordEvent implements roamcardv1connect.ActivityServiceHandler.
-func (s ActivityService) RecordEvent(ctx context.Context, req *roamcardv1.RecordEventRequest) (*roamcardv1.RecordEventResponse, error) {
+func (s ActivityService) RecordEvent(
+	ctx context.Context, req *roamcardv1.RecordEventRequest,
+) (*roamcardv1.RecordEventResponse, error) {
 	err := s.Events.Accept(ctx, activity.Submission{
 		EventID: req.GetEventId(), EventName: req.GetEventName(), VisitorID: req.GetVisitorId(), Path: req.GetPath(),
 		Properties: properties(req.GetProperties()),
@@ -44,7 +46,9 @@ func (s ActivityService) RecordEvent(ctx context.Context, req *roamcardv1.Record
 }
 
 // GetActivity implements roamcardv1connect.ActivityServiceHandler.
-func (s ActivityService) GetActivity(ctx context.Context, req *roamcardv1.GetActivityRequest) (*roamcardv1.GetActivityResponse, error) {
+func (s ActivityService) GetActivity(
+	ctx context.Context, req *roamcardv1.GetActivityRequest,
+) (*roamcardv1.GetActivityResponse, error) {
 	days := activity.DefaultDays
 	if req.Days != nil {
 		days = int(req.GetDays())
@@ -54,17 +58,22 @@ func (s ActivityService) GetActivity(ctx context.Context, req *roamcardv1.GetAct
 		return nil, err
 	}
 	res := &roamcardv1.GetActivityResponse{
-		Days: uint32(r.Days), From: timestamp(r.From), To: timestamp(r.To), Events: uint32(r.Events), Visitors: uint32(r.Visitors),
-		ByName: counts(r.ByName), ByDay: counts(r.ByDay),
+		Days: uint32(r.Days), From: timestamp(r.From), To: timestamp(r.To), Events: uint32(r.Events),
+		Visitors: uint32(r.Visitors),
+		ByName:   counts(r.ByName), ByDay: counts(r.ByDay),
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.ByProperty)) {
-		res.ByProperty = append(res.ByProperty, &roamcardv1.ActivityProperty{Name: name, Values: counts(r.ByProperty[name])})
+		res.ByProperty = append(res.ByProperty, &roamcardv1.ActivityProperty{
+			Name: name, Values: counts(r.ByProperty[name]),
+		})
 	}
 	return res, nil
 }
 
 // PruneActivity implements roamcardv1connect.ActivityServiceHandler.
-func (s ActivityService) PruneActivity(ctx context.Context, _ *roamcardv1.PruneActivityRequest) (*roamcardv1.PruneActivityResponse, error) {
+func (s ActivityService) PruneActivity(
+	ctx context.Context, _ *roamcardv1.PruneActivityRequest,
+) (*roamcardv1.PruneActivityResponse, error) {
 	deleted, err := s.Events.PruneFor(ctx, rpcx.Wallet(ctx).Lower())
 	if err != nil {
 		return nil, err

@@ -58,7 +58,8 @@ func newAdmin(t *testing.T) *admin {
 	var err error
 	d.auth, err = auth.New(auth.Config{
 		Challenges: &authtest.Challenges{}, Sessions: d.sessions, Domain: "shop.example", URI: "https://shop.example",
-		ChainID: x402.ChainID, Now: now, Operators: []auth.Operator{{Name: "ada", Hash: sha256.Sum256([]byte(operatorToken))}},
+		ChainID: x402.ChainID, Now: now, Operators: []auth.Operator{{Name: "ada",
+			Hash: sha256.Sum256([]byte(operatorToken))}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +147,8 @@ func (d *admin) paidOrder(w authtest.Wallet) card.Card {
 		d.Fatal(err)
 	}
 	c := card.Card{
-		ID: uuid.New(), Order: "ord_1", Owner: w.Address(), Status: card.Active, Ref: ref, Account: a.ID, Last4: a.Last4, CreatedAt: d.now,
+		ID: uuid.New(), Order: "ord_1", Owner: w.Address(), Status: card.Active, Ref: ref, Account: a.ID,
+		Last4: a.Last4, CreatedAt: d.now,
 	}
 	d.store.Put(c)
 	return c

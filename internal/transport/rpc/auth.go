@@ -31,7 +31,9 @@ type SignIns interface {
 }
 
 // CreateChallenge implements roamcardv1connect.AuthServiceHandler.
-func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.CreateChallengeRequest) (*roamcardv1.CreateChallengeResponse, error) {
+func (s AuthService) CreateChallenge(
+	ctx context.Context, req *roamcardv1.CreateChallengeRequest,
+) (*roamcardv1.CreateChallengeResponse, error) {
 	who, err := address(req.GetAddress())
 	if err != nil {
 		return nil, err
@@ -46,17 +48,22 @@ func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.Create
 		return nil, err
 	}
 	return &roamcardv1.CreateChallengeResponse{
-		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc, ExpiresAt: timestamp(ch.ExpiresAt),
+		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc,
+		ExpiresAt: timestamp(ch.ExpiresAt),
 	}, nil
 }
 
 // VerifyChallenge implements roamcardv1connect.AuthServiceHandler.
-func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.VerifyChallengeRequest) (*roamcardv1.VerifyChallengeResponse, error) {
+func (s AuthService) VerifyChallenge(
+	ctx context.Context, req *roamcardv1.VerifyChallengeRequest,
+) (*roamcardv1.VerifyChallengeResponse, error) {
 	who, err := address(req.GetAddress())
 	if err != nil {
 		return nil, err
 	}
-	r := auth.VerifyRequest{Wallet: who, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), Message: req.Message}
+	r := auth.VerifyRequest{
+		Wallet: who, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), Message: req.Message,
+	}
 	if req.IntentId != nil {
 		if r.IntentID, err = uuid.Parse(req.GetIntentId()); err != nil {
 			return nil, rpcx.Invalid("intentId", "string.uuid", "must be a uuid")
@@ -75,9 +82,13 @@ func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.Verify
 }
 
 // GetSession implements roamcardv1connect.AuthServiceHandler.
-func (s AuthService) GetSession(ctx context.Context, _ *roamcardv1.GetSessionRequest) (*roamcardv1.GetSessionResponse, error) {
+func (s AuthService) GetSession(
+	ctx context.Context, _ *roamcardv1.GetSessionRequest,
+) (*roamcardv1.GetSessionResponse, error) {
 	who := rpcx.Caller(ctx)
-	return &roamcardv1.GetSessionResponse{Wallet: who.Wallet.String(), Scopes: scopeNames(who.Scopes), ExpiresAt: timestamp(who.ExpiresAt)}, nil
+	return &roamcardv1.GetSessionResponse{
+		Wallet: who.Wallet.String(), Scopes: scopeNames(who.Scopes), ExpiresAt: timestamp(who.ExpiresAt),
+	}, nil
 }
 
 // Logout implements roamcardv1connect.AuthServiceHandler.
@@ -91,7 +102,8 @@ func (s AuthService) Logout(ctx context.Context, _ *roamcardv1.LogoutRequest) (*
 func address(s string) (x402.Address, error) {
 	a, err := x402.ParseAddress(s)
 	if err != nil {
-		return x402.Address{}, rpcx.Invalid("address", "address", "must be 0x and 40 hex digits, all lower case, all upper case, or with the EIP-55 checksum")
+		return x402.Address{}, rpcx.Invalid("address", "address",
+			"must be 0x and 40 hex digits, all lower case, all upper case, or with the EIP-55 checksum")
 	}
 	return a, nil
 }

@@ -56,7 +56,9 @@ type Reveals interface {
 }
 
 // PurchaseCard implements roamcardv1connect.CardServiceHandler.
-func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
+func (s CardService) PurchaseCard(
+	ctx context.Context, req *roamcardv1.PurchaseCardRequest,
+) (*roamcardv1.PurchaseCardResponse, error) {
 	paid, err := s.buy(ctx, order.CardIssue, req.GetIdempotencyKey(), struct{}{})
 	if err != nil {
 		return nil, err
@@ -69,7 +71,9 @@ func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseC
 }
 
 // TopUpCard implements roamcardv1connect.CardServiceHandler.
-func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardRequest) (*roamcardv1.TopUpCardResponse, error) {
+func (s CardService) TopUpCard(
+	ctx context.Context, req *roamcardv1.TopUpCardRequest,
+) (*roamcardv1.TopUpCardResponse, error) {
 	gross := card.DefaultOrder
 	if req.AmountUsdCents != nil {
 		gross = money.Cents(req.GetAmountUsdCents())
@@ -86,7 +90,9 @@ func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardReq
 }
 
 // ListCards implements roamcardv1connect.CardServiceHandler.
-func (s CardService) ListCards(ctx context.Context, _ *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
+func (s CardService) ListCards(
+	ctx context.Context, _ *roamcardv1.ListCardsRequest,
+) (*roamcardv1.ListCardsResponse, error) {
 	cards, err := s.Cards.List(ctx, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
@@ -99,7 +105,9 @@ func (s CardService) ListCards(ctx context.Context, _ *roamcardv1.ListCardsReque
 }
 
 // EnsureCard implements roamcardv1connect.CardServiceHandler.
-func (s CardService) EnsureCard(ctx context.Context, _ *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
+func (s CardService) EnsureCard(
+	ctx context.Context, _ *roamcardv1.EnsureCardRequest,
+) (*roamcardv1.EnsureCardResponse, error) {
 	c, err := s.Cards.Ensure(ctx, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
@@ -108,7 +116,9 @@ func (s CardService) EnsureCard(ctx context.Context, _ *roamcardv1.EnsureCardReq
 }
 
 // GetCardBalance implements roamcardv1connect.CardServiceHandler.
-func (s CardService) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+func (s CardService) GetCardBalance(
+	ctx context.Context, req *roamcardv1.GetCardBalanceRequest,
+) (*roamcardv1.GetCardBalanceResponse, error) {
 	id, err := cardID(req.GetId())
 	if err != nil {
 		return nil, err
@@ -123,7 +133,9 @@ func (s CardService) GetCardBalance(ctx context.Context, req *roamcardv1.GetCard
 }
 
 // CreateRevealChallenge implements roamcardv1connect.CardServiceHandler.
-func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
+func (s CardService) CreateRevealChallenge(
+	ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest,
+) (*roamcardv1.CreateRevealChallengeResponse, error) {
 	id, err := cardID(req.GetId())
 	if err != nil {
 		return nil, err
@@ -145,12 +157,15 @@ func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.
 		return nil, err
 	}
 	return &roamcardv1.CreateRevealChallengeResponse{
-		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc, ExpiresAt: timestamp(ch.ExpiresAt),
+		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc,
+		ExpiresAt: timestamp(ch.ExpiresAt),
 	}, nil
 }
 
 // RevealCard implements roamcardv1connect.CardServiceHandler. The credentials are not stored.
-func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardRequest) (res *roamcardv1.RevealCardResponse, err error) {
+func (s CardService) RevealCard(
+	ctx context.Context, req *roamcardv1.RevealCardRequest,
+) (res *roamcardv1.RevealCardResponse, err error) {
 	defer func() {
 		outcome := "shown"
 		if err != nil {
@@ -172,7 +187,8 @@ func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardR
 	}
 	who := rpcx.Caller(ctx)
 	key, err := s.Reveals.Reveal(ctx, who, auth.RevealRequest{
-		CardID: id, IntentID: intent, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), RecipientKey: named,
+		CardID: id, IntentID: intent, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()),
+		RecipientKey: named,
 	})
 	if err != nil {
 		return nil, err

@@ -34,7 +34,8 @@ func (d *admin) reveal(w authtest.Wallet, token string, id uuid.UUID, key string
 		d.Fatalf("challenge: %v", err)
 	}
 	return &roamcardv1.RevealCardRequest{
-		Id: id.String(), IntentId: ch.GetIntentId(), Signature: w.SignText(ch.GetMessage()), MessageScheme: &ch.MessageScheme,
+		Id: id.String(), IntentId: ch.GetIntentId(), Signature: w.SignText(ch.GetMessage()),
+		MessageScheme: &ch.MessageScheme,
 	}
 }
 
@@ -50,7 +51,8 @@ func TestRevealShowsCardOnceToOwnersSignature(t *testing.T) {
 		t.Fatal(err)
 	}
 	shown := res.GetCredentials()
-	if number := shown.GetNumber(); len(number) != 16 || !strings.HasSuffix(number, c.Last4) || len(shown.GetSecurityCode()) != 3 ||
+	if number := shown.GetNumber(); len(number) != 16 || !strings.HasSuffix(number, c.Last4) ||
+		len(shown.GetSecurityCode()) != 3 ||
 		shown.GetExpiryMonth() != 12 || shown.GetExpiryYear() == 0 || res.GetSealed() != nil {
 		t.Errorf("revealed %d digits", len(number))
 	}
@@ -90,7 +92,8 @@ func TestSealedCardOpensForRecipientOnly(t *testing.T) {
 	}
 	enc, err1 := base64.StdEncoding.DecodeString(res.GetSealed().GetEnc())
 	sealed, err2 := base64.StdEncoding.DecodeString(res.GetSealed().GetCiphertext())
-	recipient, err3 := hpke.NewRecipient(enc, private, hpke.HKDFSHA256(), hpke.AES256GCM(), []byte(handshake.RevealInfo))
+	recipient, err3 := hpke.NewRecipient(enc, private, hpke.HKDFSHA256(), hpke.AES256GCM(),
+		[]byte(handshake.RevealInfo))
 	if err1 != nil || err2 != nil || err3 != nil {
 		t.Fatal(err1, err2, err3)
 	}
@@ -99,7 +102,8 @@ func TestSealedCardOpensForRecipientOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	var shown struct{ Number, SecurityCode string }
-	if err := json.Unmarshal(plain, &shown); err != nil || !strings.HasSuffix(shown.Number, c.Last4) || len(shown.SecurityCode) != 3 {
+	if err := json.Unmarshal(plain, &shown); err != nil || !strings.HasSuffix(shown.Number, c.Last4) ||
+		len(shown.SecurityCode) != 3 {
 		t.Errorf("sealed %d bytes, %v", len(plain), err)
 	}
 	for name, answer := range map[string]string{"the answer": res.String(), "the log": d.log.String()} {
@@ -119,15 +123,20 @@ func TestCardIsHiddenFromOtherWallets(t *testing.T) {
 	_, balance := d.client.GetCardBalance(ctx, &roamcardv1.GetCardBalanceRequest{Id: c.ID.String()})
 	_, unknown := d.client.GetCardBalance(ctx, &roamcardv1.GetCardBalanceRequest{Id: uuid.NewString()})
 	for _, err := range []error{challenge, balance} {
-		if got, want := problemOf(t, err), problemOf(t, unknown); got.GetCode() != want.GetCode() || got.GetDetail() != want.GetDetail() {
-			t.Errorf("another's card is %s %q, no card %s %q", got.GetCode(), got.GetDetail(), want.GetCode(), want.GetDetail())
+		if got, want := problemOf(t, err), problemOf(t, unknown); got.GetCode() != want.GetCode() ||
+			got.GetDetail() != want.GetDetail() {
+			t.Errorf("another's card is %s %q, no card %s %q", got.GetCode(), got.GetDetail(), want.GetCode(),
+				want.GetDetail())
 		}
 	}
 	for name, spoil := range map[string]func(*roamcardv1.RevealCardRequest) string{
-		"another's session":   func(*roamcardv1.RevealCardRequest) string { return eves },
-		"another session":     func(*roamcardv1.RevealCardRequest) string { return d.session(ada, auth.ScopeReveal) },
-		"another's signature": func(r *roamcardv1.RevealCardRequest) string { r.Signature = eve.SignText("something"); return adas },
-		"another card":        func(r *roamcardv1.RevealCardRequest) string { r.Id = uuid.NewString(); return adas },
+		"another's session": func(*roamcardv1.RevealCardRequest) string { return eves },
+		"another session":   func(*roamcardv1.RevealCardRequest) string { return d.session(ada, auth.ScopeReveal) },
+		"another's signature": func(r *roamcardv1.RevealCardRequest) string {
+			r.Signature = eve.SignText("something")
+			return adas
+		},
+		"another card": func(r *roamcardv1.RevealCardRequest) string { r.Id = uuid.NewString(); return adas },
 		"another key": func(r *roamcardv1.RevealCardRequest) string {
 			r.RecipientKey = proto.String(base64.StdEncoding.EncodeToString(append([]byte{9}, make([]byte, 31)...)))
 			return adas
@@ -168,7 +177,8 @@ func TestListShowsOwnersCards(t *testing.T) {
 	if err != nil || len(list.GetCards()) != 2 {
 		t.Fatalf("%v, %v", list, err)
 	}
-	if got := list.GetCards()[0]; got.GetId() != c.ID.String() || got.GetStatus() != "ACTIVE" || got.GetLast4() != c.Last4 {
+	if got := list.GetCards()[0]; got.GetId() != c.ID.String() || got.GetStatus() != "ACTIVE" ||
+		got.GetLast4() != c.Last4 {
 		t.Errorf("%v", got)
 	}
 	if failed := list.GetCards()[1]; failed.Last4 != nil || failed.GetStatus() != "FAILED" {
@@ -179,7 +189,8 @@ func TestListShowsOwnersCards(t *testing.T) {
 		t.Errorf("%v, %v", ensured, err)
 	}
 	balance, err := d.client.GetCardBalance(ctx, &roamcardv1.GetCardBalanceRequest{Id: c.ID.String()})
-	if err != nil || balance.GetAvailableUsdCents() != 2500 || balance.GetCurrency() != "USD" || balance.GetCardId() != c.ID.String() {
+	if err != nil || balance.GetAvailableUsdCents() != 2500 || balance.GetCurrency() != "USD" ||
+		balance.GetCardId() != c.ID.String() {
 		t.Errorf("%v, %v", balance, err)
 	}
 }

@@ -60,7 +60,9 @@ type EsimDelivery interface {
 }
 
 // GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest) (*roamcardv1.GetEsimDiscoveryResponse, error) {
+func (s EsimService) GetEsimDiscovery(
+	ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest,
+) (*roamcardv1.GetEsimDiscoveryResponse, error) {
 	paused, err := s.Availability[order.ESIM].Paused(ctx)
 	if err != nil {
 		return nil, err
@@ -76,22 +78,28 @@ func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsim
 			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
 			Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(), Price: "dynamic",
 			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice),
-			Method: "POST", Resource: s.BaseURL + "/api/esim/purchase", AccountTypes: []string{"eoa"}, MaxSubmissionsPerAttempt: 1,
+			Method: "POST", Resource: s.BaseURL + "/api/esim/purchase", AccountTypes: []string{"eoa"},
+			MaxSubmissionsPerAttempt: 1,
 		},
 		Ownership: &roamcardv1.EsimOwnership{Owner: "payer"},
 		Fulfillment: &roamcardv1.EsimFulfillmentTerms{
-			Asynchronous: true, InlineWaitMs: uint32(esim.InlineWait.Milliseconds()), Status: "GET /api/esim/orders/{orderId}",
+			Asynchronous: true, InlineWaitMs: uint32(esim.InlineWait.Milliseconds()),
+			Status:   "GET /api/esim/orders/{orderId}",
 			Statuses: []string{"pending", "fulfilled", "review", "refund_pending", "refunded"},
 		},
 		Credentials: &roamcardv1.EsimCredentialTerms{
-			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: rpcx.HeaderDeliveryToken, DeliveryTokenDays: uint32(esim.TokenLifetime.Hours() / 24),
-			Credentials: "GET /api/esim/orders/{orderId}/credentials", Rotate: "POST /api/esim/orders/{orderId}/rotate-token",
+			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: rpcx.HeaderDeliveryToken,
+			DeliveryTokenDays: uint32(esim.TokenLifetime.Hours() / 24),
+			Credentials:       "GET /api/esim/orders/{orderId}/credentials",
+			Rotate:            "POST /api/esim/orders/{orderId}/rotate-token",
 		},
 	}, nil
 }
 
 // GetEsimReadiness implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsimReadinessRequest) (*roamcardv1.GetEsimReadinessResponse, error) {
+func (s EsimService) GetEsimReadiness(
+	ctx context.Context, _ *roamcardv1.GetEsimReadinessRequest,
+) (*roamcardv1.GetEsimReadinessResponse, error) {
 	checks, err := readiness(s.Availability[order.ESIM].Ready(ctx))
 	if err != nil {
 		return nil, err
@@ -100,7 +108,9 @@ func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsim
 }
 
 // ListEsimPlans implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsimPlansRequest) (*roamcardv1.ListEsimPlansResponse, error) {
+func (s EsimService) ListEsimPlans(
+	ctx context.Context, req *roamcardv1.ListEsimPlansRequest,
+) (*roamcardv1.ListEsimPlansResponse, error) {
 	// The message's rules allow any two letters. A country without plans has an empty list.
 	f := esim.Filter{Type: esim.Type(req.GetType()), Country: strings.ToUpper(req.GetCountryCode())}
 	plans, err := s.Plans.Plans(ctx, f)
@@ -110,7 +120,8 @@ func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsim
 	res := &roamcardv1.ListEsimPlansResponse{Plans: make([]*roamcardv1.EsimPlan, len(plans))}
 	for i, p := range plans {
 		res.Plans[i] = &roamcardv1.EsimPlan{
-			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries, DataMb: uint32(p.DataMB),
+			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries,
+			DataMb:       uint32(p.DataMB),
 			ValidityDays: uint32(p.ValidityDays), PriceUsdCents: uint32(p.Price), Amount: p.Price.USDC().String(),
 			Asset: s.Terms.Asset.String(), Network: s.Terms.Network,
 		}
@@ -119,9 +130,12 @@ func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsim
 }
 
 // PurchaseEsim implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseEsimRequest) (*roamcardv1.PurchaseEsimResponse, error) {
+func (s EsimService) PurchaseEsim(
+	ctx context.Context, req *roamcardv1.PurchaseEsimRequest,
+) (*roamcardv1.PurchaseEsimResponse, error) {
 	until := s.Now().Add(esim.InlineWait)
-	paid, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(), esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	paid, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(),
+		esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
 	}
@@ -174,15 +188,19 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 }
 
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.CreateEsimOrderRequest) (*roamcardv1.CreateEsimOrderResponse, error) {
-	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+func (s EsimService) CreateEsimOrder(
+	ctx context.Context, req *roamcardv1.CreateEsimOrderRequest,
+) (*roamcardv1.CreateEsimOrderResponse, error) {
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.ESIM},
+		esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
 	}
 	if o.PayableUrl != nil {
 		r := s.Terms.Requirements(money.Cents(o.GetAmountUsdCents()).USDC(), nil)
 		o.PaymentRequirements = &roamcardv1.PaymentRequirements{
-			X402Version: x402.Version, Scheme: r.Scheme, Network: r.Network, Asset: r.Asset, Amount: r.Amount, PayTo: r.PayTo,
+			X402Version: x402.Version, Scheme: r.Scheme, Network: r.Network, Asset: r.Asset, Amount: r.Amount,
+			PayTo:    r.PayTo,
 			Resource: o.GetPayableUrl(), MaxTimeoutSeconds: uint32(r.MaxTimeoutSeconds),
 		}
 	}
@@ -190,7 +208,9 @@ func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.Create
 }
 
 // GetEsimOrder implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimOrder(ctx context.Context, req *roamcardv1.GetEsimOrderRequest) (*roamcardv1.GetEsimOrderResponse, error) {
+func (s EsimService) GetEsimOrder(
+	ctx context.Context, req *roamcardv1.GetEsimOrderRequest,
+) (*roamcardv1.GetEsimOrderResponse, error) {
 	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
@@ -203,7 +223,9 @@ func (s EsimService) GetEsimOrder(ctx context.Context, req *roamcardv1.GetEsimOr
 }
 
 // GetEsimCredentials implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.GetEsimCredentialsRequest) (*roamcardv1.GetEsimCredentialsResponse, error) {
+func (s EsimService) GetEsimCredentials(
+	ctx context.Context, req *roamcardv1.GetEsimCredentialsRequest,
+) (*roamcardv1.GetEsimCredentialsResponse, error) {
 	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
@@ -216,13 +238,16 @@ func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.Get
 }
 
 // RotateEsimToken implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.RotateEsimTokenRequest) (*roamcardv1.RotateEsimTokenResponse, error) {
+func (s EsimService) RotateEsimToken(
+	ctx context.Context, req *roamcardv1.RotateEsimTokenRequest,
+) (*roamcardv1.RotateEsimTokenResponse, error) {
 	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
 	}
 	if !paid.Order.Status.Paid() {
-		return nil, fault.New(fault.OrderNotFulfilled, "The order is not paid; it has no delivery token.").About(string(paid.Order.ID))
+		return nil, fault.New(fault.OrderNotFulfilled,
+			"The order is not paid; it has no delivery token.").About(string(paid.Order.ID))
 	}
 	m, err := delivery(paid.Order)
 	if err != nil {
@@ -270,8 +295,10 @@ func showToken(m *roamcardv1.EsimDelivery, t esim.Token) {
 
 func esimCredentials(c esim.Credentials) *roamcardv1.EsimCredentials {
 	return &roamcardv1.EsimCredentials{
-		Iccid: c.ICCID.Reveal(), SmdpAddress: c.SMDPAddress.Reveal(), MatchingId: c.MatchingID.Reveal(), Lpa: c.LPA.Reveal(),
-		QrSvg: c.QRSVG.Reveal(), QrPng: "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(c.QRPNG.Reveal())),
+		Iccid: c.ICCID.Reveal(), SmdpAddress: c.SMDPAddress.Reveal(), MatchingId: c.MatchingID.Reveal(),
+		Lpa:   c.LPA.Reveal(),
+		QrSvg: c.QRSVG.Reveal(), QrPng: "data:image/png;base64," +
+			base64.StdEncoding.EncodeToString([]byte(c.QRPNG.Reveal())),
 		InstallUrls: &roamcardv1.EsimInstallUrls{Ios: c.IOS.Reveal(), Android: c.Android.Reveal()},
 	}
 }

@@ -25,7 +25,8 @@ func TestPlanFilterAcceptsAnyTwoLetters(t *testing.T) {
 			t.Errorf("%q is taken", text)
 			continue
 		}
-		if field := rpcx.ViolationFields(violation.ToProto(), nil)[0]; field.Path != "countryCode" || len(field.Message) > 160 {
+		if field := rpcx.ViolationFields(violation.ToProto(), nil)[0]; field.Path != "countryCode" ||
+			len(field.Message) > 160 {
 			t.Errorf("%q: %+v", text, field)
 		}
 	}

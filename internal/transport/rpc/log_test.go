@@ -34,12 +34,14 @@ func TestLogHasNoPayment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := x402.Authorization{From: ada.Address(), To: payTo, Value: 25_000_000, ValidBefore: uint64(d.now.Unix()) + 100, Nonce: x402.Hash{31: 1}}
+	a := x402.Authorization{From: ada.Address(), To: payTo, Value: 25_000_000, ValidBefore: uint64(d.now.Unix()) + 100,
+		Nonce: x402.Hash{31: 1}}
 	signature, err := curve.Sign(x402.Domain{Name: "another token"}, a, ada.Key())
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, err := x402.EncodePayment(x402.Payment{Accepted: required.Accepts[0], Authorization: a, Signature: signature})
+	header, err := x402.EncodePayment(x402.Payment{Accepted: required.Accepts[0], Authorization: a,
+		Signature: signature})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,8 @@ func TestLogHasNoPayment(t *testing.T) {
 		t.Errorf("the log wants one line for each call:\n%s", logged)
 	}
 	for name, secret := range map[string]string{
-		"the header": header[:40], "its middle": header[len(header)/2 : len(header)/2+40], "the signature": hex.EncodeToString(signature[:8]),
+		"the header": header[:40], "its middle": header[len(header)/2 : len(header)/2+40],
+		"the signature":       hex.EncodeToString(signature[:8]),
 		"the idempotency key": "ada-buys",
 	} {
 		if strings.Contains(logged, secret) {

@@ -45,7 +45,9 @@ type Challenges interface {
 }
 
 // ListFeeJobs implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFeeJobsRequest) (*roamcardv1.ListFeeJobsResponse, error) {
+func (s OperatorService) ListFeeJobs(
+	ctx context.Context, req *roamcardv1.ListFeeJobsRequest,
+) (*roamcardv1.ListFeeJobsResponse, error) {
 	q := card.FeeQuery{Status: job.Status(req.GetStatus()), Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
@@ -79,7 +81,9 @@ func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFe
 }
 
 // ReconcileFeeJob implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.ReconcileFeeJobRequest) (*roamcardv1.ReconcileFeeJobResponse, error) {
+func (s OperatorService) ReconcileFeeJob(
+	ctx context.Context, req *roamcardv1.ReconcileFeeJobRequest,
+) (*roamcardv1.ReconcileFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
@@ -93,7 +97,9 @@ func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.Re
 }
 
 // RetryFeeJob implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryFeeJobRequest) (*roamcardv1.RetryFeeJobResponse, error) {
+func (s OperatorService) RetryFeeJob(
+	ctx context.Context, req *roamcardv1.RetryFeeJobRequest,
+) (*roamcardv1.RetryFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
@@ -107,7 +113,9 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 }
 
 // WriteOffFeeJob implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.WriteOffFeeJobRequest) (*roamcardv1.WriteOffFeeJobResponse, error) {
+func (s OperatorService) WriteOffFeeJob(
+	ctx context.Context, req *roamcardv1.WriteOffFeeJobRequest,
+) (*roamcardv1.WriteOffFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
@@ -139,8 +147,10 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 		return nil, err
 	}
 	m := &roamcardv1.FeeJob{
-		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status), AmountUsdCents: uint32(a.Amount),
-		Version: uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt), FinishedAt: optionalTimestamp(row.FinishedAt),
+		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status),
+		AmountUsdCents: uint32(a.Amount),
+		Version:        uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt),
+		FinishedAt:  optionalTimestamp(row.FinishedAt),
 		Outstanding: a.Outstanding(row.Status), WrittenOff: a.WrittenOff,
 	}
 	if row.Status == job.Queued && row.Step != "" {
@@ -153,18 +163,23 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 }
 
 // GetChallengeRetention implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest) (*roamcardv1.GetChallengeRetentionResponse, error) {
+func (s OperatorService) GetChallengeRetention(
+	ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest,
+) (*roamcardv1.GetChallengeRetentionResponse, error) {
 	status, err := s.Challenges.Status(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
 	return &roamcardv1.GetChallengeRetentionResponse{
-		RetentionSeconds: uint32(status.Keep.Seconds()), Total: uint32(status.All), Stale: uint32(status.Stale), BatchSize: auth.PruneBatch,
+		RetentionSeconds: uint32(status.Keep.Seconds()), Total: uint32(status.All), Stale: uint32(status.Stale),
+		BatchSize: auth.PruneBatch,
 	}, nil
 }
 
 // PruneChallenges implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) PruneChallenges(ctx context.Context, _ *roamcardv1.PruneChallengesRequest) (*roamcardv1.PruneChallengesResponse, error) {
+func (s OperatorService) PruneChallenges(
+	ctx context.Context, _ *roamcardv1.PruneChallengesRequest,
+) (*roamcardv1.PruneChallengesResponse, error) {
 	deleted, left, err := s.Challenges.PruneFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err

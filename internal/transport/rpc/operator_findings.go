@@ -16,7 +16,8 @@ import (
 // Findings are the differences that reconciliation found.
 type Findings interface {
 	// FindingsFor is a page of them, newest first, and the id that the next page begins before; zero on the last.
-	FindingsFor(ctx context.Context, q reconcile.FindingQuery, act order.Act) (page []reconcile.Finding, next int64, err error)
+	FindingsFor(ctx context.Context, q reconcile.FindingQuery, act order.Act) (page []reconcile.Finding, next int64,
+		err error)
 	// ResolveFindingFor closes a finding, once for each key of the act.
 	ResolveFindingFor(ctx context.Context, id int64, act order.Act) (reconcile.Finding, error)
 }
@@ -28,8 +29,11 @@ const (
 )
 
 // ListFindings implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListFindingsRequest) (*roamcardv1.ListFindingsResponse, error) {
-	q := reconcile.FindingQuery{Resolved: req.GetStatus() == findingResolved, Code: reconcile.Code(req.GetCode()), Limit: defaultPage}
+func (s OperatorService) ListFindings(
+	ctx context.Context, req *roamcardv1.ListFindingsRequest,
+) (*roamcardv1.ListFindingsResponse, error) {
+	q := reconcile.FindingQuery{Resolved: req.GetStatus() == findingResolved, Code: reconcile.Code(req.GetCode()),
+		Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
@@ -55,7 +59,9 @@ func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListF
 }
 
 // ResolveFinding implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ResolveFinding(ctx context.Context, req *roamcardv1.ResolveFindingRequest) (*roamcardv1.ResolveFindingResponse, error) {
+func (s OperatorService) ResolveFinding(
+	ctx context.Context, req *roamcardv1.ResolveFindingRequest,
+) (*roamcardv1.ResolveFindingResponse, error) {
 	id, err := strconv.ParseInt(req.GetId(), 10, 64)
 	if err != nil {
 		return nil, rpcx.Invalid("id", "string.pattern", "must be the id of a finding")
@@ -83,7 +89,8 @@ func findingMessage(f reconcile.Finding) *roamcardv1.Finding {
 	}
 	if r := f.Resolved; r != nil {
 		m.Status, m.ResolvedAt = findingResolved, timestamp(r.At)
-		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason), proto.String(r.Operator)
+		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason),
+			proto.String(r.Operator)
 	}
 	return m
 }

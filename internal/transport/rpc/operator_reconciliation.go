@@ -16,7 +16,9 @@ type Reconciliation interface {
 }
 
 // Reconcile implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) Reconcile(ctx context.Context, _ *roamcardv1.ReconcileRequest) (*roamcardv1.ReconcileResponse, error) {
+func (s OperatorService) Reconcile(
+	ctx context.Context, _ *roamcardv1.ReconcileRequest,
+) (*roamcardv1.ReconcileResponse, error) {
 	r, err := s.Reconciliation.RunFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
@@ -25,7 +27,9 @@ func (s OperatorService) Reconcile(ctx context.Context, _ *roamcardv1.ReconcileR
 }
 
 // GetReconciliation implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) GetReconciliation(ctx context.Context, _ *roamcardv1.GetReconciliationRequest) (*roamcardv1.GetReconciliationResponse, error) {
+func (s OperatorService) GetReconciliation(
+	ctx context.Context, _ *roamcardv1.GetReconciliationRequest,
+) (*roamcardv1.GetReconciliationResponse, error) {
 	r, err := s.Reconciliation.LastFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
@@ -35,10 +39,13 @@ func (s OperatorService) GetReconciliation(ctx context.Context, _ *roamcardv1.Ge
 
 func reportMessage(r reconcile.Report) *roamcardv1.Reconciliation {
 	m := &roamcardv1.Reconciliation{
-		At: timestamp(r.At), FirstBlock: uint32(r.FirstBlock), LastBlock: uint32(r.LastBlock), SpentUsdCents: uint32(r.SpentUSDCents),
+		At: timestamp(r.At), FirstBlock: uint32(r.FirstBlock), LastBlock: uint32(r.LastBlock),
+		SpentUsdCents: uint32(r.SpentUSDCents),
 		Checked: &roamcardv1.ReconciledBooks{
-			Orders: uint32(r.Checked.Orders), Payments: uint32(r.Checked.Payments), Transfers: uint32(r.Checked.Transfers),
-			Postings: uint32(r.Checked.Postings), Cards: uint32(r.Checked.Cards), Movements: uint32(r.Checked.Movements),
+			Orders: uint32(r.Checked.Orders), Payments: uint32(r.Checked.Payments),
+			Transfers: uint32(r.Checked.Transfers),
+			Postings:  uint32(r.Checked.Postings), Cards: uint32(r.Checked.Cards),
+			Movements: uint32(r.Checked.Movements),
 		},
 	}
 	for _, b := range r.Balances {
@@ -53,7 +60,8 @@ func reportMessage(r reconcile.Report) *roamcardv1.Reconciliation {
 		})
 	}
 	for _, s := range r.Sums {
-		m.Sums = append(m.Sums, &roamcardv1.FindingSum{Code: string(s.Code), Open: uint32(s.Open), Blocking: uint32(s.Blocking)})
+		m.Sums = append(m.Sums, &roamcardv1.FindingSum{Code: string(s.Code), Open: uint32(s.Open),
+			Blocking: uint32(s.Blocking)})
 	}
 	if !r.CompleteAt.IsZero() {
 		m.CompleteAt = timestamp(r.CompleteAt)

@@ -16,9 +16,11 @@ import (
 // Transfers are the transfers to the treasury that no order explains.
 type Transfers interface {
 	// UnmatchedFor is a page of them, newest first, and the row that the next page begins before; zero on the last.
-	UnmatchedFor(ctx context.Context, q reconcile.UnmatchedQuery, act order.Act) (page []reconcile.UnmatchedTransfer, next int64, err error)
+	UnmatchedFor(ctx context.Context, q reconcile.UnmatchedQuery, act order.Act) (page []reconcile.UnmatchedTransfer,
+		next int64, err error)
 	// ResolveFor explains a transfer, once for each key of the act.
-	ResolveFor(ctx context.Context, at reconcile.Place, as reconcile.Resolution, act order.Act) (reconcile.UnmatchedTransfer, error)
+	ResolveFor(ctx context.Context, at reconcile.Place, as reconcile.Resolution,
+		act order.Act) (reconcile.UnmatchedTransfer, error)
 }
 
 // The statuses of unmatched transfers.
@@ -37,7 +39,9 @@ func pageBefore(token string) (int64, error) {
 }
 
 // ListTransfers implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.ListTransfersRequest) (*roamcardv1.ListTransfersResponse, error) {
+func (s OperatorService) ListTransfers(
+	ctx context.Context, req *roamcardv1.ListTransfersRequest,
+) (*roamcardv1.ListTransfersResponse, error) {
 	q := reconcile.UnmatchedQuery{Resolved: req.GetStatus() == transferResolved, Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
@@ -64,13 +68,16 @@ func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.List
 }
 
 // ResolveTransfer implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.ResolveTransferRequest) (*roamcardv1.ResolveTransferResponse, error) {
+func (s OperatorService) ResolveTransfer(
+	ctx context.Context, req *roamcardv1.ResolveTransferRequest,
+) (*roamcardv1.ResolveTransferResponse, error) {
 	transaction, err := x402.ParseHash(req.GetTransaction())
 	if err != nil {
 		return nil, rpcx.Invalid("transaction", "string.pattern", "must be the hash of a transaction")
 	}
 	at := reconcile.Place{Transaction: transaction, LogIndex: uint(req.GetLogIndex())}
-	transfer, err := s.Transfers.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), actOnce(ctx, req.GetReason()))
+	transfer, err := s.Transfers.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()),
+		actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +86,14 @@ func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.Re
 
 func unmatchedMessage(s reconcile.UnmatchedTransfer) *roamcardv1.StrayTransfer {
 	m := &roamcardv1.StrayTransfer{
-		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block), From: s.From.String(),
+		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block),
+		From:   s.From.String(),
 		Amount: s.Value.String(), SeenAt: timestamp(s.SeenAt), Status: transferOpen,
 	}
 	if r := s.Resolved; r != nil {
 		m.Status, m.ResolvedAt = transferResolved, timestamp(r.At)
-		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason), proto.String(r.Operator)
+		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason),
+			proto.String(r.Operator)
 	}
 	return m
 }

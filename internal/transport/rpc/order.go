@@ -25,10 +25,12 @@ type Orders interface {
 	// Order is one of the owner's orders, or an order_not_found.
 	Order(ctx context.Context, id order.ID, owner x402.Address) (checkout.PaidOrder, error)
 	// Orders is a page of them, newest first, and the id that the next page begins before; empty on the last.
-	Orders(ctx context.Context, owner x402.Address, q checkout.Query) (page []checkout.PaidOrder, next order.ID, err error)
+	Orders(ctx context.Context, owner x402.Address, q checkout.Query) (page []checkout.PaidOrder, next order.ID,
+		err error)
 	// Watch shows an order now, whenever its version passes after, and ends with the order or after the timeout.
 	Watch(
-		ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration, show func(checkout.PaidOrder) error,
+		ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration,
+		show func(checkout.PaidOrder) error,
 	) error
 }
 
@@ -47,7 +49,9 @@ type IssuedCards interface {
 const defaultPage = 50
 
 // ListOrders implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
+func (s OrderService) ListOrders(
+	ctx context.Context, req *roamcardv1.ListOrdersRequest,
+) (*roamcardv1.ListOrdersResponse, error) {
 	q := checkout.Query{Active: req.GetStatus() == "active", Before: order.ID(req.GetPageToken()), Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
@@ -68,7 +72,9 @@ func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrders
 }
 
 // GetOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
+func (s OrderService) GetOrder(
+	ctx context.Context, req *roamcardv1.GetOrderRequest,
+) (*roamcardv1.GetOrderResponse, error) {
 	paid, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
@@ -126,7 +132,8 @@ func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 	}
 	if r := s.Payment.Receipt; r != nil {
 		m.Payment = &roamcardv1.Payment{
-			Payer: r.Payer.String(), Network: s.Payment.Network, Asset: s.Payment.Asset.String(), Amount: r.Amount.String(),
+			Payer: r.Payer.String(), Network: s.Payment.Network, Asset: s.Payment.Asset.String(),
+			Amount:      r.Amount.String(),
 			Transaction: r.Transaction.String(), SettledAt: timestamp(r.SettledAt),
 		}
 	}
@@ -160,7 +167,8 @@ func topup(o order.Order) (*roamcardv1.Topup, error) {
 		return nil, err
 	}
 	m := &roamcardv1.Topup{
-		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee), CardCreditUsdCents: uint32(split.Credit),
+		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee),
+		CardCreditUsdCents: uint32(split.Credit),
 	}
 	switch o.Status {
 	case order.PaymentRequired, order.Expired:
@@ -181,7 +189,8 @@ func topup(o order.Order) (*roamcardv1.Topup, error) {
 // issuance shows the state of the card of an order, with the terms of the spec's section 3.
 func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
 	m := &roamcardv1.Issuance{
-		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee), ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee),
+		ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
 	}
 	if exists {
 		m.Status = "pending"

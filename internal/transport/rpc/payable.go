@@ -48,7 +48,9 @@ func (s Sales) create(ctx context.Context, n checkout.CreateRequest, request any
 }
 
 // pay pays an order that exists.
-func (s Sales) pay(ctx context.Context, call connect.CallInfo, id order.ID, header string, resource x402.Resource) (*roamcardv1.Order, error) {
+func (s Sales) pay(
+	ctx context.Context, call connect.CallInfo, id order.ID, header string, resource x402.Resource,
+) (*roamcardv1.Order, error) {
 	paid, err := s.Checkout.Pay(ctx, id, header, resource)
 	if err != nil {
 		return nil, err
@@ -61,7 +63,9 @@ func (s Sales) pay(ctx context.Context, call connect.CallInfo, id order.ID, head
 }
 
 // CreateCardOrder implements roamcardv1connect.CardServiceHandler.
-func (s CardService) CreateCardOrder(ctx context.Context, _ *roamcardv1.CreateCardOrderRequest) (*roamcardv1.CreateCardOrderResponse, error) {
+func (s CardService) CreateCardOrder(
+	ctx context.Context, _ *roamcardv1.CreateCardOrderRequest,
+) (*roamcardv1.CreateCardOrderResponse, error) {
 	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardIssue, Alone: true}, struct{}{})
 	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
 		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
@@ -74,7 +78,9 @@ func (s CardService) CreateCardOrder(ctx context.Context, _ *roamcardv1.CreateCa
 }
 
 // CreateOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrderRequest) (*roamcardv1.CreateOrderResponse, error) {
+func (s OrderService) CreateOrder(
+	ctx context.Context, req *roamcardv1.CreateOrderRequest,
+) (*roamcardv1.CreateOrderResponse, error) {
 	gross, err := grossOf(req)
 	if err != nil {
 		return nil, err
@@ -83,7 +89,8 @@ func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrd
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource}, card.TopupRequest{Gross: gross})
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource},
+		card.TopupRequest{Gross: gross})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +98,9 @@ func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrd
 }
 
 // PayOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) PayOrder(ctx context.Context, req *roamcardv1.PayOrderRequest) (*roamcardv1.PayOrderResponse, error) {
+func (s OrderService) PayOrder(
+	ctx context.Context, req *roamcardv1.PayOrderRequest,
+) (*roamcardv1.PayOrderResponse, error) {
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
@@ -104,7 +113,9 @@ func (s OrderService) PayOrder(ctx context.Context, req *roamcardv1.PayOrderRequ
 }
 
 // SubmitPayment implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) SubmitPayment(ctx context.Context, req *roamcardv1.SubmitPaymentRequest) (*roamcardv1.SubmitPaymentResponse, error) {
+func (s OrderService) SubmitPayment(
+	ctx context.Context, req *roamcardv1.SubmitPaymentRequest,
+) (*roamcardv1.SubmitPaymentResponse, error) {
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
@@ -134,7 +145,8 @@ func grossOf(req *roamcardv1.CreateOrderRequest) (money.Cents, error) {
 	gross, err := dollars(req.Amount)
 	switch {
 	case err != nil:
-		return 0, rpcx.Invalid("amount", "amount", "must be US dollars with at most two decimals, as a number or a string such as 25.50")
+		return 0, rpcx.Invalid("amount", "amount",
+			"must be US dollars with at most two decimals, as a number or a string such as 25.50")
 	case gross < card.MinOrder || gross > card.MaxOrder:
 		return 0, rpcx.Invalid("amount", "amount.range", fmt.Sprintf("must be %s to %s", card.MinOrder, card.MaxOrder))
 	case req.AmountUsdCents != nil && named != gross:
@@ -161,7 +173,8 @@ func (v OrderViews) ownURL(text string) (string, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme+"://"+u.Host != v.BaseURL {
-		return "", rpcx.Invalid("resource", "resource.origin", "must be an absolute URL that starts with "+v.BaseURL+"/")
+		return "", rpcx.Invalid("resource", "resource.origin",
+			"must be an absolute URL that starts with "+v.BaseURL+"/")
 	}
 	return u.String(), nil
 }

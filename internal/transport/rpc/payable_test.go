@@ -73,12 +73,14 @@ func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
 		{order.Settling, "", "queued"},
 		{order.Settled, "", "queued"},
 	} {
-		shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1", Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
+		shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1",
+			Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := shown[0]
-		if o.GetPayableUrl() != tt.url || o.GetIssuance().GetStatus() != tt.issue || !o.GetExpiresAt().AsTime().Equal(until) {
+		if o.GetPayableUrl() != tt.url || o.GetIssuance().GetStatus() != tt.issue ||
+			!o.GetExpiresAt().AsTime().Equal(until) {
 			t.Errorf("%s: %v", tt.status, o)
 		}
 	}
@@ -102,8 +104,10 @@ func TestResourceMustBeOnOwnOrigin(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{
-		"/a", "//shop.example/", "http://shop.example/", "https://shop.example:444/", "https://shop.example.evil/", "https://u@shop.example/",
-		"https://evil.example/https://shop.example", "https://shop.example/#f", "https:shop.example", "mailto:a@shop.example", strings.Repeat("x", 100),
+		"/a", "//shop.example/", "http://shop.example/", "https://shop.example:444/", "https://shop.example.evil/",
+		"https://u@shop.example/",
+		"https://evil.example/https://shop.example", "https://shop.example/#f", "https:shop.example",
+		"mailto:a@shop.example", strings.Repeat("x", 100),
 	} {
 		if got, err := views.ownURL(bad); fault.Of(err) != fault.SchemaInvalid {
 			t.Errorf("%q is %q, %v", bad, got, err)

@@ -57,7 +57,8 @@ func TestPolicyRefusesRevealWithoutItsScope(t *testing.T) {
 	c := d.paidOrder(ada)
 	ctx, _ := as(t, d.session(ada, auth.ScopeOrders, auth.ScopeCards))
 	_, err := d.client.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{Id: c.ID.String()})
-	if p := problemOf(t, err); p.GetCode() != string(fault.SessionInvalid) || !strings.Contains(p.GetDetail(), "reveal") {
+	if p := problemOf(t, err); p.GetCode() != string(fault.SessionInvalid) ||
+		!strings.Contains(p.GetDetail(), "reveal") {
 		t.Errorf("challenge: %s %s", p.GetCode(), p.GetDetail())
 	}
 }

@@ -35,20 +35,27 @@ type RuntimeService struct {
 }
 
 // GetHealth implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetHealth(ctx context.Context, _ *roamcardv1.GetHealthRequest) (*roamcardv1.GetHealthResponse, error) {
+func (s RuntimeService) GetHealth(
+	ctx context.Context, _ *roamcardv1.GetHealthRequest,
+) (*roamcardv1.GetHealthResponse, error) {
 	if err := s.Health(ctx); err != nil {
-		return nil, fmt.Errorf("check the database: %w", errors.Join(err, fault.New(fault.DependencyDown, "The database does not answer.")))
+		return nil, fmt.Errorf("check the database: %w", errors.Join(err,
+			fault.New(fault.DependencyDown, "The database does not answer.")))
 	}
 	return &roamcardv1.GetHealthResponse{Status: "ok"}, nil
 }
 
 // GetLiveness implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetLiveness(context.Context, *roamcardv1.GetLivenessRequest) (*roamcardv1.GetLivenessResponse, error) {
+func (s RuntimeService) GetLiveness(
+	context.Context, *roamcardv1.GetLivenessRequest,
+) (*roamcardv1.GetLivenessResponse, error) {
 	return &roamcardv1.GetLivenessResponse{Status: "ok"}, nil
 }
 
 // GetReadiness implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadinessRequest) (*roamcardv1.GetReadinessResponse, error) {
+func (s RuntimeService) GetReadiness(
+	ctx context.Context, _ *roamcardv1.GetReadinessRequest,
+) (*roamcardv1.GetReadinessResponse, error) {
 	// Top-ups depend on the same as cards.
 	checks, err := readiness(s.Availability[order.CardIssue].Ready(ctx))
 	if err != nil {
@@ -93,7 +100,9 @@ func named(c availability.Result) string {
 }
 
 // GetConfig implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRequest) (*roamcardv1.GetConfigResponse, error) {
+func (s RuntimeService) GetConfig(
+	ctx context.Context, _ *roamcardv1.GetConfigRequest,
+) (*roamcardv1.GetConfigResponse, error) {
 	paused := map[order.Kind]bool{}
 	for _, product := range order.Kinds() {
 		var err error
@@ -115,11 +124,14 @@ func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRe
 		Card: &roamcardv1.CardConfig{
 			WalletPaymentUsdCents: uint32(card.Price), CardIssueFeeUsdCents: uint32(card.Fee),
 			ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
-			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder), MaxOrderUsdCents: uint32(card.MaxOrder),
-			LoadFeeBps: card.LoadFeeBPS, IssuePaused: paused[order.CardIssue], TopupPaused: paused[order.CardTopup],
+			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder),
+			MaxOrderUsdCents: uint32(card.MaxOrder),
+			LoadFeeBps:       card.LoadFeeBPS,
+			IssuePaused:      paused[order.CardIssue], TopupPaused: paused[order.CardTopup],
 		},
 		Esim: &roamcardv1.EsimConfig{
-			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice), PurchasePaused: paused[order.ESIM],
+			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice),
+			PurchasePaused: paused[order.ESIM],
 		},
 		Limits: &roamcardv1.LimitConfig{
 			IdempotencyKeyMaxLength: rpcx.MaxIdempotencyKey, PurchaseBodyMaxBytes: purchase.GetMaxBodyBytes(),

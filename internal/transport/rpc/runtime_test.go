@@ -12,7 +12,8 @@ func TestConfigShowsTheLimitsOfPurchases(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := res.GetLimits()
-	if got.GetIdempotencyKeyMaxLength() != 200 || got.GetPurchaseBodyMaxBytes() != 4096 || got.GetPaymentHeaderMaxBytes() != 16384 {
+	if got.GetIdempotencyKeyMaxLength() != 200 || got.GetPurchaseBodyMaxBytes() != 4096 ||
+		got.GetPaymentHeaderMaxBytes() != 16384 {
 		t.Errorf("%v", got)
 	}
 }

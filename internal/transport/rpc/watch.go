@@ -16,12 +16,15 @@ import (
 const watchFor = 30 * time.Second
 
 // WatchOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) WatchOrder(ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse]) error {
-	return s.Orders.Watch(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx), int(req.GetAfter()), watchFor, func(at checkout.PaidOrder) error {
-		orders, err := s.orders(ctx, at)
-		if err != nil {
-			return err
-		}
-		return out.Send(&roamcardv1.WatchOrderResponse{Order: orders[0], Cursor: uint32(at.Order.Version)})
-	})
+func (s OrderService) WatchOrder(
+	ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse],
+) error {
+	return s.Orders.Watch(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx), int(req.GetAfter()), watchFor,
+		func(at checkout.PaidOrder) error {
+			orders, err := s.orders(ctx, at)
+			if err != nil {
+				return err
+			}
+			return out.Send(&roamcardv1.WatchOrderResponse{Order: orders[0], Cursor: uint32(at.Order.Version)})
+		})
 }

@@ -42,7 +42,9 @@ func TestCallInfoTravelsInContext(t *testing.T) {
 	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || info.Problem() != nil {
 		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), info.Problem())
 	}
-	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 || info.Problem().GetStatus() != 402 {
-		t.Errorf("a caller that writes the problem gets %d details and the problem %v", len(err.Details()), info.Problem())
+	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 ||
+		info.Problem().GetStatus() != 402 {
+		t.Errorf("a caller that writes the problem gets %d details and the problem %v", len(err.Details()),
+			info.Problem())
 	}
 }

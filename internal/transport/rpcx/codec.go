@@ -45,7 +45,8 @@ func UnmarshalJSON(data []byte, message proto.Message) error {
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(data, message); err != nil {
 		// CheckJSON accepts each member by itself; this is about several, such as two members of a oneof.
 		// The text of protojson's error differs between builds and is not repeated.
-		return Malformed(fault.Field{Rule: "json.value", Message: "The members cannot be given together or hold an impossible value."})
+		return Malformed(fault.Field{Rule: "json.value",
+			Message: "The members cannot be given together or hold an impossible value."})
 	}
 	return nil
 }

@@ -28,7 +28,9 @@ type signIn struct {
 	seen []*roamcardv1.CreateChallengeRequest
 }
 
-func (s *signIn) CreateChallenge(_ context.Context, req *roamcardv1.CreateChallengeRequest) (*roamcardv1.CreateChallengeResponse, error) {
+func (s *signIn) CreateChallenge(
+	_ context.Context, req *roamcardv1.CreateChallengeRequest,
+) (*roamcardv1.CreateChallengeResponse, error) {
 	s.seen = append(s.seen, req)
 	if s.err != nil {
 		return nil, s.err
@@ -81,7 +83,8 @@ func rules(problem *roamcardv1.Problem) []string {
 func TestMalformedJSONIsProblemForConnectCallers(t *testing.T) {
 	impl := &signIn{}
 	server := serve(t, impl)
-	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8"} {
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8",
+		"application/json;charset=UTF-8"} {
 		for _, c := range []struct {
 			body string
 			want []string
@@ -91,7 +94,8 @@ func TestMalformedJSONIsProblemForConnectCallers(t *testing.T) {
 			{`{"preferred_message_schemes":[]}`, []string{"preferred_message_schemes json.unknown"}},
 			{``, []string{" json.syntax"}},
 		} {
-			res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, contentType, strings.NewReader(c.body))
+			res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, contentType,
+				strings.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +143,8 @@ func TestMalformedJSONIsProblemOnEveryProtocol(t *testing.T) {
 		"connect":  nil,
 		"gRPC-Web": {connect.WithGRPCWeb()},
 	} {
-		options := append([]connect.ClientOption{connect.WithCodec(lenient{body: `{"address":"a","nope":1}`})}, option...)
+		options := append([]connect.ClientOption{connect.WithCodec(lenient{body: `{"address":"a","nope":1}`})},
+			option...)
 		client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL, options...)
 		_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{})
 		if diff := cmp.Diff([]string{"nope json.unknown"}, rules(problemOf(t, err))); diff != "" {
@@ -150,7 +155,8 @@ func TestMalformedJSONIsProblemOnEveryProtocol(t *testing.T) {
 
 func TestWellFormedJSONIsServedWithDefaults(t *testing.T) {
 	server := serve(t, &signIn{})
-	res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, "application/json", strings.NewReader(`{"address":"0xab"}`))
+	res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, "application/json",
+		strings.NewReader(`{"address":"0xab"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

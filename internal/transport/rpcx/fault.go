@@ -129,7 +129,8 @@ func asFault(err error, message protoreflect.MessageDescriptor) (*fault.Fault, c
 		return f, codeOf(f)
 	}
 	if connectErr, ok := errors.AsType[*connect.Error](err); ok {
-		if violations := violationsDetail(connectErr); violations != nil && connectErr.Code() == connect.CodeInvalidArgument {
+		if violations := violationsDetail(connectErr); violations != nil &&
+			connectErr.Code() == connect.CodeInvalidArgument {
 			return Malformed(ViolationFields(violations, message)...), connect.CodeInvalidArgument
 		}
 		return FaultOfCode(connectErr.Code()), connectErr.Code()
@@ -176,7 +177,8 @@ func codeOf(f *fault.Fault) connect.Code {
 
 // Invalid is the fault of one member, or header, that breaks a rule.
 func Invalid(path, rule, message string) *fault.Fault {
-	return fault.Newf(fault.SchemaInvalid, "%s %s.", path, message).With(fault.Field{Path: path, Rule: rule, Message: message})
+	return fault.Newf(fault.SchemaInvalid, "%s %s.", path, message).With(fault.Field{Path: path, Rule: rule,
+		Message: message})
 }
 
 // FaultOfCode is the fault of an error that connect itself made, without our handlers.
@@ -245,7 +247,8 @@ func ViolationFields(violations *validate.Violations, message protoreflect.Messa
 	return fields
 }
 
-// violationText is a rule's message about a value. A long pattern is replaced: programs have it from the OpenAPI document.
+// violationText is a rule's message about a value. A long pattern is replaced: programs have it from the OpenAPI
+// document.
 func violationText(v *validate.Violation) string {
 	if text := v.GetMessage(); v.GetRuleId() != "string.pattern" || len(text) <= maxViolationText {
 		return text

@@ -37,10 +37,13 @@ func TestToConnectMapsEveryFaultToItsCode(t *testing.T) {
 			code = connect.CodeAborted
 		}
 		var info CallInfo
-		err := ToConnect(WithCallInfo(context.Background(), &info), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
+		err := ToConnect(WithCallInfo(context.Background(), &info),
+			fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
 		problem := problemOf(t, err)
-		if err.Code() != code || info.Problem().GetStatus() != uint32(kind.Status) || problem.GetCode() != string(kind.Code) || err.Message() != "why" {
-			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(), info.Problem().GetStatus(), err.Message(), problem, code)
+		if err.Code() != code || info.Problem().GetStatus() != uint32(kind.Status) ||
+			problem.GetCode() != string(kind.Code) || err.Message() != "why" {
+			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(),
+				info.Problem().GetStatus(), err.Message(), problem, code)
 		}
 	}
 }
@@ -51,7 +54,8 @@ func TestProblemHasEveryMemberOfFault(t *testing.T) {
 	err := ToConnect(ctx, f)
 	want := &roamcardv1.Problem{
 		Type: "/problems/settlement_unknown", Title: f.Title, Status: 503, Detail: f.Title, Code: "settlement_unknown",
-		Retryable: true, SafeToPayAgain: false, NextAction: "retry_same_request", RequestId: "req-1", OrderId: proto.String("ord_1"),
+		Retryable: true, SafeToPayAgain: false, NextAction: "retry_same_request", RequestId: "req-1",
+		OrderId: proto.String("ord_1"),
 	}
 	if diff := cmp.Diff(want, problemOf(t, err), protocmp.Transform()); diff != "" {
 		t.Error(diff)
@@ -127,7 +131,8 @@ func TestToConnectIsAppliedOnce(t *testing.T) {
 func TestViolationsNameJSONMembers(t *testing.T) {
 	server := serve(t, &signIn{})
 	client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL)
-	_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{PreferredMessageSchemes: []string{"eip191", "rsa"}})
+	_, err := client.CreateChallenge(context.Background(),
+		&roamcardv1.CreateChallengeRequest{PreferredMessageSchemes: []string{"eip191", "rsa"}})
 	want := []string{"address string.min_len", "preferredMessageSchemes[1] string.in"}
 	if diff := cmp.Diff(want, rules(problemOf(t, err))); diff != "" {
 		t.Error(diff)
@@ -141,7 +146,8 @@ func TestFieldPathsAreJSONPaths(t *testing.T) {
 	indexed := element("orders")
 	indexed.SetIndex(3)
 	path := []*validate.FieldPathElement{indexed, element("payable_url")}
-	if got := jsonPath(path, (&roamcardv1.ListOrdersResponse{}).ProtoReflect().Descriptor()); got != "orders[3].payable_url" {
+	descriptor := (&roamcardv1.ListOrdersResponse{}).ProtoReflect().Descriptor()
+	if got := jsonPath(path, descriptor); got != "orders[3].payable_url" {
 		t.Errorf("with the descriptor: %s", got)
 	}
 	if got := jsonPath(path, nil); got != "orders[3].payableUrl" {

@@ -66,23 +66,24 @@ func recovered(_ context.Context, _ connect.Spec, _ http.Header, value any) erro
 func requests() ([]proto.Message, error) {
 	var all []proto.Message
 	var errs []error
-	protoregistry.GlobalFiles.RangeFilesByPackage(roamcardv1.File_roamcard_v1_policy_proto.Package(), func(f protoreflect.FileDescriptor) bool {
-		for i := range f.Services().Len() {
-			methods := f.Services().Get(i).Methods()
-			for j := range methods.Len() {
-				m := methods.Get(j)
-				if _, err := PolicyOf(m); err != nil {
-					errs = append(errs, err)
+	protoregistry.GlobalFiles.RangeFilesByPackage(roamcardv1.File_roamcard_v1_policy_proto.Package(),
+		func(f protoreflect.FileDescriptor) bool {
+			for i := range f.Services().Len() {
+				methods := f.Services().Get(i).Methods()
+				for j := range methods.Len() {
+					m := methods.Get(j)
+					if _, err := PolicyOf(m); err != nil {
+						errs = append(errs, err)
+					}
+					kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
+					if err != nil {
+						errs = append(errs, fmt.Errorf("request of %s: %w", m.FullName(), err))
+						continue
+					}
+					all = append(all, kind.New().Interface())
 				}
-				kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
-				if err != nil {
-					errs = append(errs, fmt.Errorf("request of %s: %w", m.FullName(), err))
-					continue
-				}
-				all = append(all, kind.New().Interface())
 			}
-		}
-		return true
-	})
+			return true
+		})
 	return all, errors.Join(errs...)
 }

@@ -167,11 +167,13 @@ func checkKey(rule roamcardv1.IdempotencyHeader, keys []string) error {
 	case rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_UNSPECIFIED:
 		return nil
 	case len(keys) == 0 && rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_REQUIRED:
-		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey, MaxIdempotencyKey)
+		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey,
+			MaxIdempotencyKey)
 	case len(keys) == 0:
 		return nil
 	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > MaxIdempotencyKey:
-		return Invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", MaxIdempotencyKey))
+		return Invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters",
+			MaxIdempotencyKey))
 	}
 	return nil
 }

@@ -122,9 +122,11 @@ func TestPolicyOfRefusesMethodWithoutPolicy(t *testing.T) {
 	bare, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
 		Name: proto.String("bare.proto"), Package: proto.String("bare"),
 		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Nothing")}},
-		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Bare"), Method: []*descriptorpb.MethodDescriptorProto{{
-			Name: proto.String("Do"), InputType: proto.String(".bare.Nothing"), OutputType: proto.String(".bare.Nothing"),
-		}}}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Bare"),
+			Method: []*descriptorpb.MethodDescriptorProto{{
+				Name: proto.String("Do"), InputType: proto.String(".bare.Nothing"),
+				OutputType: proto.String(".bare.Nothing"),
+			}}}},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -41,7 +41,9 @@ func (s streams) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	}
 }
 
-func (s streams) checked(ctx context.Context, conn connect.StreamingHandlerConn, next connect.StreamingHandlerFunc) error {
+func (s streams) checked(
+	ctx context.Context, conn connect.StreamingHandlerConn, next connect.StreamingHandlerFunc,
+) error {
 	method, ok := conn.Spec().Schema.(protoreflect.MethodDescriptor)
 	if !ok {
 		return next(ctx, conn) // not one of ours, such as reflection

@@ -35,7 +35,8 @@ func CheckJSON(data []byte, message protoreflect.MessageDescriptor) []fault.Fiel
 	case !utf8.Valid(data):
 		return []fault.Field{{Rule: "json.utf8", Message: "The body must be valid UTF-8."}}
 	case depth(data) > maxJSONDepth:
-		return []fault.Field{{Rule: "json.depth", Message: fmt.Sprintf("The body nests deeper than %d levels.", maxJSONDepth)}}
+		return []fault.Field{{Rule: "json.depth", Message: fmt.Sprintf("The body nests deeper than %d levels.",
+			maxJSONDepth)}}
 	case !json.Valid(data):
 		return []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON object."}}
 	}

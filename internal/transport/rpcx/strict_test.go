@@ -26,7 +26,8 @@ func everything(t testing.TB) protoreflect.MessageDescriptor {
 	number := int32(0)
 	field := func(name string, k kind, typeName string, repeated bool) *descriptorpb.FieldDescriptorProto {
 		number++
-		f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: proto.Int32(number), Type: k.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+		f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: proto.Int32(number), Type: k.Enum(),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
 		if typeName != "" {
 			f.TypeName = &typeName
 		}
@@ -38,10 +39,13 @@ func everything(t testing.TB) protoreflect.MessageDescriptor {
 	message := descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
 	file := &descriptorpb.FileDescriptorProto{
 		Name: proto.String("everything.proto"), Package: proto.String("test"), Syntax: proto.String("proto3"),
-		Dependency: []string{"google/protobuf/struct.proto", "google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto"},
-		EnumType: []*descriptorpb.EnumDescriptorProto{{Name: proto.String("Color"), Value: []*descriptorpb.EnumValueDescriptorProto{
-			{Name: proto.String("COLOR_UNSPECIFIED"), Number: proto.Int32(0)}, {Name: proto.String("COLOR_RED"), Number: proto.Int32(1)},
-		}}},
+		Dependency: []string{"google/protobuf/struct.proto", "google/protobuf/timestamp.proto",
+			"google/protobuf/wrappers.proto"},
+		EnumType: []*descriptorpb.EnumDescriptorProto{{Name: proto.String("Color"),
+			Value: []*descriptorpb.EnumValueDescriptorProto{
+				{Name: proto.String("COLOR_UNSPECIFIED"), Number: proto.Int32(0)},
+				{Name: proto.String("COLOR_RED"), Number: proto.Int32(1)},
+			}}},
 		MessageType: []*descriptorpb.DescriptorProto{{
 			Name: proto.String("Everything"),
 			Field: []*descriptorpb.FieldDescriptorProto{
@@ -70,8 +74,12 @@ func everything(t testing.TB) protoreflect.MessageDescriptor {
 			NestedType: []*descriptorpb.DescriptorProto{{
 				Name: proto.String("CountsEntry"), Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)},
 				Field: []*descriptorpb.FieldDescriptorProto{
-					{Name: proto.String("key"), Number: proto.Int32(1), Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
-					{Name: proto.String("value"), Number: proto.Int32(2), Type: descriptorpb.FieldDescriptorProto_TYPE_UINT32.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
+					{Name: proto.String("key"), Number: proto.Int32(1),
+						Type:  descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
+						Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
+					{Name: proto.String("value"), Number: proto.Int32(2),
+						Type:  descriptorpb.FieldDescriptorProto_TYPE_UINT32.Enum(),
+						Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
 				},
 			}},
 		}},
@@ -181,7 +189,8 @@ func TestCheckJSONReportsWrongMembersUpToLimit(t *testing.T) {
 	for _, f := range CheckJSON([]byte(`{"cents":"1","some_text":"x","child":{"flag":null}}`), everything(t)) {
 		rules = append(rules, f.Path+" "+f.Rule)
 	}
-	if diff := cmp.Diff([]string{"cents json.type", "some_text json.unknown", "child.flag json.null"}, rules); diff != "" {
+	if diff := cmp.Diff([]string{"cents json.type", "some_text json.unknown", "child.flag json.null"},
+		rules); diff != "" {
 		t.Error(diff)
 	}
 	many := `{"tags":[` + strings.Repeat(`1,`, 200) + `1]}`

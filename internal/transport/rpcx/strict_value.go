@@ -18,7 +18,9 @@ var plainInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
 // JSONFromText turns the text of a path variable or query parameter into the JSON value of its
 // field, by the same rules as a body; ok is false when it has none, and problem says why.
-func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value json.RawMessage, problem fault.Field, ok bool) {
+func JSONFromText(
+	field protoreflect.FieldDescriptor, path, text string,
+) (value json.RawMessage, problem fault.Field, ok bool) {
 	refuse := func(rule, message string) (json.RawMessage, fault.Field, bool) {
 		return nil, fault.Field{Path: Clip(path, maxPath), Rule: rule, Message: message}, false
 	}
