@@ -69,7 +69,8 @@ func (a *App) serveHTTP(listener net.Listener, p *parts) error {
 	}
 	raw := site.Handlers()
 	toolbox, err := mcp.Handlers(mcp.Config{
-		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL, Origins: c.MCPOrigins,
+		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL,
+			Origins: c.MCPOrigins,
 		Version: site.InterfaceVersion(), Log: a.log,
 	})
 	if err != nil {

@@ -18,11 +18,13 @@ func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 	products := availabilities(p.products)
 	return rpc.Services{
 		Cards: rpc.CardService{
-			Sales: sales, Cards: p.cards, Credentials: p.cards, Reveals: p.who, Availability: products, Terms: c.terms(),
+			Sales: sales, Cards: p.cards, Credentials: p.cards, Reveals: p.who, Availability: products,
+			Terms: c.terms(),
 		},
 		Orders: rpc.OrderService{Sales: sales, Orders: p.sells},
 		Esims: rpc.EsimService{
-			Sales: sales, Orders: p.sells, Plans: p.esims, Delivery: p.esims, Session: rpcx.SessionOf(p.who), Limits: p.limits,
+			Sales: sales, Orders: p.sells, Plans: p.esims, Delivery: p.esims, Session: rpcx.SessionOf(p.who),
+			Limits:       p.limits,
 			Availability: products, Terms: c.terms(), Now: time.Now,
 		},
 		Auth: rpc.AuthService{SignIns: p.who, Metrics: a.metrics},
@@ -41,6 +43,7 @@ func (a *App) services(p *parts, site *discovery.Site) rpc.Services {
 
 func (a *App) admin(p *parts) checkout.Admin {
 	return checkout.Admin{
-		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Products: p.products, Evidence: a.chain,
+		Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Products: p.products,
+		Evidence: a.chain,
 	}
 }

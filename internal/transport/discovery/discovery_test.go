@@ -60,7 +60,7 @@ func site(t *testing.T, c Config) *Site {
 	return s
 }
 
-// TestDocumentsAreAsCommitted shows in review what strangers will read. The OpenAPI document is committed
+// TestDocumentsAreAsCommitted compares the documents with golden files. The OpenAPI document is committed
 // where it is generated.
 func TestDocumentsAreAsCommitted(t *testing.T) {
 	s := site(t, config())
@@ -161,11 +161,11 @@ func bindings(m protoreflect.MethodDescriptor) []string {
 	return all
 }
 
-// TestOpenAPIListsEveryDocument compares what is served beside the protos with the OpenAPI document.
+// TestOpenAPIListsEveryDocument compares the documents that have no proto with the OpenAPI document.
 func TestOpenAPIListsEveryDocument(t *testing.T) {
 	s := site(t, config())
 	handlers := s.Handlers()
-	// What explains a problem is named by its type, which is described.
+	// The URL of an explanation is the problem's type, which is described.
 	maps.DeleteFunc(handlers, func(pattern string, _ http.Handler) bool { return s.problems[pattern] != nil })
 	served := slices.Sorted(maps.Keys(handlers))
 	var described []string
@@ -249,7 +249,7 @@ func TestContractNamesTermsAndProducts(t *testing.T) {
 	}
 }
 
-// TestDocumentsLoadFromOwnOriginOnly keeps links inside, but for the names of standards and the clients' repository.
+// TestDocumentsLoadFromOwnOriginOnly allows foreign URLs only as names of standards, and the clients' repository.
 func TestDocumentsLoadFromOwnOriginOnly(t *testing.T) {
 	s := site(t, config())
 	standards := []string{
@@ -378,8 +378,8 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	}
 }
 
-// TestOpenAPIIsReadableByClientGenerators holds it against what oapi-codegen stops at, or makes something else of: a
-// list of types, a text that is told to be a file, and a schema with the name of an operation's whole answer.
+// TestOpenAPIIsReadableByClientGenerators looks for what oapi-codegen fails on or misreads: a list of types, a text
+// that is declared a file, and a schema named like an operation's response.
 func TestOpenAPIIsReadableByClientGenerators(t *testing.T) {
 	s := site(t, config())
 	var document object

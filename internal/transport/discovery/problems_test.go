@@ -38,13 +38,13 @@ func TestProblemPagesExplainEveryCode(t *testing.T) {
 		}
 		w = get("text/html")
 		text := w.Body.String()
-		for _, told := range []string{"<h1><code>" + e.Code + "</code></h1>", e.NextAction,
+		for _, want := range []string{"<h1><code>" + e.Code + "</code></h1>", e.NextAction,
 			strings.ReplaceAll(e.Title, "'", "&#39;")} {
-			if !strings.Contains(text, told) {
-				t.Errorf("the page of %s does not tell %q:\n%s", k.Code, told, text)
+			if !strings.Contains(text, want) {
+				t.Errorf("the page of %s lacks %q:\n%s", k.Code, want, text)
 			}
 		}
-		// Nothing that the edge's policy would refuse: it lets nothing load.
+		// The edge's Content-Security-Policy allows the page to load nothing.
 		for _, loads := range []string{"<script", "<style", "<link", "<img", "style=", "onclick"} {
 			if strings.Contains(text, loads) || w.Header().Get("Content-Type") != asHTML {
 				t.Errorf("the page of %s has %s, as %s", k.Code, loads, w.Header().Get("Content-Type"))

@@ -26,7 +26,7 @@ import (
 
 const hello = "GET /api/card/discovery HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// dial opens a connection that sends nothing by itself.
+// dial opens a connection without sending anything.
 func (e *edge) dial(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.addr)
@@ -38,7 +38,7 @@ func (e *edge) dial(t *testing.T) net.Conn {
 	return conn
 }
 
-// answers says whether a connection is served.
+// answers reports whether a connection is served.
 func answers(conn net.Conn) bool {
 	if _, err := io.WriteString(conn, hello); err != nil {
 		return false
@@ -51,13 +51,13 @@ func answers(conn net.Conn) bool {
 	return res.StatusCode > 0
 }
 
-// ended says whether the other side has closed a connection.
+// ended reports whether the other side has closed a connection.
 func ended(conn net.Conn) bool {
 	_, err := conn.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// awaitIdle waits until the server knows that so many connections are idle.
+// awaitIdle waits until the server counts n idle connections.
 func (e *edge) awaitIdle(t *testing.T, want int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -88,7 +88,7 @@ func TestConnsLimitsConnectionsOfAddress(t *testing.T) {
 		t.Error("a fourth connection is served")
 	}
 	e.awaitIdle(t, 3)
-	// One that ends makes room for another.
+	// A closed one is replaced by another.
 	open[0].Close()
 	e.awaitIdle(t, 2)
 	if !answers(e.dial(t)) {
@@ -110,9 +110,8 @@ func TestConnsDoesNotLimitTrustedProxy(t *testing.T) {
 	}
 }
 
-// TestConnsReplacesLongestIdleConnection opens as many connections as there may be, some that never send anything, some
-// that
-// have been served, in HTTP/1.1 and HTTP/2, and lets a caller in all the same.
+// TestConnsReplacesLongestIdleConnection opens as many connections as the limit, some that never send anything, some
+// that have been served, in HTTP/1.1 and HTTP/2: another connection is still accepted.
 func TestConnsReplacesLongestIdleConnection(t *testing.T) {
 	busy, free := make(chan struct{}), make(chan struct{})
 	e := start(t, &shop{purchase: func(context.Context) error { close(busy); <-free; return nil }},
@@ -148,14 +147,14 @@ func TestConnsReplacesLongestIdleConnection(t *testing.T) {
 			t.Errorf("idle connection %d is held", i)
 		}
 	}
-	// Who is being served is not: the answer comes.
+	// A connection with a running request is not replaced: the answer arrives.
 	free <- struct{}{}
 	if res, err := http.ReadResponse(bufio.NewReader(working), nil); err != nil || res.StatusCode != 200 {
 		t.Errorf("the one at work: %v %v", res, err)
 	}
 }
 
-// TestConnsRefusesNewConnectionWhenAllAreActive keeps what is under way from being cut, and lets it in once that ends.
+// TestConnsRefusesNewConnectionWhenAllAreActive refuses a new one while requests run, and accepts one after they end.
 func TestConnsRefusesNewConnectionWhenAllAreActive(t *testing.T) {
 	for name, dial := range map[string]func() *http.Client{
 		"HTTP/1.1": func() *http.Client { return &http.Client{Transport: &http.Transport{}} },
@@ -185,16 +184,16 @@ func TestConnsRefusesNewConnectionWhenAllAreActive(t *testing.T) {
 			}
 			close(free)
 			calls.Wait()
-			// Both are kept by their clients.
+			// Both clients keep their connections.
 			e.awaitIdle(t, 2)
 			if !answers(e.dial(t)) {
-				t.Error("there is no room although nobody is at work")
+				t.Error("a connection is refused although all are idle")
 			}
 		})
 	}
 }
 
-// TestServerCutsOffSlowSenders sends half a head, half a body, and a preface of HTTP/2 that nothing follows.
+// TestServerCutsOffSlowSenders sends half a head, half a body, and a preface of HTTP/2 without frames.
 func TestServerCutsOffSlowSenders(t *testing.T) {
 	t.Parallel()
 	e := start(t, &shop{}, nil)
@@ -312,7 +311,7 @@ func TestHealthAndReflectionBoundMessages(t *testing.T) {
 			t.Errorf("%s: %d, grpc status %q", procedure, res.StatusCode, status)
 		}
 	}
-	// A message that unpacks to more than may be sent is no way around.
+	// The limit holds for a message after it is decompressed, too.
 	client := e.clients(t)["Connect gzip"]
 	big := &roamcardv1.PurchaseCardRequest{IdempotencyKey: strings.Repeat("x", 1<<20)}
 	if _, err := client.PurchaseCard(t.Context(), big); connect.CodeOf(err) != connect.CodeResourceExhausted {
@@ -320,7 +319,7 @@ func TestHealthAndReflectionBoundMessages(t *testing.T) {
 	}
 }
 
-// TestThrottleCountsUnknownPaths asks for what there is and what there is not.
+// TestThrottleCountsUnknownPaths requests paths with and without a route.
 func TestThrottleCountsUnknownPaths(t *testing.T) {
 	e := start(t, &shop{}, limited(limit.Rates{limit.Poll: {Count: 3, Per: time.Hour}}))
 	for i, target := range []string{"/nope", "/api/card/discovery", "/roamcard.v1.CardService/Nope"} {
@@ -333,7 +332,7 @@ func TestThrottleCountsUnknownPaths(t *testing.T) {
 	}
 }
 
-// TestProblemOfManyWrongMembersIsShort sends thousands of names that there are not.
+// TestProblemOfManyWrongMembersIsShort sends thousands of unknown members.
 func TestProblemOfManyWrongMembersIsShort(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	var query, body strings.Builder

@@ -23,7 +23,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// shop is a card service that does what the test says.
+// shop is a card service whose answers a test sets.
 type shop struct {
 	roamcardv1connect.UnimplementedCardServiceHandler
 	purchase func(ctx context.Context) error
@@ -109,7 +109,7 @@ func start(t *testing.T, s *shop, change func(*Config)) *edge {
 	return e
 }
 
-// ask sends one request through the whole edge without a network.
+// ask sends one request through the whole server without a network.
 func (e *edge) ask(t *testing.T, method, target string, body []byte, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, bytes.NewReader(body))
@@ -131,7 +131,7 @@ func overHTTP2(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// clients are the ways in which generated clients call.
+// clients are generated clients of every protocol.
 func (e *edge) clients(t *testing.T) map[string]roamcardv1connect.CardServiceClient {
 	t.Helper()
 	h1 := &http.Client{Transport: &http.Transport{}}

@@ -65,7 +65,7 @@ func TestViolationsReachEveryProtocol(t *testing.T) {
 	}
 }
 
-// nonsense sends bytes of its own in place of any message.
+// nonsense is a codec that sends its own bytes for any message.
 type nonsense struct{}
 
 func (nonsense) Name() string                { return "json" }

@@ -57,7 +57,7 @@ func TestThrottleTellsWhenToRetry(t *testing.T) {
 			{"PAYMENT-SIGNATURE", strings.Repeat("x", 17<<10)}} {
 			w = e.ask(t, "POST", target, key, append(bad, "Content-Type", "application/json")...)
 			if w.Code != 429 {
-				t.Errorf("%s: a payment header that nobody makes: %d", target, w.Code)
+				t.Errorf("%s: a malformed payment header: %d", target, w.Code)
 			}
 		}
 	}
@@ -67,7 +67,7 @@ func TestThrottleCountsEveryProtocol(t *testing.T) {
 	e := start(t, &shop{}, limited(limit.Rates{limit.Unpaid: {Count: 1, Per: time.Hour}}))
 	e.ask(t, "POST", purchase, key, "Content-Type", "application/json")
 	spend := &http.Client{}
-	// The clients come from loopback, the request above from the address of httptest.
+	// The clients' address is loopback, that of the request above is httptest's.
 	res, err := spend.Post(e.url+purchase, "application/json", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

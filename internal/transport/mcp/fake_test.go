@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/gen"
 )
 
-// fakeAPI answers routes with what it was given, and remembers who asked.
+// fakeAPI answers routes with fixed answers, and records the requests.
 type fakeAPI struct {
 	mu      sync.Mutex
 	answers map[string]answer
@@ -99,7 +99,7 @@ func (c call) to(h http.Handler) *httptest.ResponseRecorder {
 	return w
 }
 
-// outcome is what a JSON-RPC answer says.
+// outcome is a JSON-RPC answer.
 type outcome struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`

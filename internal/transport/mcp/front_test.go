@@ -13,7 +13,7 @@ const (
 	paths = `{"jsonrpc":"2.0","id":"a","method":"prompts/list"}`
 )
 
-// TestRefusalsAreJSONRPC sends what the SDK would answer in plain text, or answer for too much.
+// TestRefusalsAreJSONRPC sends requests that the SDK would answer in plain text, or with more than we declare.
 func TestRefusalsAreJSONRPC(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestDescriptorIsServedToEveryOrigin(t *testing.T) {
 	}
 }
 
-// FuzzPost sends bodies of all kinds: each gets a JSON-RPC answer or none, and never a 5xx.
+// FuzzPost sends any body: the answer is JSON-RPC or empty, and never a 5xx.
 func FuzzPost(f *testing.F) {
 	for _, seed := range []string{ping, paths, `[]`,
 		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","arguments":{}}}`,

@@ -19,8 +19,8 @@ import (
 
 const base = "https://api.roamcard.test"
 
-// TestToolsAreListed holds the table against the twelve tools of the contract, and what clients see
-// against the table.
+// TestToolsAreListed compares the table with the twelve tools of the contract, and the listed tools with the
+// table.
 func TestToolsAreListed(t *testing.T) {
 	twelve := map[string]string{
 		"get_agent_contract": "/api/agent", "get_wallet_requirements": "/api/agent", "get_config": "/api/config",
@@ -41,8 +41,7 @@ func TestToolsAreListed(t *testing.T) {
 	}
 }
 
-// TestUndocumentedRouteIsErrorAtStart takes one route after the other out of the document: the endpoint is
-// not made without its tool.
+// TestUndocumentedRouteIsErrorAtStart removes each route from the document: without it, the endpoint is not made.
 func TestUndocumentedRouteIsErrorAtStart(t *testing.T) {
 	for _, e := range table {
 		var document map[string]any
@@ -178,7 +177,7 @@ func TestArgumentsAreThoseOfTheRoute(t *testing.T) {
 	}
 }
 
-// TestArgumentsFillPathAndQuery binds a tool to a route with parameters, whatever routes there are.
+// TestArgumentsFillPathAndQuery binds a tool to a route with parameters.
 func TestArgumentsFillPathAndQuery(t *testing.T) {
 	document := []byte(`{"paths":{"/things/{id}":{"get":{"parameters":[
 		{"name":"id","in":"path","required":true,"description":"Which.","schema":{"type":"string"}},
@@ -222,7 +221,7 @@ func TestArgumentsFillPathAndQuery(t *testing.T) {
 	}
 }
 
-// TestPayableURLShowsNoTerms asks about orders in every state that the route tells apart.
+// TestPayableURLShowsNoTerms asks about orders in every state that the route distinguishes.
 func TestPayableURLShowsNoTerms(t *testing.T) {
 	document := []byte(`{"paths":{"/pay/{orderId}":{"get":{"parameters":[{"name":"orderId","in":"path",` +
 		`"required":true,"schema":{"type":"string"}}]}}}}`)
@@ -275,8 +274,7 @@ func TestToolOfUnknownRouteIsErrorAtStart(t *testing.T) {
 	}
 }
 
-// TestToolCallsHaveNoHeadersOfCaller keeps wallets and sessions out of reach: whoever calls a tool is a
-// stranger to the API.
+// TestToolCallsHaveNoHeadersOfCaller proves that a tool's call is anonymous: no session or payment reaches the API.
 func TestToolCallsHaveNoHeadersOfCaller(t *testing.T) {
 	api := &fakeAPI{answers: map[string]answer{"/api/config": found(`{}`)}}
 	call{

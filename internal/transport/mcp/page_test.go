@@ -15,11 +15,11 @@ import (
 	"github.com/roamcard/roamcard/gen"
 )
 
-// longest is how many bytes an answer may have, with all that is around it; longestOperation is that of one operation
-// of the OpenAPI document, which cannot be cut.
+// longest is how many bytes a whole answer may have; longestOperation is the limit for one operation of the OpenAPI
+// document, which has no pages.
 const longest, longestOperation = 25_000, 30_000
 
-// catalogue has many plans, some of them long, and a shop that answers every route of the table.
+// catalogue is a fake API that answers every route of the table, with many plans, some of them long.
 func catalogue(t *testing.T) (plans []json.RawMessage, shop *fakeAPI) {
 	t.Helper()
 	for n := range 700 {
@@ -48,7 +48,7 @@ func catalogue(t *testing.T) (plans []json.RawMessage, shop *fakeAPI) {
 	}}
 }
 
-// called is the answer of a tool; it is short, and its structure is in the form that is promised.
+// called is the answer of a tool; it is within its limit, and matches the output schema.
 func called(
 	t *testing.T, h http.Handler, forms map[string]*jsonschema.Resolved, name, arguments string,
 ) (structured map[string]any) {
@@ -93,7 +93,7 @@ func forms(t *testing.T, h http.Handler) map[string]*jsonschema.Resolved {
 	return all
 }
 
-// paged are all items of a list, page by page.
+// paged reads all pages of a list.
 func paged(t *testing.T, h http.Handler, name, member string, arguments map[string]any) (items []any, pages int) {
 	t.Helper()
 	promised := forms(t, h)
@@ -143,7 +143,7 @@ func TestLongListsComeInPages(t *testing.T) {
 	}
 }
 
-// TestOneOperationIsSelfContained asks for every operation of the list: each comes with all that it refers to.
+// TestOneOperationIsSelfContained asks for every operation of the list: each includes everything that it refers to.
 func TestOneOperationIsSelfContained(t *testing.T) {
 	_, shop := catalogue(t)
 	h := endpoint(t, shop)

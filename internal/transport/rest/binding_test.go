@@ -62,7 +62,7 @@ func oddService(t *testing.T, rule *annotations.HttpRule) protoreflect.ServiceDe
 	return file.Services().Get(0)
 }
 
-// echo answers with the document it was asked, as the Connect handler of Echo would.
+// echo answers with the request's document, as the Connect handler of Echo does.
 func echo(t *testing.T, rule *annotations.HttpRule) *Router {
 	t.Helper()
 	bindings, err := bindingsOf(oddService(t, rule))
@@ -154,7 +154,7 @@ func TestBindingsRefuseRulesThatCannotBeServed(t *testing.T) {
 }
 
 func TestMountRefusesOverlappingRoutes(t *testing.T) {
-	router := front(t, &admin{})
+	router := newRouter(t, &fakeServices{})
 	for _, pattern := range []string{"GET /api/cards", "GET /api/{x}/y/balance/{z...}x",
 		"POST /api/{what}/purchase/{$"} {
 		if err := router.Handle(pattern, http.NotFoundHandler()); err == nil {
@@ -195,7 +195,7 @@ func TestPreviewNeedsRouteWithBody(t *testing.T) {
 	router := New(Config{})
 	if err := router.add("GET /pay/{the_id}", &route{binding: b, log: router.log,
 		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// A preview is not validated, and the path's value has to be.
+			// A preview is not validated, but the path's value must be.
 			if rpcx.IsPreview(r.Context()) {
 				t.Error("a complete request is taken for a preview")
 			}

@@ -29,7 +29,7 @@ const (
 	key      = `{"idempotencyKey":"k"}`
 )
 
-// TestRoutesAreAsCommitted guards what buf's breaking check cannot see: the REST paths.
+// TestRoutesAreAsCommitted compares the REST paths with a golden file; buf's breaking check does not see them.
 func TestRoutesAreAsCommitted(t *testing.T) {
 	var lines []string
 	protoregistry.GlobalFiles.RangeFilesByPackage("roamcard.v1", func(file protoreflect.FileDescriptor) bool {
@@ -71,7 +71,7 @@ func TestSuccessIsCompactJSON(t *testing.T) {
 		{"POST", "/api/auth/logout", "", `{"revoked":true}`},
 		{"POST", "/api/auth/logout", " { } ", `{"revoked":true}`},
 	} {
-		w := ask(t, front(t, &admin{}), c.method, c.target, c.body)
+		w := ask(t, newRouter(t, &fakeServices{}), c.method, c.target, c.body)
 		if w.Code != 200 || w.Body.String() != c.want || w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s: %d %s %s, want %s", c.method, c.target, w.Code, w.Header().Get("Content-Type"), w.Body,
 				c.want)
@@ -104,8 +104,8 @@ func TestPathQueryAndBodyBecomeOneMessage(t *testing.T) {
 		{"POST", "/api/cards/" + cardUUID + "/reveal-challenge", ` {"preferredMessageSchemes":["eip712"]} `,
 			&roamcardv1.CreateRevealChallengeRequest{Id: cardUUID, PreferredMessageSchemes: []string{"eip712"}}},
 	} {
-		d := &admin{}
-		if w := ask(t, front(t, d), c.method, c.target, c.body); w.Code != 200 {
+		d := &fakeServices{}
+		if w := ask(t, newRouter(t, d), c.method, c.target, c.body); w.Code != 200 {
 			t.Errorf("%s %s: %d %s", c.method, c.target, w.Code, w.Body)
 			continue
 		}
@@ -118,7 +118,7 @@ func TestPathQueryAndBodyBecomeOneMessage(t *testing.T) {
 	}
 }
 
-// problem is a problem document as a caller reads it.
+// problem is a problem document.
 type problem struct {
 	Type, Title, Detail, Code, NextAction, RequestID string
 	Status                                           int
@@ -176,7 +176,7 @@ func TestBadRequestsAreProblems(t *testing.T) {
 			"idempotencyKey string.min_len"},
 		{"empty object", "POST", "/api/card/purchase", `{}`, nil, 400, "schema_invalid",
 			"idempotencyKey string.min_len"},
-		{"query beside a body", "POST", "/api/card/purchase?idempotencyKey=k", key, nil, 400, "schema_invalid",
+		{"query next to a body", "POST", "/api/card/purchase?idempotencyKey=k", key, nil, 400, "schema_invalid",
 			"idempotencyKey query.unknown"},
 		{"body for none", "POST", "/api/auth/logout", `{"a":1}`, nil, 400, "schema_invalid", " body.none"},
 		{"array for none", "POST", "/api/auth/logout", `[]`, nil, 400, "schema_invalid", " body.none"},
@@ -199,8 +199,8 @@ func TestBadRequestsAreProblems(t *testing.T) {
 		{"unreadable query", "GET", "/api/orders?status=%zz", "", nil, 400, "schema_invalid", " query.syntax"},
 		{"not implemented", "POST", "/api/auth/challenge", `{"address":"0xab"}`, nil, 404, "route_not_found", ""},
 	} {
-		d := &admin{}
-		w := ask(t, front(t, d), c.method, c.target, c.body, c.headers...)
+		d := &fakeServices{}
+		w := ask(t, newRouter(t, d), c.method, c.target, c.body, c.headers...)
 		p := readProblem(t, w.Body.Bytes())
 		if w.Code != c.status || p.Status != c.status || p.Code != c.code || p.RequestID != "req-1" ||
 			p.Type != "/problems/"+c.code {
@@ -224,7 +224,7 @@ func TestBadRequestsAreProblems(t *testing.T) {
 func TestContentTypeAcceptsBothSpellingsOfUTF8(t *testing.T) {
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8",
 		"application/json;charset=UTF-8", "Application/JSON"} {
-		w := ask(t, front(t, &admin{}), "POST", "/api/card/purchase", key, "Content-Type", contentType,
+		w := ask(t, newRouter(t, &fakeServices{}), "POST", "/api/card/purchase", key, "Content-Type", contentType,
 			"Content-Encoding", "identity")
 		if w.Code != 200 {
 			t.Errorf("%s: %d %s", contentType, w.Code, w.Body)
@@ -233,7 +233,7 @@ func TestContentTypeAcceptsBothSpellingsOfUTF8(t *testing.T) {
 }
 
 func TestAllowListsMethodsOfPath(t *testing.T) {
-	router := front(t, &admin{})
+	router := newRouter(t, &fakeServices{})
 	for _, pattern := range []string{"GET /doc", "POST /doc"} {
 		if err := router.Handle(pattern, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})); err != nil {
 			t.Fatal(err)
@@ -260,7 +260,7 @@ func TestAllowListsMethodsOfPath(t *testing.T) {
 func TestFaultsOfHandlersAreProblems(t *testing.T) {
 	for _, kind := range fault.Catalogue() {
 		f := fault.New(kind.Code, "why <b>").About("ord_1").After(1500 * time.Millisecond)
-		w := ask(t, front(t, &admin{err: fmt.Errorf("wrapped: %w", f)}), "POST", "/api/card/purchase", key)
+		w := ask(t, newRouter(t, &fakeServices{err: fmt.Errorf("wrapped: %w", f)}), "POST", "/api/card/purchase", key)
 		want := fmt.Sprintf(`{"type":"/problems/%s","title":%q,"status":%d,"detail":"why \u003cb\u003e","code":"%s",`+
 			`"retryable":%t,"safeToPayAgain":%t,"nextAction":"%s","requestId":"req-1","orderId":"ord_1"}`,
 			kind.Code, kind.Title, kind.Status, kind.Code, kind.Retryable, kind.SafeToPayAgain, kind.NextAction)
@@ -276,7 +276,8 @@ func TestFaultsOfHandlersAreProblems(t *testing.T) {
 }
 
 func TestPaymentRequiredHasTerms(t *testing.T) {
-	w := ask(t, front(t, &admin{err: challenge{fault.New(fault.PaymentRequired, "")}}), "POST", "/api/card/purchase",
+	w := ask(t, newRouter(t, &fakeServices{err: challenge{fault.New(fault.PaymentRequired, "")}}), "POST",
+		"/api/card/purchase",
 		key)
 	if w.Code != 402 || w.Header().Get("Payment-Required") != "terms" {
 		t.Errorf("%d %v", w.Code, w.Header())
@@ -291,11 +292,11 @@ func TestInternalErrorsShowNoCause(t *testing.T) {
 		"error":          {"/api/card/purchase", key},
 		"missing member": {"/api/cards", ""},
 	} {
-		d := &admin{}
+		d := &fakeServices{}
 		if name == "error" {
 			d.err = errors.New("secret")
 		}
-		got := ask(t, front(t, d), "POST", w.target, w.body)
+		got := ask(t, newRouter(t, d), "POST", w.target, w.body)
 		if got.Code != 500 || strings.Contains(got.Body.String(), "secret") ||
 			readProblem(t, got.Body.Bytes()).Code != "internal" {
 			t.Errorf("%s: %d %s", name, got.Code, got.Body)
@@ -315,21 +316,21 @@ func TestEmptyUnpaidPurchaseIsPreview(t *testing.T) {
 		{"empty object", "{}", nil, 400, false},
 		{"complete", key, nil, 402, false},
 	} {
-		d := &admin{err: fault.New(fault.PaymentRequired, "")}
-		w := ask(t, front(t, d), "POST", "/api/card/purchase", c.body, c.headers...)
+		d := &fakeServices{err: fault.New(fault.PaymentRequired, "")}
+		w := ask(t, newRouter(t, d), "POST", "/api/card/purchase", c.body, c.headers...)
 		if w.Code != c.status || d.preview != c.preview {
 			t.Errorf("%s: %d, preview %v: %s", c.name, w.Code, d.preview, w.Body)
 		}
 	}
-	d := &admin{}
-	if ask(t, front(t, d), "POST", "/api/auth/logout", ""); d.preview {
+	d := &fakeServices{}
+	if ask(t, newRouter(t, d), "POST", "/api/auth/logout", ""); d.preview {
 		t.Error("a method that is not paid has a preview")
 	}
 }
 
 func TestHandlerGetsHeadersExceptThoseOfConnect(t *testing.T) {
-	d := &admin{}
-	ask(t, front(t, d), "POST", "/api/card/purchase", key, "Authorization", "Bearer t", "Payment-Signature", "p",
+	d := &fakeServices{}
+	ask(t, newRouter(t, d), "POST", "/api/card/purchase", key, "Authorization", "Bearer t", "Payment-Signature", "p",
 		"Connect-Timeout-Ms", "0", "Connect-Protocol-Version", "9", "Accept-Encoding", "gzip")
 	if d.header.Get("Authorization") != "Bearer t" || d.header.Get("Payment-Signature") != "p" {
 		t.Errorf("headers %v", d.header)

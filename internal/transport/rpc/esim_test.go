@@ -12,7 +12,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// TestPlanFilterAcceptsAnyTwoLetters: what is sold for it is the catalogue's business.
+// TestPlanFilterAcceptsAnyTwoLetters: a code without plans is not an error.
 func TestPlanFilterAcceptsAnyTwoLetters(t *testing.T) {
 	letters := strings.Split("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "")
 	wrong := []string{"", "A", "USA", " US", "US\n", "U1", "ÜS", "U", "--"}

@@ -16,9 +16,9 @@ import (
 )
 
 func TestLogHasNoPayment(t *testing.T) {
-	d := newAdmin(t)
+	h := newHarness(t)
 	ada := authtest.NewWallet(t, "ada")
-	_, err := d.client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
+	_, err := h.client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRequired) {
 		t.Fatalf("unpaid: %s", p.GetCode())
 	}
@@ -34,7 +34,7 @@ func TestLogHasNoPayment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := x402.Authorization{From: ada.Address(), To: payTo, Value: 25_000_000, ValidBefore: uint64(d.now.Unix()) + 100,
+	a := x402.Authorization{From: ada.Address(), To: payTo, Value: 25_000_000, ValidBefore: uint64(h.now.Unix()) + 100,
 		Nonce: x402.Hash{31: 1}}
 	signature, err := curve.Sign(x402.Domain{Name: "another token"}, a, ada.Key())
 	if err != nil {
@@ -47,11 +47,11 @@ func TestLogHasNoPayment(t *testing.T) {
 	}
 	ctx, info := as(t, "")
 	info.RequestHeader().Set(x402.HeaderSignature, header)
-	_, err = d.client.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
+	_, err = h.client.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRejected) {
 		t.Fatalf("signed for another token: %s", p.GetCode())
 	}
-	logged := d.log.String()
+	logged := h.log.String()
 	if strings.Count(logged, "PurchaseCard") != 2 {
 		t.Errorf("the log wants one line for each call:\n%s", logged)
 	}

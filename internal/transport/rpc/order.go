@@ -41,7 +41,7 @@ type OrderViews struct {
 	BaseURL string
 }
 
-// IssuedCards finds the cards of orders; an order without one is left out.
+// IssuedCards finds the latest card of each order; an order without one is left out.
 type IssuedCards interface {
 	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]card.Card, error)
 }

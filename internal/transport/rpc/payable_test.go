@@ -87,10 +87,10 @@ func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
 }
 
 func TestCreateCardOrderWithoutBINIsConflict(t *testing.T) {
-	d := newAdmin(t)
-	d.issuer.SetBINs(card.BIN{Prefix: "400000"})
-	ctx, _ := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders))
-	_, err := d.client.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})
+	h := newHarness(t)
+	h.issuer.SetBINs(card.BIN{Prefix: "400000"})
+	ctx, _ := as(t, h.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders))
+	_, err := h.client.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})
 	if p := problemOf(t, err); p.GetCode() != "card_bin_unavailable" || p.GetStatus() != 409 {
 		t.Errorf("problem %v", p)
 	}

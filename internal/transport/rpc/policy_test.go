@@ -12,23 +12,23 @@ import (
 )
 
 func TestPolicyRefusesSessionWithoutScopeOrExpired(t *testing.T) {
-	d := newAdmin(t)
+	h := newHarness(t)
 	ada := authtest.NewWallet(t, "ada")
-	good := d.session(ada, auth.ScopeOrders, auth.ScopeCards, auth.ScopeReveal)
+	good := h.session(ada, auth.ScopeOrders, auth.ScopeCards, auth.ScopeReveal)
 	list := func(token string) error {
 		ctx, _ := as(t, token)
-		_, err := d.client.ListCards(ctx, &roamcardv1.ListCardsRequest{})
+		_, err := h.client.ListCards(ctx, &roamcardv1.ListCardsRequest{})
 		return err
 	}
 	if err := list(good); err != nil {
 		t.Fatalf("a good session: %v", err)
 	}
-	revoked := d.session(ada, auth.ScopeCards)
-	who, err := d.auth.Authenticate(t.Context(), "Bearer "+revoked)
+	revoked := h.session(ada, auth.ScopeCards)
+	who, err := h.auth.Authenticate(t.Context(), "Bearer "+revoked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.auth.Revoke(t.Context(), who); err != nil {
+	if err := h.auth.Revoke(t.Context(), who); err != nil {
 		t.Fatal(err)
 	}
 	for name, token := range map[string]string{
@@ -36,8 +36,8 @@ func TestPolicyRefusesSessionWithoutScopeOrExpired(t *testing.T) {
 		"garbage":                "garbage",
 		"unknown":                "rcs_" + strings.Repeat("A", 43),
 		"revoked":                revoked,
-		"without the scope":      d.session(ada, auth.ScopeOrders, auth.ScopeReveal),
-		"without any":            d.session(ada),
+		"without the scope":      h.session(ada, auth.ScopeOrders, auth.ScopeReveal),
+		"without any":            h.session(ada),
 		"an operator's token":    operatorToken,
 		"two tokens in one line": good + ", Bearer " + good,
 	} {
@@ -45,18 +45,18 @@ func TestPolicyRefusesSessionWithoutScopeOrExpired(t *testing.T) {
 			t.Errorf("%s: %d %s", name, p.GetStatus(), p.GetCode())
 		}
 	}
-	d.now = d.now.Add(time.Hour)
+	h.now = h.now.Add(time.Hour)
 	if p := problemOf(t, list(good)); p.GetCode() != string(fault.SessionInvalid) {
 		t.Errorf("an hour later: %s", p.GetCode())
 	}
 }
 
 func TestPolicyRefusesRevealWithoutItsScope(t *testing.T) {
-	d := newAdmin(t)
+	h := newHarness(t)
 	ada := authtest.NewWallet(t, "ada")
-	c := d.paidOrder(ada)
-	ctx, _ := as(t, d.session(ada, auth.ScopeOrders, auth.ScopeCards))
-	_, err := d.client.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{Id: c.ID.String()})
+	c := h.issue(ada)
+	ctx, _ := as(t, h.session(ada, auth.ScopeOrders, auth.ScopeCards))
+	_, err := h.client.CreateRevealChallenge(ctx, &roamcardv1.CreateRevealChallengeRequest{Id: c.ID.String()})
 	if p := problemOf(t, err); p.GetCode() != string(fault.SessionInvalid) ||
 		!strings.Contains(p.GetDetail(), "reveal") {
 		t.Errorf("challenge: %s %s", p.GetCode(), p.GetDetail())
@@ -64,16 +64,16 @@ func TestPolicyRefusesRevealWithoutItsScope(t *testing.T) {
 }
 
 func TestPolicySetsNoStoreOnPrivateAnswers(t *testing.T) {
-	d := newAdmin(t)
-	ctx, info := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeCards))
-	if _, err := d.client.ListCards(ctx, &roamcardv1.ListCardsRequest{}); err != nil {
+	h := newHarness(t)
+	ctx, info := as(t, h.session(authtest.NewWallet(t, "ada"), auth.ScopeCards))
+	if _, err := h.client.ListCards(ctx, &roamcardv1.ListCardsRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := info.ResponseHeader().Get("Cache-Control"); got != "private, no-store" {
 		t.Errorf("a list of cards: Cache-Control %q", got)
 	}
 	ctx, info = as(t, "")
-	if _, err := d.client.GetCardDiscovery(ctx, &roamcardv1.GetCardDiscoveryRequest{}); err != nil {
+	if _, err := h.client.GetCardDiscovery(ctx, &roamcardv1.GetCardDiscoveryRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := info.ResponseHeader().Get("Cache-Control"); got != "" {

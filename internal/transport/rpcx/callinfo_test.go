@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// inProcess calls a handler without a network, in a context of the test's choice.
+// inProcess calls a handler without a network, with a given context.
 type inProcess struct {
 	handler http.Handler
 	ctx     context.Context
@@ -23,7 +23,7 @@ func (p inProcess) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// refuseAll is an interceptor that lets nothing through.
+// refuseAll is an interceptor that refuses every call.
 type refuseAll struct{ connect.Interceptor }
 
 func (refuseAll) WrapUnary(connect.UnaryFunc) connect.UnaryFunc {

@@ -21,7 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// signIn answers AuthService calls with fixed errors and keeps what reached it.
+// signIn answers AuthService calls with fixed errors and records the requests.
 type signIn struct {
 	roamcardv1connect.UnimplementedAuthServiceHandler
 	err  error
@@ -130,7 +130,7 @@ func TestMalformedJSONIsProblemForConnectCallers(t *testing.T) {
 	}
 }
 
-// lenient is connect's JSON codec with bytes of the test's choice in place of the message.
+// lenient is a JSON codec that sends fixed bytes for any message.
 type lenient struct{ body string }
 
 func (l lenient) Name() string                    { return "json" }

@@ -65,7 +65,7 @@ func TestProblemHasEveryMemberOfFault(t *testing.T) {
 	}
 }
 
-// challenge is a fault that brings headers, as payment's are.
+// challenge is a fault with headers, like those of payments.
 type challenge struct{ *fault.Fault }
 
 func (c challenge) Headers() http.Header { return http.Header{"Payment-Required": {"eyJ4Ijoy"}} }

@@ -80,7 +80,7 @@ func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
 		}
 	}
 	if _, err := checkAccess(t.Context(), callers, &policy{Access: 99}, http.Header{}); err == nil {
-		t.Error("an access that nobody knows is served")
+		t.Error("an unknown access is served")
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// everything is a message with a member of each kind that JSON shows in its own way.
+// everything is a message with a member of each kind that has a JSON form of its own.
 func everything(t testing.TB) protoreflect.MessageDescriptor {
 	t.Helper()
 	type kind = descriptorpb.FieldDescriptorProto_Type
@@ -239,8 +239,8 @@ func TestJSONFromTextFollowsRulesOfBody(t *testing.T) {
 	}
 }
 
-// FuzzCheckJSON holds the gate to its promise: what passes is understood by protojson, and what
-// protojson writes of it passes again.
+// FuzzCheckJSON proves that protojson reads every accepted document, and that what protojson writes is accepted
+// again.
 func FuzzCheckJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"someText":"\ud83d\ude00","cents":1}`, `{"items":[{"tags":["a"]}],"free":{"a":null}}`,
@@ -256,7 +256,7 @@ func FuzzCheckJSON(f *testing.F) {
 		}
 		read := dynamicpb.NewMessage(message)
 		if err := protojson.Unmarshal(data, read); err != nil {
-			t.Fatalf("passed the gate, but: %v", err)
+			t.Fatalf("accepted, but: %v", err)
 		}
 		written, err := protojson.Marshal(read)
 		if err != nil {
