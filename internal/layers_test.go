@@ -23,12 +23,12 @@ const module = "github.com/roamcard/roamcard/"
 var rows = [][]string{
 	0:  {"money", "secret", "fault", "testing/faultpoint", "telemetry"},
 	1:  {"x402", "limit", "ledger"},
-	2:  {"curve", "handshake"},
-	3:  {"order", "auth", "job"},
-	4:  {"payment", "availability", "activity", "agent/keys", "agent/install"},
-	5:  {"product/*"},
-	6:  {"checkout", "reconcile"},
-	7:  {"store", "chain", "facilitator", "provider/*"},
+	2:  {"curve", "handshake", "order", "job"},
+	3:  {"auth", "payment", "availability", "activity", "agent/keys", "agent/install"},
+	4:  {"product/*"},
+	5:  {"checkout", "reconcile"},
+	6:  {"store", "chain", "facilitator", "provider/*"},
+	7:  {"transport/rpcx"},
 	8:  {"transport/rpc"},
 	9:  {"transport/rest", "transport/mcp", "transport/discovery", "transport/web"},
 	10: {"transport/edge"},
@@ -38,8 +38,8 @@ var rows = [][]string{
 }
 
 const (
-	rowAdapters = 7
-	rowRPC      = 8
+	rowAdapters = 6
+	rowRPCX     = 7
 	rowEdge     = 10
 )
 
@@ -48,10 +48,10 @@ const (
 var only = map[string][]string{
 	module + "ent":                    {"store"},
 	"github.com/ethereum/go-ethereum": {"curve", "auth", "chain", "devtools/devnet", "agent/keys"},
-	"connectrpc.com":                  {"transport/rpc", "transport/rest", "transport/mcp", "transport/edge"},
+	"connectrpc.com":                  {"transport/rpcx", "transport/rpc", "transport/rest", "transport/edge"},
 	"github.com/modelcontextprotocol": {"transport/mcp", "agent"},
 	module + "gen/go": {
-		"transport/rpc", "transport/rest", "transport/mcp", "transport/discovery", "transport/web", "agent",
+		"transport/rpcx", "transport/rpc", "transport/rest", "agent",
 	},
 	module + "clients/go": {"devtools/demo", "agent", "agent/keys", "testing/devserver"},
 }
@@ -72,6 +72,8 @@ var allowed = map[string][]string{
 
 // narrow packages import no more of internal than this, whatever their row.
 var narrow = map[string][]string{
+	// Who calls is known without what is sold.
+	"auth": {"curve", "fault", "handshake", "limit", "secret", "x402"},
 	// The story is told from outside, by what any client could know.
 	"devtools/demo": {"secret"},
 	// The wallet's owner is a client like any other.
@@ -111,8 +113,9 @@ func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
 			"internal/store/store_test.go":            pkg("store", "~app", "~provider/sandbox"),
 			"internal/store/storetest/storetest.go":   pkg("storetest", "~store", "~devtools/devnet"),
 			"internal/provider/sandbox/sandbox.go":    pkg("sandbox", "~money"),
-			"internal/transport/rpc/api.go":           pkg("api", "~checkout", "connectrpc.com/connect", module+"gen/go/roamcard/v1"),
-			"internal/transport/edge/server.go":       pkg("server", "~transport/rpc", "connectrpc.com/cors"),
+			"internal/transport/rpcx/callinfo.go":     pkg("rpcx", "~auth", "connectrpc.com/connect", module+"gen/go/roamcard/v1"),
+			"internal/transport/rpc/services.go":      pkg("rpc", "~checkout", "~transport/rpcx", "connectrpc.com/connect", module+"gen/go/roamcard/v1"),
+			"internal/transport/edge/server.go":       pkg("edge", "~transport/rpcx", "connectrpc.com/cors"),
 			"internal/devtools/devnet/devnet.go":      pkg("devnet", "github.com/ethereum/go-ethereum/rpc"),
 			"internal/devtools/demo/demo.go":          pkg("demo", "~secret", module+"clients/go/roamcard"),
 			"internal/app/app.go":                     pkg("app", "~devtools/demo", "~devtools/devnet", "~store", "~transport/edge"),
@@ -129,31 +132,34 @@ func TestTheCheckerFindsEveryKindOfViolation(t *testing.T) {
 		with *fstest.MapFile
 		want string
 	}{
-		"upward":                    {"internal/money/up.go", pkg("money", "~x402"), "internal/money (row 0) imports internal/x402 (row 1)"},
-		"sideways":                  {"internal/auth/side.go", pkg("auth", "~order"), "internal/auth (row 3) imports internal/order (row 3)"},
-		"another build":             {"internal/money/up_linux.go", pkg("money", "~app"), "internal/money (row 0) imports internal/app (row 12)"},
-		"support goes upward":       {"internal/auth/authtest/up.go", pkg("authtest", "~checkout"), "internal/auth/authtest (row 3) imports internal/checkout (row 6)"},
-		"support in the program":    {"internal/checkout/fake.go", pkg("checkout", "~auth/authtest"), "internal/checkout imports internal/auth/authtest, which is for tests"},
-		"availability of a product": {"internal/availability/card.go", pkg("availability", "~product/card"), "internal/availability (row 4) imports internal/product/card (row 5)"},
-		"provider sells":            {"internal/provider/sandbox/sell.go", pkg("sandbox", "~checkout"), "internal/provider/sandbox imports internal/checkout"},
-		"chain sells":               {"internal/chain/sell.go", pkg("chain", "~checkout"), "internal/chain imports internal/checkout"},
-		"provider and provider":     {"internal/provider/acme/acme.go", pkg("acme", "~provider/sandbox"), "internal/provider/acme (row 7) imports internal/provider/sandbox (row 7)"},
-		"adapter in the services":   {"internal/transport/rpc/store.go", pkg("api", "~store"), "internal/transport/rpc (row 8) imports internal/store (row 7)"},
-		"adapter at the edge":       {"internal/transport/edge/chain.go", pkg("server", "~chain"), "internal/transport/edge (row 10) imports internal/chain (row 7)"},
-		"ent outside the store":     {"internal/app/ent.go", pkg("app", module+"ent/order"), "internal/app imports " + module + "ent/order"},
-		"chain library in payment":  {"internal/payment/p.go", pkg("payment", "github.com/ethereum/go-ethereum/common"), "internal/payment imports github.com/ethereum/go-ethereum/common"},
-		"chain library in demo":     {"internal/devtools/demo/rpc.go", pkg("demo", "github.com/ethereum/go-ethereum/rpc"), "internal/devtools/demo imports github.com/ethereum/go-ethereum/rpc"},
-		"demo looks inside":         {"internal/devtools/demo/card.go", pkg("demo", "~product/card"), "internal/devtools/demo imports internal/product/card"},
-		"client in the program":     {"internal/checkout/buy.go", pkg("checkout", module+"clients/go/roamcard"), "internal/checkout imports " + module + "clients/go/roamcard"},
-		"connect in the domain":     {"internal/product/card/c.go", pkg("card", "connectrpc.com/connect"), "internal/product/card imports connectrpc.com/connect"},
-		"wire types in the domain":  {"internal/product/card/g.go", pkg("card", module+"gen/go/roamcard/v1"), "internal/product/card imports " + module + "gen/go/roamcard/v1"},
-		"wire types at the edge":    {"internal/transport/edge/g.go", pkg("server", module+"gen/go/roamcard/v1"), "internal/transport/edge imports " + module + "gen/go/roamcard/v1"},
-		"command past the app":      {"cmd/roamcard/demo.go", pkg("main", "~devtools/demo"), "cmd/roamcard imports internal/devtools/demo"},
-		"package without a row":     {"internal/util/util.go", pkg("util"), "internal/util is in no row"},
-		"import without a row":      {"internal/app/gone.go", pkg("app", "~gone"), "internal/app imports internal/gone, which is in no row"},
-		"support without a package": {"internal/kit/kittest/kittest.go", pkg("kittest"), "internal/kit/kittest is in no row"},
-		"no comment":                {"internal/order/order.go", &fstest.MapFile{Data: []byte("package order\n")}, "internal/order has no comment"},
-		"comment of another":        {"internal/job/job.go", &fstest.MapFile{Data: []byte("// Package work is queued.\npackage job\n")}, "internal/job has no comment"},
+		"upward":                     {"internal/money/up.go", pkg("money", "~x402"), "internal/money (row 0) imports internal/x402 (row 1)"},
+		"sideways":                   {"internal/payment/side.go", pkg("payment", "~auth"), "internal/payment (row 3) imports internal/auth (row 3)"},
+		"orders in the sign-in":      {"internal/auth/side.go", pkg("auth", "~order"), "internal/auth imports internal/order, beyond "},
+		"another build":              {"internal/money/up_linux.go", pkg("money", "~app"), "internal/money (row 0) imports internal/app (row 12)"},
+		"support goes upward":        {"internal/auth/authtest/up.go", pkg("authtest", "~checkout"), "internal/auth/authtest (row 3) imports internal/checkout (row 5)"},
+		"support in the program":     {"internal/checkout/fake.go", pkg("checkout", "~auth/authtest"), "internal/checkout imports internal/auth/authtest, which is for tests"},
+		"availability of a product":  {"internal/availability/card.go", pkg("availability", "~product/card"), "internal/availability (row 3) imports internal/product/card (row 4)"},
+		"provider sells":             {"internal/provider/sandbox/sell.go", pkg("sandbox", "~checkout"), "internal/provider/sandbox imports internal/checkout"},
+		"chain sells":                {"internal/chain/sell.go", pkg("chain", "~checkout"), "internal/chain imports internal/checkout"},
+		"provider and provider":      {"internal/provider/acme/acme.go", pkg("acme", "~provider/sandbox"), "internal/provider/acme (row 6) imports internal/provider/sandbox (row 6)"},
+		"adapter in the services":    {"internal/transport/rpc/store.go", pkg("rpc", "~store"), "internal/transport/rpc (row 8) imports internal/store (row 6)"},
+		"adapter below the services": {"internal/transport/rpcx/store.go", pkg("rpcx", "~store"), "internal/transport/rpcx (row 7) imports internal/store (row 6): requests"},
+		"services below themselves":  {"internal/transport/rpcx/up.go", pkg("rpcx", "~transport/rpc"), "internal/transport/rpcx (row 7) imports internal/transport/rpc (row 8)"},
+		"adapter at the edge":        {"internal/transport/edge/chain.go", pkg("edge", "~chain"), "internal/transport/edge (row 10) imports internal/chain (row 6)"},
+		"ent outside the store":      {"internal/app/ent.go", pkg("app", module+"ent/order"), "internal/app imports " + module + "ent/order"},
+		"chain library in payment":   {"internal/payment/p.go", pkg("payment", "github.com/ethereum/go-ethereum/common"), "internal/payment imports github.com/ethereum/go-ethereum/common"},
+		"chain library in demo":      {"internal/devtools/demo/rpc.go", pkg("demo", "github.com/ethereum/go-ethereum/rpc"), "internal/devtools/demo imports github.com/ethereum/go-ethereum/rpc"},
+		"demo looks inside":          {"internal/devtools/demo/card.go", pkg("demo", "~product/card"), "internal/devtools/demo imports internal/product/card"},
+		"client in the program":      {"internal/checkout/buy.go", pkg("checkout", module+"clients/go/roamcard"), "internal/checkout imports " + module + "clients/go/roamcard"},
+		"connect in the domain":      {"internal/product/card/c.go", pkg("card", "connectrpc.com/connect"), "internal/product/card imports connectrpc.com/connect"},
+		"wire types in the domain":   {"internal/product/card/g.go", pkg("card", module+"gen/go/roamcard/v1"), "internal/product/card imports " + module + "gen/go/roamcard/v1"},
+		"wire types at the edge":     {"internal/transport/edge/g.go", pkg("edge", module+"gen/go/roamcard/v1"), "internal/transport/edge imports " + module + "gen/go/roamcard/v1"},
+		"command past the app":       {"cmd/roamcard/demo.go", pkg("main", "~devtools/demo"), "cmd/roamcard imports internal/devtools/demo"},
+		"package without a row":      {"internal/util/util.go", pkg("util"), "internal/util is in no row"},
+		"import without a row":       {"internal/app/gone.go", pkg("app", "~gone"), "internal/app imports internal/gone, which is in no row"},
+		"support without a package":  {"internal/kit/kittest/kittest.go", pkg("kittest"), "internal/kit/kittest is in no row"},
+		"no comment":                 {"internal/order/order.go", &fstest.MapFile{Data: []byte("package order\n")}, "internal/order has no comment"},
+		"comment of another":         {"internal/job/job.go", &fstest.MapFile{Data: []byte("// Package work is queued.\npackage job\n")}, "internal/job has no comment"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +315,7 @@ func (p source) check() []string {
 			// A kit for tests may use the package it is for, and that package's other kits.
 		case theirRow >= row:
 			add(" (row %d) imports internal/%s (row %d)", row, local, theirRow)
-		case row >= rowRPC && row <= rowEdge && theirRow == rowAdapters:
+		case row >= rowRPCX && row <= rowEdge && theirRow == rowAdapters:
 			add(" (row %d) imports internal/%s (row %d): requests come in by the domain", row, local, theirRow)
 		case row == rowAdapters && own != "store" && local == "checkout":
 			add(" imports internal/checkout: an adapter does not sell")

@@ -20,6 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/transport/mcp"
 	"github.com/roamcard/roamcard/internal/transport/rest"
 	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // soldAt is where each product is bought.
@@ -42,21 +43,22 @@ func pausedPaths(products map[order.Kind]availability.Product) func(context.Cont
 }
 
 // serveHTTP puts the services behind the edge: by their procedures, by their REST routes, and the documents
-// beside them.
-func (a *App) serveHTTP(listener net.Listener, c rpc.Config) error {
+// in addition to them.
+func (a *App) serveHTTP(listener net.Listener, p *parts) error {
+	c := a.config
 	site, err := discovery.New(discovery.Config{
-		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: c.Version, Contact: a.config.Contact,
-		Terms: c.Terms, Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: c.Now(),
-		Paused: pausedPaths(c.Availability),
+		OpenAPI: gen.OpenAPI, BaseURL: c.BaseURL, Environment: c.Environment, Version: Version, Contact: c.Contact,
+		Terms: c.terms(), Protocol: mcp.Protocol, Protocols: mcp.Protocols(), Started: time.Now(),
+		Paused: pausedPaths(availabilities(p.products)),
 	})
 	if err != nil {
 		return fmt.Errorf("make the documents: %w", err)
 	}
-	c.Extensions = site.Bazaar
-	handlers, err := rpc.Handlers(c)
+	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: p.who, Deliveries: p.esims, Limits: p.limits})
 	if err != nil {
 		return fmt.Errorf("make the services: %w", err)
 	}
+	handlers := rpc.Handlers(a.services(p, site), before...)
 	router := rest.New(rest.Config{Log: a.log})
 	services := make([]edge.Service, len(handlers))
 	for i, h := range handlers {
@@ -65,20 +67,21 @@ func (a *App) serveHTTP(listener net.Listener, c rpc.Config) error {
 			return err
 		}
 	}
-	beside := site.Handlers()
+	raw := site.Handlers()
 	toolbox, err := mcp.Handlers(mcp.Config{
-		API: tools{router, c.Limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL, Origins: a.config.MCPOrigins,
+		API: tools{router, p.limits}, OpenAPI: site.OpenAPI(), Descriptor: site.ServerCard(), BaseURL: c.BaseURL,
+			Origins: c.MCPOrigins,
 		Version: site.InterfaceVersion(), Log: a.log,
 	})
 	if err != nil {
 		return fmt.Errorf("make the MCP endpoint: %w", err)
 	}
-	maps.Copy(beside, toolbox)
+	maps.Copy(raw, toolbox)
 	a.server, err = edge.New(edge.Config{
-		Listener: listener, Addr: a.config.Addr, BaseURL: a.config.BaseURL, Services: services, REST: router,
-		Raw:    beside,
-		Limits: c.Limits, MaxRequests: a.config.MaxRequests, MaxConns: a.config.MaxConns, MaxConnsPerAddress: a.config.MaxConnsPerAddress,
-		TrustedProxies: a.config.TrustedProxies, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
+		Listener: listener, Addr: c.Addr, BaseURL: c.BaseURL, Services: services, REST: router,
+		Raw:    raw,
+		Limits: p.limits, MaxRequests: c.MaxRequests, MaxConns: c.MaxConns, MaxConnsPerAddress: c.MaxConnsPerAddress,
+		TrustedProxies: c.TrustedProxies, Rates: map[string]limit.Class{"POST /mcp": limit.MCP},
 		NoCORS: []string{"/api/admin/", rpc.OperatorPath},
 		Log:    a.log, Tracing: otel.GetTracerProvider(), Metrics: a.metrics, Now: time.Now,
 	})

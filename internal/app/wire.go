@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
 	"github.com/roamcard/roamcard/internal/reconcile"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -42,7 +42,7 @@ type parts struct {
 	who      *auth.Auth
 }
 
-// wire makes the domain over the adapters, and the faces over the domain.
+// wire makes the domain over the adapters, and the transport over the domain.
 func (a *App) wire(listener net.Listener) error {
 	p, err := a.parts()
 	if err != nil {
@@ -54,7 +54,7 @@ func (a *App) wire(listener net.Listener) error {
 		return nil
 	}
 	a.catchUp = p.catchUp
-	return a.serveHTTP(listener, a.services(p, p.who))
+	return a.serveHTTP(listener, p)
 }
 
 func (a *App) parts() (p *parts, err error) {
@@ -136,7 +136,7 @@ func (a *App) checkout(p *parts) (*checkout.Checkout, error) {
 		}),
 		Runner: a.runner, Log: a.log, Now: time.Now, QuoteKey: quoteKey, Sandbox: c.Environment == Sandbox,
 		Adopted: a.store.Orders(),
-		Session: rpc.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
+		Session: rpcx.SessionOf(p.who), BlockTime: a.chain.BlockTime, Shown: a.chain.Shown,
 		Unexplained: a.unexplained(p.esims.Supplier), Returned: a.returned,
 		Wait: c.Wait, PayableFor: c.PayableFor, MostUnpaid: c.MostUnpaid, SuspendAfter: c.Fairness.SuspendAfter, Limits: p.limits, Metrics: a.metrics,
 	}), nil
@@ -165,17 +165,4 @@ func (a *App) callers(limits *limit.Limiter) (*auth.Auth, error) {
 		ChainID: x402.ChainID, Now: time.Now, ActivityWallets: a.config.Activity, Operators: a.config.Operators,
 		Limits: limits,
 	})
-}
-
-// services is the domain as the API shows it.
-func (a *App) services(p *parts, who *auth.Auth) rpc.Config {
-	c := a.config
-	return rpc.Config{
-		Checkout: p.sells, Cards: p.cards, Issued: a.store.Cards(), Esims: p.esims, Auth: who,
-		Fees:     card.FeeAdmin{Jobs: a.store.FeeJobs(), Issuer: a.issuer, CallTimeout: c.IssuerCallTimeout},
-		Admin:    checkout.Admin{Records: a.store.Admin(), Switches: a.store.Admin(), Refunds: p.refunds, Products: p.products, Evidence: a.chain},
-		Treasury: p.treasury, Activity: p.events, Retention: p.signIns, Limits: p.limits, Metrics: a.metrics,
-		Terms: c.terms(), BaseURL: c.BaseURL, Environment: c.Environment, Version: Version,
-		Health: a.store.Ping, Availability: availabilities(p.products), Now: time.Now,
-	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 )
 
-// maxHeader bounds a header before anything is decoded. A real one has about 1.5 kB.
-const maxHeader = 16 << 10
+// MaxHeader is how many bytes a header may have; nothing longer is decoded. A real one has about 1.5 kB.
+const MaxHeader = 16 << 10
 
 // PaymentV1 stands for a payment of version 1 of the protocol, which is not read. It is no base64, so that no
 // payment is equal to it.
@@ -164,8 +164,8 @@ func decodeBase64(header string) ([]byte, error) {
 	switch {
 	case header == "":
 		return nil, errors.New("the header is empty")
-	case len(header) > maxHeader:
-		return nil, fmt.Errorf("the header is longer than %d bytes", maxHeader)
+	case len(header) > MaxHeader:
+		return nil, fmt.Errorf("the header is longer than %d bytes", MaxHeader)
 	case strings.ContainsAny(header, "\r\n"):
 		return nil, errors.New("the header is not standard base64")
 	}

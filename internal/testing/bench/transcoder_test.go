@@ -18,16 +18,16 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // BenchmarkTranscoder is one answer by three ways, without a network: the REST route that is transcoded onto
 // the handler, the same handler called in Connect's JSON, and a handler written by hand for this answer.
 func BenchmarkTranscoder(b *testing.B) {
 	path, procedures := roamcardv1connect.NewCardServiceHandler(till{},
-		connect.WithInterceptors(rpc.Errors()), rpc.JSON(), connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())))
+		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(), connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())))
 	orderPath, orderProcedures := roamcardv1connect.NewOrderServiceHandler(till{},
-		connect.WithInterceptors(rpc.Errors()), rpc.JSON(), connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())))
+		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(), connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())))
 	router := rest.New(rest.Config{})
 	for at, handler := range map[string]http.Handler{path: procedures, orderPath: orderProcedures} {
 		if err := router.Mount(at, handler); err != nil {

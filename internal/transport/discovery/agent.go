@@ -6,6 +6,7 @@ import (
 
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -148,10 +149,10 @@ type endpoint struct {
 	ReadOnly                  bool     `json:"readOnly"`
 }
 
-// repository is where the clients are made.
+// repository has the source of the clients.
 const repository = "https://github.com/roamcard/roamcard"
 
-// installCommand installs a stock client that can pay here; the versions are those it was tried with.
+// installCommand installs an x402 client that can pay here, in the versions it was tested with.
 const installCommand = "npm install @x402/fetch@2.27.0 @x402/evm@2.27.0 viem@2.57.1"
 
 func (s *Site) contract() contract {
@@ -160,9 +161,13 @@ func (s *Site) contract() contract {
 		DocsVersion:     s.api.Info.Version,
 		Service:         service{s.api.Info.Title, s.api.Info.Summary, s.Version, s.Environment, s.BaseURL},
 		Payment: paymentTerms{
-			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network, ChainID: s.Terms.Domain.ChainID,
-			Asset: s.Terms.Asset.String(), AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name, AssetVersion: s.Terms.Domain.Version,
-			PayTo: s.Terms.PayTo.String(), ChallengeHeader: x402.HeaderRequired, PaymentHeader: x402.HeaderSignature, ReceiptHeader: x402.HeaderResponse,
+			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
+			ChainID: s.Terms.Domain.ChainID,
+			Asset:   s.Terms.Asset.String(), AssetSymbol: "USDC", AssetDecimals: 6, AssetName: s.Terms.Domain.Name,
+			AssetVersion:    s.Terms.Domain.Version,
+			PayTo:           s.Terms.PayTo.String(),
+			ChallengeHeader: x402.HeaderRequired, PaymentHeader: x402.HeaderSignature,
+			ReceiptHeader:            x402.HeaderResponse,
 			MaxSubmissionsPerAttempt: 1,
 		},
 		Ownership: ownership{Owner: "payer", PayerMustEqualOwner: true},
@@ -175,35 +180,45 @@ func (s *Site) contract() contract {
 		},
 		Treasury: treasury{RebalanceMode: "manual"},
 		Idempotency: idempotency{
-			Member: "idempotencyKey", Header: "Idempotency-Key", MaxLength: 200,
+			Member: "idempotencyKey", Header: rpcx.HeaderIdempotencyKey, MaxLength: rpcx.MaxIdempotencyKey,
 			Rules: []string{
 				"Choose one key for each purchase before the first call, and keep it on disk before a payment is sent.",
-				"After a timeout, a lost answer or a 503, repeat the same body with the same key and the same PAYMENT-SIGNATURE.",
-				"A purchase that was paid answers the repeat with the same order and replayed: true; nothing is charged again.",
+				"After a timeout, a lost answer or a 503, repeat the same body with the same key and the same " +
+					"PAYMENT-SIGNATURE.",
+				"A purchase that was paid answers the repeat with the same order and replayed: true; nothing is " +
+					"charged again.",
 				"Sign another payment only where the answer says safeToPayAgain: true.",
 			},
 		},
 		Spending: s.spending(),
 		Conduct: []string{
-			"Compare network, asset, payTo, resource and amount of a challenge with /api/config and the product's contract before signing.",
+			"Compare network, asset, payTo, resource and amount of a challenge with /api/config and the product's " +
+				"contract before signing.",
 			"Treat a timeout as unknown, never as failed.",
-			"Never put card numbers, security codes, delivery tokens or eSIM activation codes into a model's context, a log or a chat: show them in a local presenter.",
+			"Never put card numbers, security codes, delivery tokens or eSIM activation codes into a model's " +
+				"context, a log or a chat: show them in a local presenter.",
 			"Do not pay again, change the key, reorder or refund without a new decision of the owner.",
 		},
 		Install: s.install(),
 		MCP: endpoint{
-			URL: s.BaseURL + "/mcp", Transport: "streamable-http", ProtocolVersion: s.Protocol, SupportedProtocolVersions: s.Protocols, ReadOnly: true,
+			URL: s.BaseURL + "/mcp", Transport: "streamable-http", ProtocolVersion: s.Protocol,
+			SupportedProtocolVersions: s.Protocols, ReadOnly: true,
 		},
 		Documents: map[string]string{
-			"agent": s.BaseURL + "/api/agent", "openapi": s.BaseURL + "/openapi.json", "config": s.BaseURL + "/api/config",
-			"docs": s.BaseURL + "/docs", "llms": s.BaseURL + "/llms.txt", "skill": s.BaseURL + "/SKILL.md",
+			"agent": s.BaseURL + "/api/agent", "openapi": s.BaseURL + "/openapi.json",
+			"config": s.BaseURL + "/api/config",
+			"docs":   s.BaseURL + "/docs", "llms": s.BaseURL + "/llms.txt", "skill": s.BaseURL + "/SKILL.md",
 			"agentCard": s.BaseURL + "/.well-known/agent-card.json", "mcpServerCard": s.BaseURL + "/mcp/server-card",
-			"aiCatalog": s.BaseURL + "/.well-known/ai-catalog.json", "apiCatalog": s.BaseURL + "/.well-known/api-catalog",
-			"security": s.BaseURL + "/.well-known/security.txt", "readiness": s.BaseURL + "/ready",
+			"aiCatalog":  s.BaseURL + "/.well-known/ai-catalog.json",
+			"apiCatalog": s.BaseURL + "/.well-known/api-catalog",
+			"security":   s.BaseURL + "/.well-known/security.txt", "readiness": s.BaseURL + "/ready",
 		},
 	}
 	for _, op := range s.api.products() {
-		p := product{ID: op.ID, Summary: op.Summary, Method: op.method, Path: op.path, URL: s.BaseURL + op.path, Price: op.Payment.Price}
+		p := product{
+			ID: op.ID, Summary: op.Summary, Method: op.method, Path: op.path, URL: s.BaseURL + op.path,
+			Price: op.Payment.Price,
+		}
 		if at := s.api.contractOf(op); at != "" {
 			p.Contract = s.BaseURL + at
 		}
@@ -218,15 +233,15 @@ func (s *Site) contract() contract {
 	return c
 }
 
-// agent serves the contract, which says of each product whether it is paused.
-func (s *Site) agent(sold http.Handler) http.Handler {
+// agent serves the contract with the products that are paused marked; unpaused serves it without.
+func (s *Site) agent(unpaused http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var paused map[string]bool
 		if s.Paused != nil {
 			paused = s.Paused(r.Context())
 		}
 		if len(paused) == 0 {
-			sold.ServeHTTP(w, r)
+			unpaused.ServeHTTP(w, r)
 			return
 		}
 		c := s.contract()
@@ -235,7 +250,7 @@ func (s *Site) agent(sold http.Handler) http.Handler {
 		}
 		body, err := encode(c)
 		if err != nil {
-			sold.ServeHTTP(w, r) // it was encoded before, with other words
+			unpaused.ServeHTTP(w, r) // cannot happen: the same contract was encoded before
 			return
 		}
 		page{asJSON, body}.handler().ServeHTTP(w, r)
@@ -249,8 +264,10 @@ func failureOf(k fault.Kind) failure {
 func (s *Site) spending() spending {
 	return spending{
 		StockClientCapUSD: "1.00",
-		Advice: "The reference clients of x402 refuse payments above 1 USD. Raise spendControls.maxAmountPerPayment (TypeScript) or " +
-			"max_amount_per_payment (Python) to the price you have decided to pay, and no further. On a development chain, allow its token in " +
+		Advice: "The reference clients of x402 refuse payments above 1 USD. Raise spendControls.maxAmountPerPayment " +
+			"(TypeScript) or " +
+			"max_amount_per_payment (Python) to the price you have decided to pay, and no further. On a development " +
+			"chain, allow its token in " +
 			"spendControls.allowedAssets or allowed_assets too.",
 		Example: fmt.Sprintf("const pay = wrapFetchWithPaymentFromConfig(fetch, {\n"+
 			"  schemes: [{ network: '%s', client: new ExactEvmScheme(account) }],\n"+
@@ -263,26 +280,31 @@ func (s *Site) spending() spending {
 func (s *Site) install() install {
 	return install{
 		Clients: s.clients(), Repository: repository,
-		Command: installCommand, Skill: s.BaseURL + "/SKILL.md", SkillCommand: "curl -fsS " + s.BaseURL + "/SKILL.md -o SKILL.md",
-		MCPServers: map[string]any{"roamcard": map[string]string{"type": "http", "url": s.BaseURL + "/mcp"}},
+		Command: installCommand, Skill: s.BaseURL + "/SKILL.md",
+		SkillCommand: "curl -fsS " + s.BaseURL + "/SKILL.md -o SKILL.md",
+		MCPServers:   map[string]any{"roamcard": map[string]string{"type": "http", "url": s.BaseURL + "/mcp"}},
 	}
 }
 
-// clients are those that are made with the service. Each keeps what it signed, repeats it byte for byte, and pays within
-// the caps that the owner sets: for them nothing has to be lifted.
+// clients are the service's own clients. Each stores what it signed, repeats it byte for byte, and pays within
+// the caps that its owner sets, so that no default cap has to be raised.
 func (s *Site) clients() []client {
 	version := s.api.Info.Version
 	return []client{
 		{"command", "go install github.com/roamcard/roamcard/cmd/roamcard@v" + version,
 			"go -C roamcard install ./cmd/roamcard",
-			"ROAMCARD_URL=" + s.BaseURL + " roamcard card buy --key my-first-card --yes --max 25.00 --max-day 25.00 --wait --json"},
+			"ROAMCARD_URL=" + s.BaseURL +
+				" roamcard card buy --key my-first-card --yes --max 25.00 --max-day 25.00 --wait --json"},
 		{"typescript", "npm install roamcard@" + version + " viem@2.57.1",
 			"npm ci --prefix roamcard/clients/typescript && npm run build --prefix roamcard/clients/typescript && " +
 				"npm install ./roamcard/clients/typescript viem@2.57.1",
-			"new Roamcard({ baseUrl: '" + s.BaseURL + "', signer, store, policy: { mode: 'autonomous', maxPerPaymentUsd: '25.00', maxPerDayUsd: '25.00' } })"},
+			"new Roamcard({ baseUrl: '" + s.BaseURL +
+				"', signer, store, policy: { mode: 'autonomous', maxPerPaymentUsd: '25.00', maxPerDayUsd: '25.00' } " +
+				"})"},
 		{"python", "pip install 'roamcard[evm]==" + version + "'",
 			"pip install './roamcard/clients/python[evm]'",
-			`Roamcard("` + s.BaseURL + `", signer, Policy("autonomous", max_per_payment_usd="25.00", max_per_day_usd="25.00"), store=store)`},
+			`Roamcard("` + s.BaseURL +
+				`", signer, Policy("autonomous", max_per_payment_usd="25.00", max_per_day_usd="25.00"), store=store)`},
 		{"go", "go get github.com/roamcard/roamcard/clients/go/roamcard@v" + version,
 			"go work init . ./roamcard/clients/go",
 			`roamcard.New(roamcard.Config{BaseURL: "` + s.BaseURL + `", Signer: signer, Store: store, ` +

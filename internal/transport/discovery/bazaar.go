@@ -8,14 +8,14 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// Product is what whoever lists paid routes is told of one: where it is sold, and how it is called.
+// Product is what a list of paid routes gets of one: its resource, and how it is called.
 type Product struct {
 	Resource   x402.Resource
 	Extensions map[string]any
 }
 
-// Products are all that is sold, by the paths at which it is bought. Of the Config only OpenAPI, BaseURL and
-// Environment matter.
+// Products are all products, by the paths where they are bought. Only OpenAPI, BaseURL and Environment of the
+// Config are used.
 func Products(c Config) (map[string]Product, error) {
 	s := &Site{Config: c}
 	var err error
@@ -38,11 +38,11 @@ func Products(c Config) (map[string]Product, error) {
 	return all, nil
 }
 
-// Bazaar is what the challenge of a paid route tells crawlers of x402: how the route is called and what
-// it answers. It is nil for a path that no product is sold at.
+// Bazaar is the bazaar extension of the challenge of a paid route, which x402 crawlers read: how the route is
+// called and what it answers. It is nil for every other path.
 func (s *Site) Bazaar(path string) map[string]any { return s.bazaar[path] }
 
-// bazaars makes the extension of every product, once: a challenge is made in every unpaid call.
+// bazaars makes the extension of every product once, because every unpaid call has a challenge.
 func (s *Site) bazaars() (map[string]object, error) {
 	all := map[string]object{}
 	for _, op := range s.api.products() {
@@ -55,7 +55,7 @@ func (s *Site) bazaars() (map[string]object, error) {
 	return all, nil
 }
 
-// bazaarOf travels in a response header, so it says no more than needed.
+// bazaarOf is sent in a response header, so it is short.
 func (s *Site) bazaarOf(op operation) object {
 	body := s.api.plain(op.Body.Content["application/json"].Schema)
 	call := object{"type": "http", "method": "POST", "bodyType": "json", "body": object{"idempotencyKey": "order-0001"}}
@@ -69,7 +69,8 @@ func (s *Site) bazaarOf(op operation) object {
 				"input": object{
 					"type": "object",
 					"properties": object{
-						"type": object{"const": "http"}, "method": object{"const": "POST"}, "bodyType": object{"const": "json"}, "body": body,
+						"type": object{"const": "http"}, "method": object{"const": "POST"},
+						"bodyType": object{"const": "json"}, "body": body,
 					},
 					"required": []string{"type", "method", "bodyType", "body"},
 				},
@@ -78,9 +79,11 @@ func (s *Site) bazaarOf(op operation) object {
 					"properties": object{
 						"type": object{"const": "json"},
 						"example": object{
-							"type":       "object",
-							"properties": object{"orderId": object{"type": "string"}, "status": object{"type": "string"}},
-							"required":   []string{"orderId", "status"},
+							"type": "object",
+							"properties": object{
+								"orderId": object{"type": "string"}, "status": object{"type": "string"},
+							},
+							"required": []string{"orderId", "status"},
 						},
 					},
 					"required": []string{"type"},
@@ -91,7 +94,7 @@ func (s *Site) bazaarOf(op operation) object {
 	}
 }
 
-// plain is the schema of a request without references and without the words for people.
+// plain is the schema of a request without references and descriptions.
 func (d *description) plain(schema object) object {
 	if ref, ok := schema["$ref"].(string); ok {
 		schema = d.schemas[ref]

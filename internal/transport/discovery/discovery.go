@@ -1,8 +1,8 @@
-// Package discovery is the documents by which strangers find out what the service offers.
+// Package discovery is the documents from which agents and people learn what the service offers.
 //
-// All of them are made at the start from one place each: the OpenAPI description that is generated from
-// the protos that serve the routes, the catalogue of failures, and the configuration. Nothing here asks
-// anybody but whether sales are paused; the same Config always makes the same documents.
+// They are made at start-up from the OpenAPI description, which is generated from the protos that serve the
+// routes, the catalogue of faults, and the configuration. The same Config always makes the same documents; only
+// whether sales are paused is asked per request.
 package discovery
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/roamcard/roamcard/internal/payment"
 )
 
-// Config is what the documents tell of one deployment.
+// Config is the settings of one deployment that the documents show.
 type Config struct {
 	// OpenAPI is the generated description; its server is relative.
 	OpenAPI []byte
@@ -24,15 +24,15 @@ type Config struct {
 	BaseURL string
 	// Environment is production or sandbox.
 	Environment string
-	// Version is the running program's.
+	// Version is the version of the program.
 	Version string
-	// Contact is the e-mail address of whoever runs the service; registries prove ownership by it.
+	// Contact is the operator's e-mail address; registries check ownership by it.
 	Contact string
 	Terms   payment.Terms
-	// Protocol is the documented version of MCP, Protocols all that are spoken.
+	// Protocol is the documented version of MCP, Protocols all supported ones.
 	Protocol  string
 	Protocols []string
-	// Started dates what has to expire.
+	// Started is when the process started; security.txt expires by it.
 	Started time.Time
 	// Paused names the products whose sale is closed for now, by the paths at which they are bought. It may be nil.
 	Paused func(ctx context.Context) map[string]bool
@@ -110,17 +110,18 @@ func (s *Site) build() error {
 		return fmt.Errorf("make the pages of problems: %w", err)
 	}
 	s.pages = map[string]page{
-		"/api/agent":                           {asJSON, contract},
-		"/openapi.json":                        {asJSON, s.api.document},
-		"/api/openapi.json":                    {asJSON, s.api.document},
-		"/.well-known/openapi.json":            {asJSON, s.api.document},
-		"/.well-known/agent-card.json":         {asJSON, agent},
-		"/.well-known/agent.json":              {asJSON, agent},
-		"/.well-known/mcp.json":                {asJSON, s.card},
-		"/.well-known/mcp/server-card.json":    {asJSON, s.card},
-		"/mcp/server-card":                     {"application/mcp-server-card+json", s.card},
-		"/.well-known/ai-catalog.json":         {"application/ai-catalog+json", catalog},
-		"/.well-known/api-catalog":             {`application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"`, linkset},
+		"/api/agent":                        {asJSON, contract},
+		"/openapi.json":                     {asJSON, s.api.document},
+		"/api/openapi.json":                 {asJSON, s.api.document},
+		"/.well-known/openapi.json":         {asJSON, s.api.document},
+		"/.well-known/agent-card.json":      {asJSON, agent},
+		"/.well-known/agent.json":           {asJSON, agent},
+		"/.well-known/mcp.json":             {asJSON, s.card},
+		"/.well-known/mcp/server-card.json": {asJSON, s.card},
+		"/mcp/server-card":                  {"application/mcp-server-card+json", s.card},
+		"/.well-known/ai-catalog.json":      {"application/ai-catalog+json", catalog},
+		"/.well-known/api-catalog": {`application/linkset+json; ` +
+			`profile="https://www.rfc-editor.org/info/rfc9727"`, linkset},
 		"/.well-known/agent-skills/index.json": {asJSON, skills},
 		"/.well-known/security.txt":            {asText, s.securityText()},
 		"/SKILL.md":                            {asMarkdown, skill},
@@ -138,7 +139,7 @@ func (s *Site) Handlers() map[string]http.Handler {
 		all["GET "+path] = p.handler()
 	}
 	all["GET /api/agent"] = s.agent(all["GET /api/agent"])
-	// The older place names the newer one.
+	// The older path links to the newer one.
 	old := all["GET /.well-known/agent.json"]
 	all["GET /.well-known/agent.json"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Link", `</.well-known/agent-card.json>; rel="canonical"`)
@@ -149,10 +150,10 @@ func (s *Site) Handlers() map[string]http.Handler {
 	return all
 }
 
-// Paths lists where the documents are, but for those of the page for people and of problems.
+// Paths lists the paths of the documents, except the API reference and the pages of problems.
 func (s *Site) Paths() []string { return slices.Sorted(maps.Keys(s.pages)) }
 
-// Document is the content at a path, nil when there is none.
+// Document is the document at a path, or nil.
 func (s *Site) Document(path string) []byte { return s.pages[path].body }
 
 // ServerCard describes the MCP endpoint.

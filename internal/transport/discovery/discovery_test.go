@@ -29,7 +29,7 @@ import (
 	"github.com/roamcard/roamcard/gen"
 	_ "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/payment"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
@@ -60,7 +60,7 @@ func site(t *testing.T, c Config) *Site {
 	return s
 }
 
-// TestDocumentsAreAsCommitted shows in review what strangers will read. The OpenAPI document is committed
+// TestDocumentsAreAsCommitted compares the documents with golden files. The OpenAPI document is committed
 // where it is generated.
 func TestDocumentsAreAsCommitted(t *testing.T) {
 	s := site(t, config())
@@ -84,7 +84,7 @@ func TestDocumentsAreAsCommitted(t *testing.T) {
 	}
 }
 
-func TestSameConfigSameDocuments(t *testing.T) {
+func TestDocumentsAreEqualForEqualConfigs(t *testing.T) {
 	first, again := site(t, config()), site(t, config())
 	for _, at := range first.Paths() {
 		if !bytes.Equal(first.Document(at), again.Document(at)) {
@@ -93,9 +93,9 @@ func TestSameConfigSameDocuments(t *testing.T) {
 	}
 }
 
-// TestDescriptionIsThatOfTheProtos compares the OpenAPI document with the descriptors that serve the
+// TestOpenAPIDescribesEveryMethodOfTheProtos compares the OpenAPI document with the descriptors that serve the
 // routes: every binding is described, with the price of its policy, and nothing else is paid.
-func TestDescriptionIsThatOfTheProtos(t *testing.T) {
+func TestOpenAPIDescribesEveryMethodOfTheProtos(t *testing.T) {
 	s := site(t, config())
 	described := map[string]operation{}
 	for _, op := range s.api.operations() {
@@ -114,7 +114,7 @@ func TestDescriptionIsThatOfTheProtos(t *testing.T) {
 						continue
 					}
 					delete(described, at)
-					policy, err := rpc.PolicyOf(m)
+					policy, err := rpcx.PolicyOf(m)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -161,11 +161,11 @@ func bindings(m protoreflect.MethodDescriptor) []string {
 	return all
 }
 
-// TestEveryDocumentIsDescribed compares what is served beside the protos with the OpenAPI document.
-func TestEveryDocumentIsDescribed(t *testing.T) {
+// TestOpenAPIListsEveryDocument compares the documents that have no proto with the OpenAPI document.
+func TestOpenAPIListsEveryDocument(t *testing.T) {
 	s := site(t, config())
 	handlers := s.Handlers()
-	// What explains a problem is named by its type, which is described.
+	// The URL of an explanation is the problem's type, which is described.
 	maps.DeleteFunc(handlers, func(pattern string, _ http.Handler) bool { return s.problems[pattern] != nil })
 	served := slices.Sorted(maps.Keys(handlers))
 	var described []string
@@ -180,7 +180,7 @@ func TestEveryDocumentIsDescribed(t *testing.T) {
 	}
 }
 
-func TestContractIsInTheDocumentedForm(t *testing.T) {
+func TestContractMatchesItsSchema(t *testing.T) {
 	s := site(t, config())
 	var whole map[string]any
 	decode(t, s.OpenAPI(), &whole)
@@ -209,22 +209,25 @@ func TestContractIsInTheDocumentedForm(t *testing.T) {
 // closed makes the schemas of the contract refuse members that they do not name.
 func closed(schemas object) object {
 	for name, s := range schemas {
-		if schema, ok := s.(object); ok && (strings.HasPrefix(name, "Agent") || name == "WalletRequirements" || name == "InstallCommand") {
+		if schema, ok := s.(object); ok && (strings.HasPrefix(name, "Agent") || name == "WalletRequirements" ||
+			name == "InstallCommand") {
 			schema["additionalProperties"] = false
 		}
 	}
 	return schemas
 }
 
-func TestContractSaysWhatTheServiceIs(t *testing.T) {
+func TestContractNamesTermsAndProducts(t *testing.T) {
 	s := site(t, config())
 	var c contract
 	decode(t, s.Document("/api/agent"), &c)
-	if diff := cmp.Diff([]string{"autonomous", "policy_gated", "human_approval"}, c.Wallet.InteractionModes); diff != "" {
+	if diff := cmp.Diff([]string{"autonomous", "policy_gated", "human_approval"},
+		c.Wallet.InteractionModes); diff != "" {
 		t.Error(diff)
 	}
 	if c.ContractVersion != 1 || c.Wallet.ContractVersion != 1 || c.Treasury.RebalanceMode != "manual" ||
-		c.Wallet.SmartAccounts != "experimental" || !slices.Equal(c.Wallet.AccountTypes, []string{"eoa"}) || c.DocsVersion != "0.3.1" {
+		c.Wallet.SmartAccounts != "experimental" || !slices.Equal(c.Wallet.AccountTypes, []string{"eoa"}) ||
+		c.DocsVersion != "0.3.1" {
 		t.Errorf("the contract says %+v", c)
 	}
 	access := map[string]string{}
@@ -246,11 +249,12 @@ func TestContractSaysWhatTheServiceIs(t *testing.T) {
 	}
 }
 
-// TestDocumentsLoadNothingFromElsewhere keeps links inside, but for the names of standards and the clients' repository.
-func TestDocumentsLoadNothingFromElsewhere(t *testing.T) {
+// TestDocumentsLoadFromOwnOriginOnly allows foreign URLs only as names of standards, and the clients' repository.
+func TestDocumentsLoadFromOwnOriginOnly(t *testing.T) {
 	s := site(t, config())
 	standards := []string{
-		base, "https://static.modelcontextprotocol.io/schemas/", "https://schemas.agentskills.io/", "https://github.com/google-agentic-commerce/a2a-x402/",
+		base, "https://static.modelcontextprotocol.io/schemas/", "https://schemas.agentskills.io/",
+		"https://github.com/google-agentic-commerce/a2a-x402/",
 		"http://www.w3.org/2000/svg", "https://api.example.com/", "https://github.com/roamcard/roamcard",
 	}
 	link := regexp.MustCompile(`https?://[^\s"'<>)` + "`" + `]+`)
@@ -266,7 +270,7 @@ func TestDocumentsLoadNothingFromElsewhere(t *testing.T) {
 	}
 }
 
-func TestOpenAPIIsTheSameEverywhere(t *testing.T) {
+func TestOpenAPIIsEqualOnEveryPath(t *testing.T) {
 	handlers := site(t, config()).Handlers()
 	var tags []string
 	var bodies []string
@@ -287,12 +291,13 @@ func TestOpenAPIIsTheSameEverywhere(t *testing.T) {
 		Servers []struct{ URL string }
 	}
 	decode(t, []byte(bodies[0]), &api)
-	if api.OpenAPI != "3.1.0" || api.Info.Version != "0.3.1" || api.Info.Contact.Email != "ops@roamcard.test" || api.Servers[0].URL != base {
+	if api.OpenAPI != "3.1.0" || api.Info.Version != "0.3.1" || api.Info.Contact.Email != "ops@roamcard.test" ||
+		api.Servers[0].URL != base {
 		t.Errorf("the document says %+v", api)
 	}
 }
 
-func TestReaderWithTheDocumentGets304(t *testing.T) {
+func TestDocumentWithKnownETagAnswers304(t *testing.T) {
 	handlers := site(t, config()).Handlers()
 	for pattern, h := range handlers {
 		get := func(tag string) *httptest.ResponseRecorder {
@@ -318,7 +323,7 @@ func TestReaderWithTheDocumentGets304(t *testing.T) {
 	}
 }
 
-func TestScriptIsPackedForThoseWhoUnpack(t *testing.T) {
+func TestScriptIsGzippedWhereAccepted(t *testing.T) {
 	h := site(t, config()).Handlers()["GET /docs/scalar.js"]
 	get := func(accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, "/docs/scalar.js", nil)
@@ -336,7 +341,8 @@ func TestScriptIsPackedForThoseWhoUnpack(t *testing.T) {
 		t.Fatal(err)
 	}
 	unpacked, err := io.ReadAll(reader)
-	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) || !bytes.Contains(unpacked, []byte("createApiReference")) {
+	if err != nil || !bytes.Equal(unpacked, plain.Body.Bytes()) ||
+		!bytes.Contains(unpacked, []byte("createApiReference")) {
 		t.Errorf("%v; %d bytes packed, %d plain", err, len(unpacked), plain.Body.Len())
 	}
 }
@@ -360,7 +366,8 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	for _, op := range s.api.products() {
 		extension := s.Bazaar(op.path)
 		text, err := json.Marshal(extension)
-		if err != nil || len(text) > 1200 || !bytes.Contains(text, []byte(`"method":"POST"`)) || bytes.Contains(text, []byte("$ref")) {
+		if err != nil || len(text) > 1200 || !bytes.Contains(text, []byte(`"method":"POST"`)) ||
+			bytes.Contains(text, []byte("$ref")) {
 			t.Errorf("%s: %v, %d bytes: %s", op.path, err, len(text), text)
 		}
 	}
@@ -371,9 +378,9 @@ func TestBazaarIsForPaidRoutesOnly(t *testing.T) {
 	}
 }
 
-// TestGeneratorsOfClientsCanReadTheDocument holds it against what oapi-codegen stops at, or makes something else of: a
-// list of types, a text that is told to be a file, and a schema with the name of an operation's whole answer.
-func TestGeneratorsOfClientsCanReadTheDocument(t *testing.T) {
+// TestOpenAPIIsReadableByClientGenerators looks for what oapi-codegen fails on or misreads: a list of types, a text
+// that is declared a file, and a schema named like an operation's response.
+func TestOpenAPIIsReadableByClientGenerators(t *testing.T) {
 	s := site(t, config())
 	var document object
 	decode(t, s.OpenAPI(), &document)
@@ -406,9 +413,10 @@ func TestGeneratorsOfClientsCanReadTheDocument(t *testing.T) {
 	}
 }
 
-func TestNameForRegistries(t *testing.T) {
+func TestReverseNameIsHostReversedAndTitle(t *testing.T) {
 	for url, want := range map[string]string{
-		"https://api.example.com": "com.example.api/roamcard", "http://127.0.0.1:8402": "localhost/roamcard", "http://[::1]:1": "localhost/roamcard",
+		"https://api.example.com": "com.example.api/roamcard",
+		"http://127.0.0.1:8402":   "localhost/roamcard", "http://[::1]:1": "localhost/roamcard",
 	} {
 		c := config()
 		c.BaseURL = url

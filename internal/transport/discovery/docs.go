@@ -15,17 +15,18 @@ var (
 	docsPage []byte
 	//go:embed docs/init.js
 	docsInit []byte
-	// docsScript is the API reference as npm has it, compressed; see docs/README.md.
+	// docsScript is the API reference from npm, compressed; see docs/README.md.
 	//
 	//go:embed docs/scalar.js.gz
 	docsScript []byte
 )
 
-// docsPolicy lets the page load from here and nowhere else. The reference writes its styles itself.
-const docsPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self' data:; " +
+// docsPolicy lets the page load from this origin only. The reference sets inline styles.
+const docsPolicy = "default-src 'self'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
+	"font-src 'self' data:; " +
 	"connect-src 'self'; worker-src 'self' blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
-// reference is the page for people and its scripts, by their patterns.
+// reference is the API reference in HTML and its scripts, by their patterns.
 func reference() map[string]http.Handler {
 	index := page{asHTML, docsPage}.handler()
 	return map[string]http.Handler{
@@ -38,7 +39,7 @@ func reference() map[string]http.Handler {
 	}
 }
 
-// compressed serves gzipped bytes as they are, and unpacked to the rare client that cannot.
+// compressed serves gzipped bytes, unpacked for a client that does not accept gzip.
 func compressed(mediaType string, packed []byte) http.Handler {
 	tag := etag(packed)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,20 +51,20 @@ func compressed(mediaType string, packed []byte) http.Handler {
 		if takesGzip(r.Header.Get("Accept-Encoding")) {
 			w.Header().Set("Content-Encoding", "gzip")
 			w.Header().Set("Content-Length", strconv.Itoa(len(packed)))
-			// The client has gone away when this fails; there is nobody to tell.
+			// A failed write means that the client has disconnected.
 			_, _ = w.Write(packed)
 			return
 		}
 		plain, err := gzip.NewReader(bytes.NewReader(packed))
 		if err != nil {
-			// The bytes are the program's own, and a test reads them.
+			// The bytes are embedded, and a test unpacks them.
 			panic(err)
 		}
 		_, _ = io.Copy(w, plain)
 	})
 }
 
-// takesGzip says whether a client accepts gzip.
+// takesGzip reports whether a client accepts gzip.
 func takesGzip(accept string) bool {
 	for part := range strings.SplitSeq(accept, ",") {
 		coding, weight, _ := strings.Cut(part, ";")

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// description is the OpenAPI document, read as far as the other documents are made of it.
+// description is the part of the OpenAPI document from which the other documents are made.
 type description struct {
 	Info struct {
 		Title       string `json:"title"`
@@ -21,9 +21,9 @@ type description struct {
 	Components struct {
 		Schemas map[string]object `json:"schemas"`
 	} `json:"components"`
-	// schemas are the components by what refers to them.
+	// schemas are the components by their $ref.
 	schemas map[string]object
-	// document is the whole of it as it is served.
+	// document is the whole document as it is served.
 	document []byte
 }
 
@@ -46,7 +46,7 @@ type operation struct {
 	} `json:"requestBody"`
 }
 
-// price is what an operation costs in US dollars, as the OpenAPI document says it.
+// price is what an operation costs in US dollars, as in the OpenAPI document.
 type price struct {
 	Mode     string `json:"mode"`
 	Currency string `json:"currency"`
@@ -63,10 +63,10 @@ func (p price) String() string {
 	return p.Min + " to " + p.Max + " USD"
 }
 
-// most is the most that it may cost.
+// most is the highest price.
 func (p price) most() string { return cmp.Or(p.Max, p.Amount) }
 
-// describe reads the generated document and says in it where it is served and by whom.
+// describe reads the generated document and adds the deployment: server, contact, links.
 func describe(c Config) (*description, error) {
 	var whole struct {
 		OpenAPI  json.RawMessage `json:"openapi"`
@@ -86,10 +86,15 @@ func describe(c Config) (*description, error) {
 	if c.Contact != "" {
 		whole.Info["contact"] = map[string]string{"email": c.Contact, "url": c.BaseURL + "/docs"}
 	}
-	whole.Servers = []map[string]string{{"url": c.BaseURL, "description": "This service, environment " + c.Environment + "."}}
+	whole.Servers = []map[string]string{{
+		"url": c.BaseURL, "description": "This service, environment " + c.Environment + ".",
+	}}
 	whole.Service = map[string]any{
 		"categories": []string{"payments", "cards", "telecom"},
-		"docs":       map[string]string{"homepage": c.BaseURL + "/docs", "apiReference": c.BaseURL + "/openapi.json", "llms": c.BaseURL + "/llms.txt"},
+		"docs": map[string]string{
+			"homepage": c.BaseURL + "/docs", "apiReference": c.BaseURL + "/openapi.json",
+			"llms": c.BaseURL + "/llms.txt",
+		},
 	}
 	whole.Guidance = map[string]string{"llmsTxtUrl": c.BaseURL + "/llms.txt"}
 	whole.Docs = map[string]string{"url": c.BaseURL + "/docs", "description": "The same for people."}
@@ -129,7 +134,7 @@ func (d *description) products() []operation {
 	})
 }
 
-// contractOf is where the terms of a product are: beside its route or below it.
+// contractOf is the path of the terms of a product: below its route or next to it.
 func (d *description) contractOf(product operation) string {
 	for _, at := range []string{product.path + "/discovery", path.Dir(product.path) + "/discovery"} {
 		if _, ok := d.Paths[at]["get"]; ok {

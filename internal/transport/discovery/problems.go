@@ -16,15 +16,14 @@ import (
 //go:embed problems/page.html
 var problemPage string
 
-// explained is what a code means, for whoever follows the type of a problem.
+// explained is the explanation of a code at the URL of its problem type.
 type explained struct {
 	Type string `json:"type"`
 	failure
 	Advice string `json:"advice"`
 }
 
-// problems explain every code of the catalogue where its problems' type leads. What is not a code is not
-// found there, as on any other path.
+// problems are the pages that explain the codes of the catalogue, at the URLs of their problem types.
 func problems() (map[string]http.Handler, error) {
 	form, err := template.New("problem").Parse(problemPage)
 	if err != nil {
@@ -46,11 +45,12 @@ func problems() (map[string]http.Handler, error) {
 	return all, nil
 }
 
-// either serves JSON, and HTML to who prefers it.
+// either serves JSON, or HTML to a client that prefers it.
 func either(text, forPeople http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
-		if accept := strings.Join(r.Header.Values("Accept"), ","); weight(accept, "text/html") > weight(accept, "application/json") {
+		accept := strings.Join(r.Header.Values("Accept"), ",")
+		if weight(accept, "text/html") > weight(accept, "application/json") {
 			forPeople.ServeHTTP(w, r)
 			return
 		}
@@ -65,7 +65,7 @@ func weight(accept, mediaType string) float64 {
 	for item := range strings.SplitSeq(accept, ",") {
 		named, params, err := mime.ParseMediaType(item)
 		if err != nil {
-			continue // says nothing that can be met
+			continue // not a media range
 		}
 		near := map[string]int{"*/*": 1, major + "/*": 2, mediaType: 3}[named]
 		if near <= closest {

@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-func TestEveryProblemIsExplained(t *testing.T) {
+func TestProblemPagesExplainEveryCode(t *testing.T) {
 	handlers := site(t, config()).Handlers()
 	for _, k := range fault.Catalogue() {
 		h, ok := handlers["GET "+k.Code.Path()]
@@ -32,17 +32,19 @@ func TestEveryProblemIsExplained(t *testing.T) {
 		if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil {
 			t.Fatalf("%s: %v", k.Code, err)
 		}
-		if e != (explained{"/problems/" + string(k.Code), failureOf(k), k.NextAction.Advice()}) || w.Header().Get("Content-Type") != asJSON {
+		if e != (explained{"/problems/" + string(k.Code), failureOf(k), k.NextAction.Advice()}) ||
+			w.Header().Get("Content-Type") != asJSON {
 			t.Errorf("%s is explained as %s", k.Code, w.Body)
 		}
 		w = get("text/html")
 		text := w.Body.String()
-		for _, told := range []string{"<h1><code>" + e.Code + "</code></h1>", e.NextAction, strings.ReplaceAll(e.Title, "'", "&#39;")} {
-			if !strings.Contains(text, told) {
-				t.Errorf("the page of %s does not tell %q:\n%s", k.Code, told, text)
+		for _, want := range []string{"<h1><code>" + e.Code + "</code></h1>", e.NextAction,
+			strings.ReplaceAll(e.Title, "'", "&#39;")} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page of %s lacks %q:\n%s", k.Code, want, text)
 			}
 		}
-		// Nothing that the edge's policy would refuse: it lets nothing load.
+		// The edge's Content-Security-Policy allows the page to load nothing.
 		for _, loads := range []string{"<script", "<style", "<link", "<img", "style=", "onclick"} {
 			if strings.Contains(text, loads) || w.Header().Get("Content-Type") != asHTML {
 				t.Errorf("the page of %s has %s, as %s", k.Code, loads, w.Header().Get("Content-Type"))
@@ -51,7 +53,7 @@ func TestEveryProblemIsExplained(t *testing.T) {
 	}
 }
 
-func TestPeopleGetHTMLAndProgramsJSON(t *testing.T) {
+func TestProblemPagesFollowAccept(t *testing.T) {
 	h := site(t, config()).Handlers()["GET /problems/internal"]
 	for accept, want := range map[string]string{
 		"":    asJSON,

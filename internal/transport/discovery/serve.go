@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// page is one document: bytes that do not change while the process runs.
+// page is one document, which does not change while the process runs.
 type page struct {
 	mediaType string
 	body      []byte
 }
 
-// handler serves a page. Caches ask whether it changed.
+// handler serves a page with an ETag.
 func (p page) handler() http.Handler {
 	tag := etag(p.body)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -25,13 +25,12 @@ func (p page) handler() http.Handler {
 		}
 		w.Header().Set("Content-Type", p.mediaType)
 		w.Header().Set("Content-Length", strconv.Itoa(len(p.body)))
-		// The client has gone away when this fails; there is nobody to tell.
+		// A failed write means that the client has disconnected.
 		_, _ = w.Write(p.body)
 	})
 }
 
-// public sets the headers of a document that anyone may read and keep, and answers 304 to a reader who
-// has it.
+// public sets the headers of a document that anyone may read and cache, and answers 304 to a client that has it.
 func public(w http.ResponseWriter, r *http.Request, tag string) (known bool) {
 	h := w.Header()
 	h.Set("ETag", tag)
@@ -53,7 +52,7 @@ func etag(body []byte) string {
 	return `"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
-// encode writes JSON for people too: indented, with <, > and & as they are.
+// encode writes indented JSON, with <, > and & unescaped.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)

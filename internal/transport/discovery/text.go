@@ -12,10 +12,11 @@ var texts embed.FS
 
 const (
 	skillName = "roamcard"
-	skillText = "Buy virtual cards, top-ups and travel eSIMs from a wallet with x402, safely: one key per purchase, no double payment, no secrets in context."
+	skillText = "Buy virtual cards, top-ups and travel eSIMs from a wallet with x402, safely: one key per purchase, " +
+		"no double payment, no secrets in context."
 )
 
-// text fills a template with the contract.
+// text executes a template with the contract.
 func (s *Site) text(name string) ([]byte, error) {
 	t, err := template.ParseFS(texts, "files/"+name)
 	if err != nil {

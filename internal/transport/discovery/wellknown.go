@@ -17,18 +17,19 @@ var favicon []byte
 
 type object = map[string]any
 
-// agentCard is the A2A card, in the words of version 1.0 alone: with members of older versions beside them a reader
-// could not tell which card it has. The service speaks no A2A: its binding is a URI of our own, so that clients say
-// so instead of posting into the void.
+// agentCard is the A2A card of version 1.0, without members of older versions, with which a reader could not tell
+// the version. The service does not implement A2A: its binding is a URI of our own, so that clients report an
+// unknown binding instead of sending requests.
 func (s *Site) agentCard() object {
 	binding := s.BaseURL + "/openapi.json"
 	var skills []object
 	for _, op := range s.api.products() {
 		skills = append(skills, object{
-			"id": op.ID, "name": op.Summary, "description": fmt.Sprintf("%s. Costs %s, paid by x402.", op.Summary, op.Payment.Price),
-			"tags":     []string{"x402", "usdc", "base", "purchase"},
-			"examples": []string{fmt.Sprintf(`%s %s {"idempotencyKey":"order-0001"}`, op.method, s.BaseURL+op.path)},
-			"x-price":  op.Payment.Price,
+			"id": op.ID, "name": op.Summary,
+			"description": fmt.Sprintf("%s. Costs %s, paid by x402.", op.Summary, op.Payment.Price),
+			"tags":        []string{"x402", "usdc", "base", "purchase"},
+			"examples":    []string{fmt.Sprintf(`%s %s {"idempotencyKey":"order-0001"}`, op.method, s.BaseURL+op.path)},
+			"x-price":     op.Payment.Price,
 		})
 	}
 	return object{
@@ -46,12 +47,12 @@ func (s *Site) agentCard() object {
 		"defaultInputModes": []string{"application/json"}, "defaultOutputModes": []string{"application/json"},
 		"skills":          skills,
 		"contractVersion": 1,
-		"x-agentContract": s.BaseURL + "/api/agent", "x-openapi": s.BaseURL + "/openapi.json", "x-mcp": s.BaseURL + "/mcp",
+		"x-agentContract": s.BaseURL + "/api/agent", "x-openapi": s.BaseURL + "/openapi.json",
+		"x-mcp": s.BaseURL + "/mcp",
 	}
 }
 
-// serverCard describes the MCP endpoint: version 1 of the server card, and the members that earlier
-// readers look for.
+// serverCard describes the MCP endpoint: version 1 of the server card, and the members of earlier drafts.
 func (s *Site) serverCard() object {
 	return object{
 		"$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
@@ -71,7 +72,7 @@ func (s *Site) serverCard() object {
 	}
 }
 
-// reverseName is the service's name as registries want it: the host reversed, a slash, the product.
+// reverseName is the service's name for registries: the host reversed, a slash, the title.
 func (s *Site) reverseName() string {
 	reversed := "localhost"
 	if base, err := url.Parse(s.BaseURL); err == nil && net.ParseIP(base.Hostname()) == nil {
@@ -82,7 +83,7 @@ func (s *Site) reverseName() string {
 	return reversed + "/" + s.api.Info.Title
 }
 
-// agentSkills is the index of skills: one, with the digest of its bytes.
+// agentSkills is the index of skills. There is one, with its digest.
 func (s *Site) agentSkills(skill []byte) object {
 	sum := sha256.Sum256(skill)
 	return object{
@@ -94,7 +95,7 @@ func (s *Site) agentSkills(skill []byte) object {
 	}
 }
 
-// aiCatalog lists what here is for agents. Its two drafts name an entry's kind differently; both are met.
+// aiCatalog lists the documents for agents. An entry's kind has both names of the two drafts.
 func (s *Site) aiCatalog() object {
 	entry := func(id, name, kind, path string) object {
 		return object{
@@ -104,7 +105,9 @@ func (s *Site) aiCatalog() object {
 	}
 	return object{
 		"specVersion": "1.0",
-		"host":        object{"displayName": s.api.Info.Title, "identifier": s.BaseURL, "documentationUrl": s.BaseURL + "/docs"},
+		"host": object{
+			"displayName": s.api.Info.Title, "identifier": s.BaseURL, "documentationUrl": s.BaseURL + "/docs",
+		},
 		"entries": []object{
 			entry("mcp", "MCP endpoint", "application/mcp-server-card+json", "/mcp/server-card"),
 			entry("agent", "Agent card", "application/a2a-agent-card+json", "/.well-known/agent-card.json"),
@@ -125,8 +128,8 @@ func (s *Site) apiCatalog() object {
 	}}}
 }
 
-// securityText says where to report a vulnerability (RFC 9116). It expires by the month, so that
-// processes started in the same one serve the same bytes.
+// securityText says where to report a vulnerability (RFC 9116). It expires by the month, so that processes
+// started in the same month serve the same bytes.
 func (s *Site) securityText() []byte {
 	month := time.Date(s.Started.UTC().Year(), s.Started.UTC().Month(), 1, 0, 0, 0, 0, time.UTC)
 	contact := s.BaseURL + "/docs"
@@ -134,7 +137,8 @@ func (s *Site) securityText() []byte {
 		contact = "mailto:" + s.Contact
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Try only wallets, cards and orders of your own. Never take what belongs to others; report at once.\n")
+	fmt.Fprintf(&b, "# Try only wallets, cards and orders of your own. "+
+		"Never take what belongs to others; report at once.\n")
 	fmt.Fprintf(&b, "Contact: %s\n", contact)
 	fmt.Fprintf(&b, "Expires: %s\n", month.AddDate(0, 11, 0).Format(time.RFC3339))
 	fmt.Fprintf(&b, "Canonical: %s/.well-known/security.txt\n", s.BaseURL)

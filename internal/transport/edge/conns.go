@@ -12,34 +12,34 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// conns are the open connections. An address may have so many of them. When there are as many as there may be,
-// a new one takes the place of whichever has been idle for longest, so that they cannot be used up by who holds
-// them and does nothing; only when all of them are at work, the new one is refused.
+// conns limits the open connections, in all and by address. At the limit of all, a new connection replaces the one
+// that has been idle for longest, so that idle clients cannot use all of them up; when none is idle, the new one
+// is refused.
 type conns struct {
-	most, mostEach int
-	trusted        []netip.Prefix
-	metrics        *telemetry.Metrics
+	maxOpen, maxPerAddress int
+	trusted                []netip.Prefix
+	metrics                *telemetry.Metrics
 
-	mu   sync.Mutex
-	all  map[net.Conn]*held
-	each map[string]int
-	// idle has the connections without a request, the longest idle in front.
+	mu         sync.Mutex
+	all        map[net.Conn]*openConn
+	perAddress map[string]int
+	// idle has the connections without a request, the longest idle first.
 	idle *list.List
 }
 
-// held is one connection.
-type held struct {
+// openConn is one connection.
+type openConn struct {
 	conn net.Conn
-	// name is empty for a proxy's, which carry many clients.
+	// name is the address; empty for that of a proxy, which serves many clients.
 	name string
-	// idle is the place among the idle ones; nil while a request is under way.
+	// idle is its element of conns.idle; nil while a request runs.
 	idle *list.Element
 }
 
 func newConns(c Config) *conns {
 	return &conns{
-		most: c.MaxConns, mostEach: c.MaxConnsPerAddress, trusted: c.TrustedProxies, metrics: c.Metrics,
-		all: map[net.Conn]*held{}, each: map[string]int{}, idle: list.New(),
+		maxOpen: c.MaxConns, maxPerAddress: c.MaxConnsPerAddress, trusted: c.TrustedProxies, metrics: c.Metrics,
+		all: map[net.Conn]*openConn{}, perAddress: map[string]int{}, idle: list.New(),
 	}
 }
 
@@ -61,34 +61,34 @@ func (l countedListener) Accept() (net.Conn, error) {
 		if l.conns.take(conn) {
 			return conn, nil
 		}
-		// Nothing is said to it: an answer would cost more than the connection did.
+		// Closed without an answer, which would cost more than the connection.
 		_ = conn.Close()
 	}
 }
 
-// take counts a connection, unless it is one too many.
+// take counts a connection; false when it is over a limit.
 func (c *conns) take(conn net.Conn) bool {
 	name := c.nameOf(conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case name != "" && c.mostEach > 0 && c.each[name] >= c.mostEach:
+	case name != "" && c.maxPerAddress > 0 && c.perAddress[name] >= c.maxPerAddress:
 		c.metrics.Limited(context.Background(), "connections_address")
 		return false
-	case c.most > 0 && len(c.all) >= c.most && !c.evict():
+	case c.maxOpen > 0 && len(c.all) >= c.maxOpen && !c.evict():
 		c.metrics.Limited(context.Background(), "connections")
 		return false
 	}
-	h := &held{conn: conn, name: name}
+	h := &openConn{conn: conn, name: name}
 	h.idle = c.idle.PushBack(h)
 	c.all[conn] = h
 	if name != "" {
-		c.each[name]++
+		c.perAddress[name]++
 	}
 	return true
 }
 
-// nameOf is what a connection is counted under; empty for one of a proxy.
+// nameOf is the name under which a connection is counted; empty for one of a proxy.
 func (c *conns) nameOf(conn net.Conn) string {
 	peer, err := netip.ParseAddrPort(conn.RemoteAddr().String())
 	if err != nil || limit.Trusted(c.trusted, peer.Addr().Unmap()) {
@@ -103,14 +103,14 @@ func (c *conns) evict() bool {
 	if front == nil {
 		return false
 	}
-	h, _ := front.Value.(*held)
+	h, _ := front.Value.(*openConn)
 	c.drop(h)
 	c.metrics.Limited(context.Background(), "connections_idle")
 	_ = h.conn.Close()
 	return true
 }
 
-func (c *conns) drop(h *held) {
+func (c *conns) drop(h *openConn) {
 	if h.idle != nil {
 		c.idle.Remove(h.idle)
 		h.idle = nil
@@ -119,14 +119,14 @@ func (c *conns) drop(h *held) {
 	if h.name == "" {
 		return
 	}
-	if c.each[h.name]--; c.each[h.name] == 0 {
-		delete(c.each, h.name)
+	if c.perAddress[h.name]--; c.perAddress[h.name] == 0 {
+		delete(c.perAddress, h.name)
 	}
 }
 
-// moved is the server's word on a connection. A new one is idle until its first request is there, so that one
+// stateChanged is the server's ConnState. A new connection is idle until its first request arrives, so that one
 // that never sends any can be closed for another.
-func (c *conns) moved(conn net.Conn, state http.ConnState) {
+func (c *conns) stateChanged(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h, known := c.all[conn]

@@ -26,7 +26,7 @@ import (
 
 const hello = "GET /api/card/discovery HTTP/1.1\r\nHost: x\r\n\r\n"
 
-// dial opens a connection that sends nothing by itself.
+// dial opens a connection without sending anything.
 func (e *edge) dial(t *testing.T) net.Conn {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.addr)
@@ -38,7 +38,7 @@ func (e *edge) dial(t *testing.T) net.Conn {
 	return conn
 }
 
-// answers says whether a connection is served.
+// answers reports whether a connection is served.
 func answers(conn net.Conn) bool {
 	if _, err := io.WriteString(conn, hello); err != nil {
 		return false
@@ -51,13 +51,13 @@ func answers(conn net.Conn) bool {
 	return res.StatusCode > 0
 }
 
-// ended says whether the other side has closed a connection.
+// ended reports whether the other side has closed a connection.
 func ended(conn net.Conn) bool {
 	_, err := conn.Read(make([]byte, 1))
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// awaitIdle waits until the server knows that so many connections are idle.
+// awaitIdle waits until the server counts n idle connections.
 func (e *edge) awaitIdle(t *testing.T, want int) {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
@@ -73,7 +73,7 @@ func (e *edge) awaitIdle(t *testing.T, want int) {
 	}
 }
 
-func TestAnAddressHasSoManyConnections(t *testing.T) {
+func TestConnsLimitsConnectionsOfAddress(t *testing.T) {
 	e := start(t, &shop{}, func(c *Config) { c.MaxConnsPerAddress = 3 })
 	var open []net.Conn
 	for range 3 {
@@ -88,7 +88,7 @@ func TestAnAddressHasSoManyConnections(t *testing.T) {
 		t.Error("a fourth connection is served")
 	}
 	e.awaitIdle(t, 3)
-	// One that ends makes room for another.
+	// A closed one is replaced by another.
 	open[0].Close()
 	e.awaitIdle(t, 2)
 	if !answers(e.dial(t)) {
@@ -99,7 +99,7 @@ func TestAnAddressHasSoManyConnections(t *testing.T) {
 	}
 }
 
-func TestAProxyHasAsManyConnectionsAsItNeeds(t *testing.T) {
+func TestConnsDoesNotLimitTrustedProxy(t *testing.T) {
 	e := start(t, &shop{}, func(c *Config) {
 		c.MaxConnsPerAddress, c.TrustedProxies = 3, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
@@ -110,14 +110,17 @@ func TestAProxyHasAsManyConnectionsAsItNeeds(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsMakeRoom opens as many connections as there may be, some that never send anything, some that
-// have been served, in HTTP/1.1 and HTTP/2, and lets a caller in all the same.
-func TestIdleConnectionsMakeRoom(t *testing.T) {
+// TestConnsReplacesLongestIdleConnection opens as many connections as the limit, some that never send anything, some
+// that have been served, in HTTP/1.1 and HTTP/2: another connection is still accepted.
+func TestConnsReplacesLongestIdleConnection(t *testing.T) {
 	busy, free := make(chan struct{}), make(chan struct{})
-	e := start(t, &shop{purchase: func(context.Context) error { close(busy); <-free; return nil }}, func(c *Config) { c.MaxConns = 6 })
+	e := start(t, &shop{purchase: func(context.Context) error { close(busy); <-free; return nil }},
+		func(c *Config) { c.MaxConns = 6 })
 	defer close(free)
 	working := e.dial(t)
-	if _, err := io.WriteString(working, "POST "+purchase+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n"+string(key)); err != nil {
+	if _, err := io.WriteString(working,
+		"POST "+purchase+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "+
+			"22\r\n\r\n"+string(key)); err != nil {
 		t.Fatal(err)
 	}
 	<-busy
@@ -144,22 +147,23 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 			t.Errorf("idle connection %d is held", i)
 		}
 	}
-	// Who is being served is not: the answer comes.
+	// A connection with a running request is not replaced: the answer arrives.
 	free <- struct{}{}
 	if res, err := http.ReadResponse(bufio.NewReader(working), nil); err != nil || res.StatusCode != 200 {
 		t.Errorf("the one at work: %v %v", res, err)
 	}
 }
 
-// TestWhereAllAreAtWorkANewConnectionIsRefused keeps what is under way from being cut, and lets it in once that ends.
-func TestWhereAllAreAtWorkANewConnectionIsRefused(t *testing.T) {
+// TestConnsRefusesNewConnectionWhenAllAreActive refuses a new one while requests run, and accepts one after they end.
+func TestConnsRefusesNewConnectionWhenAllAreActive(t *testing.T) {
 	for name, dial := range map[string]func() *http.Client{
 		"HTTP/1.1": func() *http.Client { return &http.Client{Transport: &http.Transport{}} },
 		"HTTP/2":   func() *http.Client { return overHTTP2(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			busy, free := make(chan struct{}, 2), make(chan struct{})
-			e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }}, func(c *Config) { c.MaxConns = 2 })
+			e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }},
+				func(c *Config) { c.MaxConns = 2 })
 			var calls sync.WaitGroup
 			for range 2 {
 				client := dial()
@@ -180,17 +184,17 @@ func TestWhereAllAreAtWorkANewConnectionIsRefused(t *testing.T) {
 			}
 			close(free)
 			calls.Wait()
-			// Both are kept by their clients.
+			// Both clients keep their connections.
 			e.awaitIdle(t, 2)
 			if !answers(e.dial(t)) {
-				t.Error("there is no room although nobody is at work")
+				t.Error("a connection is refused although all are idle")
 			}
 		})
 	}
 }
 
-// TestWhoSendsSlowlyIsCutOff sends half a head, half a body, and a preface of HTTP/2 that nothing follows.
-func TestWhoSendsSlowlyIsCutOff(t *testing.T) {
+// TestServerCutsOffSlowSenders sends half a head, half a body, and a preface of HTTP/2 without frames.
+func TestServerCutsOffSlowSenders(t *testing.T) {
 	t.Parallel()
 	e := start(t, &shop{}, nil)
 	var all sync.WaitGroup
@@ -200,7 +204,8 @@ func TestWhoSendsSlowlyIsCutOff(t *testing.T) {
 	}{
 		"no head":     {"", readHeaderTimeout},
 		"half a head": {"GET / HTTP/1.1\r\nHost: x\r\nX-", readHeaderTimeout},
-		"half a body": {"POST " + purchase + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n{", readTimeout},
+		"half a body": {"POST " + purchase +
+			" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 22\r\n\r\n{", readTimeout},
 	} {
 		all.Go(func() {
 			conn := e.dial(t)
@@ -219,15 +224,16 @@ func TestWhoSendsSlowlyIsCutOff(t *testing.T) {
 	all.Wait()
 }
 
-func TestAnAddressHasSoManyRequestsUnderWay(t *testing.T) {
+func TestThrottleLimitsConcurrentRequestsOfAddress(t *testing.T) {
 	busy, free := make(chan struct{}, 8), make(chan struct{})
 	var once sync.Once
 	open := func() { once.Do(func() { close(free) }) }
 	defer open()
-	e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }}, func(c *Config) {
-		c.Limits, c.MaxRequests = limit.New(limit.Rates{limit.Concurrent: {Count: 4}}, time.Now), 5
-		c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-	})
+	e := start(t, &shop{purchase: func(context.Context) error { busy <- struct{}{}; <-free; return nil }},
+		func(c *Config) {
+			c.Limits, c.MaxRequests = limit.New(limit.Rates{limit.Concurrent: {Count: 4}}, time.Now), 5
+			c.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		})
 	h2 := overHTTP2(t) // all of them are streams of one connection
 	call := func(from string) (int, http.Header) {
 		r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+purchase, bytes.NewReader(key))
@@ -273,16 +279,19 @@ func TestAnAddressHasSoManyRequestsUnderWay(t *testing.T) {
 	}
 }
 
-// TestProbesAreBounded sends health and reflection a message of 1 MB, and a small one that unpacks to one.
-func TestProbesAreBounded(t *testing.T) {
+// TestHealthAndReflectionBoundMessages sends health and reflection a message of 1 MB, and a small one that unpacks to
+// one.
+func TestHealthAndReflectionBoundMessages(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	h2 := overHTTP2(t)
 	message := append([]byte{0x0a, 0x80, 0x80, 0x40}, bytes.Repeat([]byte("x"), 1<<20)...) // field 1, 1 MiB of text
 	frame := append([]byte{0}, binary.BigEndian.AppendUint32(nil, uint32(len(message)))...)
 	for _, procedure := range []string{
-		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+		"/grpc.health.v1.Health/Check", "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+		"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 	} {
-		r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+procedure, bytes.NewReader(append(bytes.Clone(frame), message...)))
+		r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+procedure,
+			bytes.NewReader(append(bytes.Clone(frame), message...)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -302,7 +311,7 @@ func TestProbesAreBounded(t *testing.T) {
 			t.Errorf("%s: %d, grpc status %q", procedure, res.StatusCode, status)
 		}
 	}
-	// A message that unpacks to more than may be sent is no way around.
+	// The limit holds for a message after it is decompressed, too.
 	client := e.clients(t)["Connect gzip"]
 	big := &roamcardv1.PurchaseCardRequest{IdempotencyKey: strings.Repeat("x", 1<<20)}
 	if _, err := client.PurchaseCard(t.Context(), big); connect.CodeOf(err) != connect.CodeResourceExhausted {
@@ -310,8 +319,8 @@ func TestProbesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsNowhereIsCountedToo asks for what there is and what there is not.
-func TestWhatIsNowhereIsCountedToo(t *testing.T) {
+// TestThrottleCountsUnknownPaths requests paths with and without a route.
+func TestThrottleCountsUnknownPaths(t *testing.T) {
 	e := start(t, &shop{}, limited(limit.Rates{limit.Poll: {Count: 3, Per: time.Hour}}))
 	for i, target := range []string{"/nope", "/api/card/discovery", "/roamcard.v1.CardService/Nope"} {
 		if w := e.ask(t, "GET", target, nil); w.Code == 429 {
@@ -323,8 +332,8 @@ func TestWhatIsNowhereIsCountedToo(t *testing.T) {
 	}
 }
 
-// TestWhatIsAllWrongIsToldShortly sends thousands of names that there are not.
-func TestWhatIsAllWrongIsToldShortly(t *testing.T) {
+// TestProblemOfManyWrongMembersIsShort sends thousands of unknown members.
+func TestProblemOfManyWrongMembersIsShort(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	var query, body strings.Builder
 	for i := range 4000 {
@@ -334,11 +343,14 @@ func TestWhatIsAllWrongIsToldShortly(t *testing.T) {
 		fmt.Fprintf(&body, `,"%x":0`, i)
 	}
 	for name, w := range map[string]*httptest.ResponseRecorder{
-		"a query":          e.ask(t, "GET", "/api/card/discovery?"+query.String()[1:], nil),
-		"a body":           e.ask(t, "POST", purchase, []byte("{"+body.String()[1:4000]+"}"), "Content-Type", "application/json"),
-		"a body, Connect":  e.ask(t, "POST", "/roamcard.v1.CardService/PurchaseCard", []byte("{"+body.String()[1:]+"}"), "Content-Type", "application/json"),
-		"a header's names": e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://x.example", "Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", strings.Repeat("a,", 15_000)),
-		"a path":           e.ask(t, "GET", "/"+strings.Repeat("a/", 15_000), nil),
+		"a query": e.ask(t, "GET", "/api/card/discovery?"+query.String()[1:], nil),
+		"a body": e.ask(t, "POST", purchase, []byte("{"+body.String()[1:4000]+"}"), "Content-Type",
+			"application/json"),
+		"a body, Connect": e.ask(t, "POST", "/roamcard.v1.CardService/PurchaseCard", []byte("{"+body.String()[1:]+"}"),
+			"Content-Type", "application/json"),
+		"a header's names": e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://x.example",
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", strings.Repeat("a,", 15_000)),
+		"a path": e.ask(t, "GET", "/"+strings.Repeat("a/", 15_000), nil),
 	} {
 		if n := w.Body.Len() + len(fmt.Sprint(w.Header())); n > 8<<10 {
 			t.Errorf("%s: %d, %d bytes", name, w.Code, n)

@@ -16,25 +16,26 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const (
-	headerRequestID        = "X-Request-Id"
-	headerPaymentSignature = "Payment-Signature"
-	maxPaymentSignature    = 16 << 10
-)
+const headerRequestID = "X-Request-Id"
+
+// pays reports whether a request brings a payment.
+func pays(r *http.Request) bool { return r.Header.Get(x402.HeaderSignature) != "" }
 
 // chain puts the layers around the routes, outermost first.
 func (s *Server) chain(routes http.Handler) http.Handler {
 	layers := []func(http.Handler) http.Handler{
-		s.identify, // gives every answer its id; refuses nothing
-		s.cors,     // outside all that can refuse, so that browsers may read refusals
+		s.identify, // sets the request id; refuses nothing
+		s.cors,     // outside every layer that refuses, so that browsers may read refusals
 		s.observe,  // one span and one line per request
 		s.recover,  // a panic is a 500 and not a cut connection
-		s.harden,   // headers that keep browsers and caches from harm
+		s.harden,   // security and cache headers
 		s.throttle, // rates, by address
 		s.limit,    // sizes
-		s.commit,   // what is paid for is seen through
+		s.commit,   // a paid request survives client disconnect
 	}
 	h := routes
 	for _, layer := range slices.Backward(layers) {
@@ -43,26 +44,26 @@ func (s *Server) chain(routes http.Handler) http.Handler {
 	return h
 }
 
-// paidTime is what a paid request may take: the longest wait for a settlement, and some grace. It ends
-// before the answer's own time does.
-const paidTime = writeTimeout - 5*time.Second
+// paidTimeout is how long a paid request may run: the longest wait for a settlement, and some grace. It ends
+// before the write timeout does.
+const paidTimeout = writeTimeout - 5*time.Second
 
-// commit keeps a paid request going when its caller hangs up. The payment is in our hands: a purchase
-// dropped half-way would leave a caller who may never ask again with a signed authorization out there.
+// commit detaches a paid request from its connection, so that it survives client disconnect. We hold the signed
+// authorization: an abandoned purchase would leave it unsettled with a caller who may never repeat the request.
 func (s *Server) commit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get(headerPaymentSignature) == "" {
+		if !pays(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), paidTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), paidTimeout)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// identify gives the request an id, the caller's own when it is acceptable, and shows it; and remembers
-// where it comes from.
+// identify sets the request id, the caller's own when it is valid, in the context and the answer. It adds the
+// client's address to the context.
 func (s *Server) identify(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := telemetry.RequestIDFrom(r.Header.Get(headerRequestID))
@@ -72,8 +73,8 @@ func (s *Server) identify(next http.Handler) http.Handler {
 	})
 }
 
-// cors lets browsers of other origins call us and read what x402 and Connect clients need. No
-// cookies exist, so credentials are never allowed.
+// cors lets pages of other origins call us and read the headers that x402 and Connect clients need. There are no
+// cookies, so credentials are never allowed.
 func (s *Server) cors(next http.Handler) http.Handler {
 	origins := s.cfg.Origins
 	if len(origins) == 0 {
@@ -83,16 +84,17 @@ func (s *Server) cors(next http.Handler) http.Handler {
 		AllowedOrigins: origins,
 		AllowedMethods: connectcors.AllowedMethods(),
 		AllowedHeaders: append(connectcors.AllowedHeaders(),
-			"Authorization", "Idempotency-Key", "Payment-Signature", "X-Payment", "Sign-In-With-X", "X-Esim-Delivery-Token", headerRequestID,
+			"Authorization", rpcx.HeaderIdempotencyKey, x402.HeaderSignature, x402.HeaderSignatureV1, "Sign-In-With-X",
+			rpcx.HeaderDeliveryToken, headerRequestID,
 			// x402 clients send this response header with the paid request.
 			"Access-Control-Expose-Headers",
 			// MCP clients.
 			"Mcp-Protocol-Version", "Mcp-Method", "Mcp-Name",
 		),
 		ExposedHeaders: append(connectcors.ExposedHeaders(),
-			"Payment-Required", "Payment-Response", "Retry-After", "Location", "Www-Authenticate", headerRequestID,
+			x402.HeaderRequired, x402.HeaderResponse, "Retry-After", "Location", "Www-Authenticate", headerRequestID,
 			"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset",
-			// A payer compares clocks before it signs.
+			// A payer compares its clock before it signs.
 			"Date",
 		),
 		MaxAge: 7200,
@@ -109,7 +111,7 @@ func (s *Server) cors(next http.Handler) http.Handler {
 	})
 }
 
-// recover answers a panic with a fault, or cuts the connection when the answer had begun.
+// recover answers a panic with a fault, or closes the connection when the answer has begun.
 func (s *Server) recover(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -133,13 +135,13 @@ func (s *Server) recover(next http.Handler) http.Handler {
 	})
 }
 
-// outer says which headers were set before the handler began.
+// outer reports whether a header was set before the handler began.
 func outer(name string) bool {
 	return name == headerRequestID || name == "Vary" || strings.HasPrefix(name, "Access-Control-")
 }
 
-// panicText is what may be logged of a panic: the runtime's and our own words, of other values only
-// the type, for they may hold what was being worked on.
+// panicText is what is logged of a panic: messages of the runtime and of our code. Other values may contain data
+// of the request, and are left out.
 func panicText(v any) string {
 	switch v := v.(type) {
 	case runtime.Error:
@@ -151,7 +153,7 @@ func panicText(v any) string {
 	}
 }
 
-// harden sets the headers of a safe answer; handlers that know better set their own.
+// harden sets the default security headers; a handler may replace them.
 func (s *Server) harden(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.secure(w, r)
@@ -159,7 +161,7 @@ func (s *Server) harden(next http.Handler) http.Handler {
 	})
 }
 
-// safeHeaders are what secure sets on every answer of a service at the address.
+// safeHeaders are the default headers of the answers of a service at the address.
 func safeHeaders(baseURL string) http.Header {
 	h := http.Header{}
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -176,26 +178,27 @@ func safeHeaders(baseURL string) http.Header {
 func (s *Server) secure(w http.ResponseWriter, r *http.Request) {
 	maps.Copy(w.Header(), s.safe)
 	if s.isProcedure(r.URL.Path) {
-		w.Header().Set("Cache-Control", "private, no-store")
+		w.Header().Set("Cache-Control", rpcx.PrivateNoStore)
 	}
 }
 
-// limit refuses payment headers that no wallet makes. A second one is refused because it is unclear
-// which of the two would be paid.
+// limit refuses payment headers that no wallet makes. A second one is refused because it is unclear which of the
+// two is the payment.
 func (s *Server) limit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
-			// net/http drops a Content-Length beside chunks without a word. A proxy in front may have gone
-			// by it, so what follows on this connection may be one caller's bytes in another's name.
+			// net/http ignores a Content-Length next to chunks. A proxy in front may have used it, and then what
+			// follows on this connection is one caller's bytes in another's request.
 			w.Header().Set("Connection", "close")
 		}
-		payments := r.Header.Values(headerPaymentSignature)
+		payments := r.Header.Values(x402.HeaderSignature)
 		var wrong *fault.Fault
 		switch {
 		case len(payments) > 1:
-			wrong = fault.New(fault.PaymentMalformed, "Send one PAYMENT-SIGNATURE header.")
-		case len(payments) == 1 && len(payments[0]) > maxPaymentSignature:
-			wrong = fault.Newf(fault.PaymentMalformed, "The PAYMENT-SIGNATURE header may have %d bytes.", maxPaymentSignature)
+			wrong = fault.Newf(fault.PaymentMalformed, "Send one %s header.", x402.HeaderSignature)
+		case len(payments) == 1 && len(payments[0]) > x402.MaxHeader:
+			wrong = fault.Newf(fault.PaymentMalformed,
+				"The %s header may have %d bytes.", x402.HeaderSignature, x402.MaxHeader)
 		default:
 			next.ServeHTTP(w, r)
 			return

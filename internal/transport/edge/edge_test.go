@@ -22,13 +22,14 @@ import (
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 const purchase = "/api/card/purchase"
 
 var key = []byte(`{"idempotencyKey":"k"}`)
 
-func TestEveryAnswerCarriesARequestID(t *testing.T) {
+func TestEveryAnswerHasRequestID(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	for _, c := range []struct {
 		method, target string
@@ -43,7 +44,8 @@ func TestEveryAnswerCarriesARequestID(t *testing.T) {
 		if got := w.Header().Get("X-Request-Id"); got != "caller-1" {
 			t.Errorf("%s %s: the caller's id became %q", c.method, c.target, got)
 		}
-		if strings.Contains(w.Header().Get("Content-Type"), "problem") && !strings.Contains(w.Body.String(), `"requestId":"caller-1"`) {
+		if strings.Contains(w.Header().Get("Content-Type"), "problem") &&
+			!strings.Contains(w.Body.String(), `"requestId":"caller-1"`) {
 			t.Errorf("%s %s: %s", c.method, c.target, w.Body)
 		}
 		w = e.ask(t, c.method, c.target, key, append(c.headers, "X-Request-Id", "bad id")...)
@@ -53,7 +55,7 @@ func TestEveryAnswerCarriesARequestID(t *testing.T) {
 	}
 }
 
-func TestAnswersAreSafeForBrowsersAndCaches(t *testing.T) {
+func TestAnswersHaveSecurityAndCacheHeaders(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Raw = map[string]http.Handler{"GET /page": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Cache-Control", "public, max-age=300")
@@ -61,8 +63,10 @@ func TestAnswersAreSafeForBrowsersAndCaches(t *testing.T) {
 		})}
 	})
 	want := map[string]string{
-		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Resource-Policy": "same-origin",
-		"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'", "Strict-Transport-Security": "max-age=31536000",
+		"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+		"Cross-Origin-Resource-Policy": "same-origin",
+		"Content-Security-Policy":      "default-src 'none'; frame-ancestors 'none'",
+		"Strict-Transport-Security":    "max-age=31536000",
 	}
 	for _, c := range []struct{ method, target, cache string }{
 		{"POST", purchase, "private, no-store"},
@@ -87,14 +91,14 @@ func TestAnswersAreSafeForBrowsersAndCaches(t *testing.T) {
 	}
 }
 
-func TestOnlyHTTPSPromisesHTTPS(t *testing.T) {
+func TestHTTPSAloneSetsStrictTransportSecurity(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) { cfg.BaseURL = "http://127.0.0.1:8402" })
 	if got := e.ask(t, "GET", "/nope", nil).Header().Get("Strict-Transport-Security"); got != "" {
 		t.Errorf("Strict-Transport-Security %q", got)
 	}
 }
 
-func TestPreflightsOfTheOfficialClientsPass(t *testing.T) {
+func TestCORSAllowsPreflightsOfOfficialClients(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for name, headers := range map[string]string{
 		"connect-web":          "connect-protocol-version,connect-timeout-ms,content-type",
@@ -106,11 +110,14 @@ func TestPreflightsOfTheOfficialClientsPass(t *testing.T) {
 		"delivery":             "x-esim-delivery-token",
 		"MCP":                  "content-type,mcp-protocol-version",
 	} {
-		w := e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://shop.example", "Access-Control-Request-Method", "POST",
+		w := e.ask(t, "OPTIONS", purchase, nil, "Origin", "https://shop.example", "Access-Control-Request-Method",
+			"POST",
 			"Access-Control-Request-Headers", headers)
 		h := w.Header()
-		if w.Code != 204 || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("Access-Control-Allow-Methods") != "POST" ||
-			h.Get("Access-Control-Allow-Headers") != headers || h.Get("Access-Control-Max-Age") != "7200" || h.Get("Access-Control-Allow-Credentials") != "" {
+		if w.Code != 204 || h.Get("Access-Control-Allow-Origin") != "*" ||
+			h.Get("Access-Control-Allow-Methods") != "POST" ||
+			h.Get("Access-Control-Allow-Headers") != headers || h.Get("Access-Control-Max-Age") != "7200" ||
+			h.Get("Access-Control-Allow-Credentials") != "" {
 			t.Errorf("%s: %d %v", name, w.Code, h)
 		}
 	}
@@ -120,15 +127,17 @@ func TestPreflightsOfTheOfficialClientsPass(t *testing.T) {
 	}
 }
 
-func TestBrowsersReadRefusalsAndTerms(t *testing.T) {
+func TestCORSExposesRefusalsAndTerms(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure, "/nope"} {
-		h := e.ask(t, "POST", target, key, "Content-Type", "application/json", "Origin", "https://shop.example").Header()
+		h := e.ask(t, "POST", target, key, "Content-Type", "application/json", "Origin",
+			"https://shop.example").Header()
 		exposed := strings.ToLower(h.Get("Access-Control-Expose-Headers"))
 		if h.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("%s: %v", target, h)
 		}
-		for _, name := range []string{"payment-required", "payment-response", "retry-after", "location", "grpc-status", "x-request-id", "date"} {
+		for _, name := range []string{"payment-required", "payment-response", "retry-after", "location", "grpc-status",
+			"x-request-id", "date"} {
 			if !strings.Contains(exposed, name) {
 				t.Errorf("%s: %s is not exposed in %q", target, name, exposed)
 			}
@@ -136,19 +145,20 @@ func TestBrowsersReadRefusalsAndTerms(t *testing.T) {
 	}
 }
 
-func TestOperatorRoutesHaveNoCORS(t *testing.T) {
+func TestCORSLeavesOutOperatorRoutes(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for _, method := range []string{"OPTIONS", "GET"} {
-		w := e.ask(t, method, "/api/admin/jobs", nil, "Origin", "https://shop.example", "Access-Control-Request-Method", "GET")
+		w := e.ask(t, method, "/api/admin/jobs", nil, "Origin", "https://shop.example", "Access-Control-Request-Method",
+			"GET")
 		if w.Header().Get("Access-Control-Allow-Origin") != "" || w.Code != 404 {
 			t.Errorf("%s: %d %v", method, w.Code, w.Header())
 		}
 	}
 }
 
-func TestPaymentHeadersThatNoWalletMakesAreRefused(t *testing.T) {
+func TestLimitRefusesPaymentHeadersNoWalletMakes(t *testing.T) {
 	e := start(t, &shop{}, nil)
-	large := strings.Repeat("A", maxPaymentSignature+1)
+	large := strings.Repeat("A", x402.MaxHeader+1)
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure} {
 		for name, headers := range map[string][]string{
 			"two":       {"PAYMENT-SIGNATURE", "a", "payment-signature", "b"},
@@ -159,7 +169,8 @@ func TestPaymentHeadersThatNoWalletMakesAreRefused(t *testing.T) {
 				t.Errorf("%s %s: %d %s", target, name, w.Code, w.Body)
 			}
 		}
-		w := e.ask(t, "POST", target, key, "PAYMENT-SIGNATURE", large[:maxPaymentSignature], "Content-Type", "application/json")
+		w := e.ask(t, "POST", target, key, "PAYMENT-SIGNATURE", large[:x402.MaxHeader], "Content-Type",
+			"application/json")
 		if w.Code != 200 {
 			t.Errorf("%s: the largest header: %d %s", target, w.Code, w.Body)
 		}
@@ -175,10 +186,12 @@ func TestPaymentHeadersThatNoWalletMakesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAProblemThatShowsNothing(t *testing.T) {
+func TestPanicBecomesProblemWithoutItsText(t *testing.T) {
 	e := start(t, &shop{purchase: func(context.Context) error { panic(errors.New("4111111111111111")) }}, nil)
-	w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json", "Origin", "https://shop.example", "X-Request-Id", "r1")
-	if w.Code != 500 || codeIn(t, w.Body.Bytes()) != "internal" || w.Header().Get("Access-Control-Allow-Origin") != "*" || w.Header().Get("X-Request-Id") != "r1" {
+	w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json", "Origin", "https://shop.example",
+		"X-Request-Id", "r1")
+	if w.Code != 500 || codeIn(t, w.Body.Bytes()) != "internal" ||
+		w.Header().Get("Access-Control-Allow-Origin") != "*" || w.Header().Get("X-Request-Id") != "r1" {
 		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 	}
 	for name, client := range e.clients(t) {
@@ -192,7 +205,7 @@ func TestAPanicIsAProblemThatShowsNothing(t *testing.T) {
 	}
 }
 
-func TestAPanicAfterTheAnswerBeganCutsTheConnection(t *testing.T) {
+func TestPanicAfterAnswerBeganClosesConnection(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Raw = map[string]http.Handler{"GET /half": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "10")
@@ -213,9 +226,10 @@ func TestAPanicAfterTheAnswerBeganCutsTheConnection(t *testing.T) {
 	}
 }
 
-func TestOneLineTellsARequestAndNoneOfItsSecrets(t *testing.T) {
+func TestLogHasOneLinePerRequestWithoutSecrets(t *testing.T) {
 	e := start(t, &shop{}, nil)
-	e.ask(t, "GET", "/api/cards/secret-path/balance?secret=query", nil, "Authorization", "Bearer secret-header", "X-Request-Id", "r1")
+	e.ask(t, "GET", "/api/cards/secret-path/balance?secret=query", nil, "Authorization", "Bearer secret-header",
+		"X-Request-Id", "r1")
 	e.ask(t, "SECRET", "/secret-path", nil)
 	lines := strings.Split(strings.TrimSpace(e.logs.String()), "\n")
 	if len(lines) != 2 || strings.Contains(strings.ToLower(e.logs.String()), "secret") {
@@ -225,7 +239,8 @@ func TestOneLineTellsARequestAndNoneOfItsSecrets(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[0]), &line); err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]any{"msg": "request", "method": "GET", "route": "/api/cards/{id}/balance", "status": 400.0, "protocol": "HTTP/1.1", "request_id": "r1"}
+	want := map[string]any{"msg": "request", "method": "GET", "route": "/api/cards/{id}/balance", "status": 400.0,
+		"protocol": "HTTP/1.1", "request_id": "r1"}
 	for name, value := range want {
 		if line[name] != value {
 			t.Errorf("%s is %v, want %v", name, line[name], value)
@@ -236,30 +251,33 @@ func TestOneLineTellsARequestAndNoneOfItsSecrets(t *testing.T) {
 	}
 }
 
-func TestTheLineOfAFailureOfOursHasItsCause(t *testing.T) {
+func TestLogLineOfInternalErrorHasCause(t *testing.T) {
 	for name, c := range map[string]struct {
 		err          error
 		level, error string
 	}{
-		"ours":        {fmt.Errorf("ask the issuer: %w", io.ErrUnexpectedEOF), "ERROR", `"error":"ask the issuer: unexpected EOF"`},
+		"ours": {fmt.Errorf("ask the issuer: %w", io.ErrUnexpectedEOF), "ERROR",
+			`"error":"ask the issuer: unexpected EOF"`},
 		"a caller's":  {fault.New(fault.CardNotFound, ""), "INFO", `"code":"card_not_found"`},
 		"hung up":     {fmt.Errorf("wait: %w", context.Canceled), "INFO", `"error":"wait: context canceled"`},
 		"none at all": {nil, "INFO", `"procedure":"/roamcard.v1.CardService/PurchaseCard","rpc":"connect"`},
 	} {
 		e := start(t, &shop{purchase: func(context.Context) error { return c.err }}, nil)
 		e.ask(t, "POST", purchase, key, "Content-Type", "application/json")
-		if line := e.logs.String(); !strings.Contains(line, `"level":"`+c.level+`"`) || !strings.Contains(line, c.error) || strings.Count(line, "\n") != 1 {
+		if line := e.logs.String(); !strings.Contains(line, `"level":"`+c.level+`"`) ||
+			!strings.Contains(line, c.error) || strings.Count(line, "\n") != 1 {
 			t.Errorf("%s: %s", name, line)
 		}
 	}
 }
 
-func TestOneSpanPerRequestContinuesTheCallersTrace(t *testing.T) {
+func TestSpanOfRequestContinuesCallersTrace(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	var inner trace.SpanContext
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Tracing = sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
-		cfg.Raw = map[string]http.Handler{"GET /inner/{id}": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		cfg.Raw = map[string]http.Handler{"GET /inner/{id}": http.HandlerFunc(func(w http.ResponseWriter,
+			r *http.Request) {
 			inner = trace.SpanContextFromContext(r.Context())
 			w.WriteHeader(503)
 		})}
@@ -271,7 +289,8 @@ func TestOneSpanPerRequestContinuesTheCallersTrace(t *testing.T) {
 		t.Fatalf("%d spans, %v", len(ended), ended)
 	}
 	span := ended[0]
-	if span.Parent().SpanID().String() != "b7ad6b7169203331" || span.SpanContext().TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
+	if span.Parent().SpanID().String() != "b7ad6b7169203331" ||
+		span.SpanContext().TraceID().String() != "0af7651916cd43dd8448eb211c80319c" {
 		t.Errorf("parent %v of %v", span.Parent(), span.SpanContext())
 	}
 	if !inner.Equal(span.SpanContext()) {
@@ -287,7 +306,7 @@ func TestOneSpanPerRequestContinuesTheCallersTrace(t *testing.T) {
 	}
 }
 
-func TestTheRecorderKeepsWhatWritersCanDo(t *testing.T) {
+func TestRecorderKeepsCapabilitiesOfWriter(t *testing.T) {
 	inner := httptest.NewRecorder()
 	w := &statusWriter{ResponseWriter: &recorder{ResponseWriter: inner}}
 	w.Flush()
@@ -328,7 +347,7 @@ func raw(t *testing.T, e *edge, text string, methods ...string) []*http.Response
 	return all
 }
 
-func TestTheWireIsHeldToItsLimits(t *testing.T) {
+func TestServerSetsLimitsOfConnection(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	post := "POST " + purchase + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 	for _, c := range []struct {
@@ -336,11 +355,15 @@ func TestTheWireIsHeldToItsLimits(t *testing.T) {
 		status             int
 		code               string
 	}{
-		{"two payment headers", post + "PAYMENT-SIGNATURE: a\r\nPayment-Signature: b\r\nContent-Length: 2\r\n\r\n{}", "POST", 400, "payment_malformed"},
+		{"two payment headers", post + "PAYMENT-SIGNATURE: a\r\nPayment-Signature: b\r\nContent-Length: 2\r\n\r\n{}",
+			"POST", 400, "payment_malformed"},
 		{"headers over the limit", post + "X-Filler: " + strings.Repeat("x", 40<<10) + "\r\n\r\n", "POST", 431, ""},
-		{"chunked body over the limit", post + "Transfer-Encoding: chunked\r\n\r\n1001\r\n" + strings.Repeat(" ", 0x1001) + "\r\n0\r\n\r\n", "POST", 413, "body_too_large"},
-		{"announced body over the limit", post + "Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n", "POST", 413, "body_too_large"},
-		{"chunked body", post + "Transfer-Encoding: chunked\r\n\r\n16\r\n" + string(key) + "\r\n0\r\n\r\n", "POST", 200, ""},
+		{"chunked body over the limit", post + "Transfer-Encoding: chunked\r\n\r\n1001\r\n" + strings.Repeat(" ",
+			0x1001) + "\r\n0\r\n\r\n", "POST", 413, "body_too_large"},
+		{"announced body over the limit", post + "Content-Length: 1000000\r\nExpect: 100-continue\r\n\r\n", "POST", 413,
+			"body_too_large"},
+		{"chunked body", post + "Transfer-Encoding: chunked\r\n\r\n16\r\n" + string(key) + "\r\n0\r\n\r\n", "POST", 200,
+			""},
 		{"broken chunks", post + "Transfer-Encoding: chunked\r\n\r\nzz\r\n", "POST", 400, "schema_invalid"},
 		{"head", "HEAD /api/card/discovery HTTP/1.1\r\nHost: x\r\n\r\n", "HEAD", 405, ""},
 		{"unclean path", "GET //api/card/discovery HTTP/1.1\r\nHost: x\r\n\r\n", "GET", 404, "route_not_found"},
@@ -351,7 +374,8 @@ func TestTheWireIsHeldToItsLimits(t *testing.T) {
 	} {
 		res := raw(t, e, c.text, c.method)[0]
 		body, _ := io.ReadAll(res.Body)
-		if res.StatusCode != c.status || c.code != "" && codeIn(t, body) != c.code || res.Header.Get("Location") != "" || res.Header.Get("Server") != "" {
+		if res.StatusCode != c.status || c.code != "" && codeIn(t, body) != c.code ||
+			res.Header.Get("Location") != "" || res.Header.Get("Server") != "" {
 			t.Errorf("%s: %d %v %s", c.name, res.StatusCode, res.Header, body)
 		}
 		if c.method == "HEAD" && (len(body) != 0 || res.Header.Get("Allow") != "GET") {
@@ -360,7 +384,7 @@ func TestTheWireIsHeldToItsLimits(t *testing.T) {
 	}
 }
 
-func TestRequestIDsAreTheSameInHeaderAndContext(t *testing.T) {
+func TestRequestIDIsEqualInHeaderAndContext(t *testing.T) {
 	var seen string
 	e := start(t, &shop{purchase: func(ctx context.Context) error { seen = telemetry.RequestID(ctx); return nil }}, nil)
 	w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json")

@@ -20,16 +20,18 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// shop is a card service that does what the test says.
+// shop is a card service whose answers a test sets.
 type shop struct {
 	roamcardv1connect.UnimplementedCardServiceHandler
 	purchase func(ctx context.Context) error
 }
 
-func (s *shop) PurchaseCard(ctx context.Context, _ *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
+func (s *shop) PurchaseCard(
+	ctx context.Context, _ *roamcardv1.PurchaseCardRequest,
+) (*roamcardv1.PurchaseCardResponse, error) {
 	if s.purchase != nil {
 		if err := s.purchase(ctx); err != nil {
 			return nil, err
@@ -38,7 +40,9 @@ func (s *shop) PurchaseCard(ctx context.Context, _ *roamcardv1.PurchaseCardReque
 	return &roamcardv1.PurchaseCardResponse{Order: &roamcardv1.Order{OrderId: "ord_1"}}, nil
 }
 
-func (s *shop) GetCardBalance(_ context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+func (s *shop) GetCardBalance(
+	_ context.Context, req *roamcardv1.GetCardBalanceRequest,
+) (*roamcardv1.GetCardBalanceResponse, error) {
 	return &roamcardv1.GetCardBalanceResponse{CardId: req.GetId()}, nil
 }
 
@@ -69,16 +73,19 @@ func start(t *testing.T, s *shop, change func(*Config)) *edge {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, handler := roamcardv1connect.NewCardServiceHandler(s, connect.WithInterceptors(rpc.Errors()), rpc.JSON(),
-		connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())), connect.WithReadMaxBytes(64<<10))
+	path, handler := roamcardv1connect.NewCardServiceHandler(s, connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
+		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
+		connect.WithReadMaxBytes(rpcx.MaxMessage))
 	router := rest.New(rest.Config{})
 	if err := router.Mount(path, handler); err != nil {
 		t.Fatal(err)
 	}
 	out := &logs{}
 	cfg := Config{
-		Listener: listener, BaseURL: "https://card.example", Services: []Service{{Path: path, Handler: handler}}, REST: router,
-		Log: telemetry.NewLogger(out, slog.LevelInfo, true), NoCORS: []string{"/api/admin/"}, DrainTimeout: 5 * time.Second, Now: time.Now,
+		Listener: listener, BaseURL: "https://card.example", Services: []Service{{Path: path, Handler: handler}},
+		REST: router,
+		Log:  telemetry.NewLogger(out, slog.LevelInfo, true), NoCORS: []string{"/api/admin/"},
+		DrainTimeout: 5 * time.Second, Now: time.Now,
 	}
 	if change != nil {
 		change(&cfg)
@@ -88,7 +95,8 @@ func start(t *testing.T, s *shop, change func(*Config)) *edge {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	e := &edge{Server: server, url: "http://" + listener.Addr().String(), addr: listener.Addr().String(), logs: out, stop: stop, ended: make(chan error, 1)}
+	e := &edge{Server: server, url: "http://" + listener.Addr().String(), addr: listener.Addr().String(), logs: out,
+		stop: stop, ended: make(chan error, 1)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -101,7 +109,7 @@ func start(t *testing.T, s *shop, change func(*Config)) *edge {
 	return e
 }
 
-// ask sends one request through the whole edge without a network.
+// ask sends one request through the whole server without a network.
 func (e *edge) ask(t *testing.T, method, target string, body []byte, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, bytes.NewReader(body))
@@ -123,20 +131,21 @@ func overHTTP2(t *testing.T) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// clients are the ways in which generated clients call.
+// clients are generated clients of every protocol.
 func (e *edge) clients(t *testing.T) map[string]roamcardv1connect.CardServiceClient {
 	t.Helper()
 	h1 := &http.Client{Transport: &http.Transport{}}
 	t.Cleanup(h1.CloseIdleConnections)
 	h2 := overHTTP2(t)
 	return map[string]roamcardv1connect.CardServiceClient{
-		"Connect":            roamcardv1connect.NewCardServiceClient(h1, e.url),
-		"Connect JSON":       roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithProtoJSON()),
-		"Connect gzip":       roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithSendGzip()),
-		"Connect GET":        roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithHTTPGet()),
-		"Connect on HTTP/2":  roamcardv1connect.NewCardServiceClient(h2, e.url),
-		"gRPC":               roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC()),
-		"gRPC JSON":          roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC(), connect.WithProtoJSON()),
+		"Connect":           roamcardv1connect.NewCardServiceClient(h1, e.url),
+		"Connect JSON":      roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithProtoJSON()),
+		"Connect gzip":      roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithSendGzip()),
+		"Connect GET":       roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithHTTPGet()),
+		"Connect on HTTP/2": roamcardv1connect.NewCardServiceClient(h2, e.url),
+		"gRPC":              roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC()),
+		"gRPC JSON": roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPC(),
+			connect.WithProtoJSON()),
 		"gRPC-Web":           roamcardv1connect.NewCardServiceClient(h1, e.url, connect.WithGRPCWeb()),
 		"gRPC-Web on HTTP/2": roamcardv1connect.NewCardServiceClient(h2, e.url, connect.WithGRPCWeb()),
 	}

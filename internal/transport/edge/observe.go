@@ -14,20 +14,20 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// observe makes one span and writes one line per request, with the call that it came to. Both name the
-// route and never the path, the query or a header, which may hold what nobody should keep. The logger adds
-// the request's id.
+// observe makes one span and writes one log line per request, with the call that served it. Both name the route
+// and never the path, the query or a header, which may contain secrets. The logger adds the request id.
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := s.cfg.Now()
 		pattern := s.router.Pattern(r)
 		route, method := routeOf(pattern), methodOf(r)
-		// Of a caller's trace we take the ids. What else it carries is the caller's own text, and would go
-		// out with our spans.
+		// Only the ids of a caller's trace are used. The rest is text of the caller's choice, which would be
+		// exported with our spans.
 		r.Header.Del("Tracestate")
 		r.Header.Del("Baggage")
 		remote := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := s.tracer.Start(remote, strings.TrimSpace(method+" "+route), trace.WithSpanKind(trace.SpanKindServer),
+		ctx, span := s.tracer.Start(remote, strings.TrimSpace(method+" "+route),
+			trace.WithSpanKind(trace.SpanKindServer),
 			trace.WithAttributes(
 				attribute.String("http.request.method", method),
 				attribute.String("http.route", route),
@@ -43,13 +43,16 @@ func (s *Server) observe(next http.Handler) http.Handler {
 			call, took := calls.Last(), s.cfg.Now().Sub(start)
 			span.SetAttributes(attribute.Int("http.response.status_code", status))
 			if call.Procedure != "" {
-				span.SetAttributes(attribute.String("rpc.method", call.Method()), attribute.String("error.type", call.Problem))
+				span.SetAttributes(attribute.String("rpc.method", call.Method()),
+					attribute.String("error.type", call.Problem))
 			}
 			if status >= 500 {
 				span.SetStatus(codes.Error, "")
 			}
 			span.End()
-			s.cfg.Metrics.Served(ctx, telemetry.Request{Method: method, Route: route, Status: status, Call: call, Took: took})
+			s.cfg.Metrics.Served(ctx, telemetry.Request{
+				Method: method, Route: route, Status: status, Call: call, Took: took,
+			})
 			var room [10]slog.Attr
 			s.cfg.Log.LogAttrs(ctx, call.Level(), "request", call.AppendAttrs(append(room[:0],
 				slog.String("method", method), slog.String("route", route), slog.String("protocol", r.Proto),
@@ -69,10 +72,11 @@ func routeOf(pattern string) string {
 	return ""
 }
 
-// methodOf keeps methods that a stranger made up out of logs and span names.
+// methodOf is the method for logs and span names; unknown ones become _OTHER.
 func methodOf(r *http.Request) string {
 	known := []string{
-		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,
+		http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,
+		http.MethodOptions,
 	}
 	if slices.Contains(known, r.Method) {
 		return r.Method
@@ -82,7 +86,7 @@ func methodOf(r *http.Request) string {
 
 func protocolOf(r *http.Request) string { return strings.TrimPrefix(r.Proto, "HTTP/") }
 
-// recorder counts what an answer comes to.
+// recorder records the status and size of an answer.
 type recorder struct {
 	http.ResponseWriter
 	// status is 0 until the answer begins.

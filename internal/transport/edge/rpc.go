@@ -10,11 +10,11 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// addService routes the procedures of a service one by one, so that each has a route of its own in
-// logs and traces, and refuses unknown ones in the caller's protocol.
+// addService adds a route for each procedure of a service, so that logs and traces name it, and refuses unknown
+// ones in the caller's protocol.
 func (s *Server) addService(service Service) error {
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service.name()))
 	if err != nil {
@@ -28,11 +28,11 @@ func (s *Server) addService(service Service) error {
 	for i := range descriptor.Methods().Len() {
 		method := descriptor.Methods().Get(i)
 		procedure := service.Path + string(method.Name())
-		policy, err := rpc.PolicyOf(method)
+		policy, err := rpcx.PolicyOf(method)
 		if err != nil {
 			return err
 		}
-		s.rates[procedure] = rpc.RateOf(policy)
+		s.rates[procedure] = rpcx.RateOf(policy)
 		if err := s.router.Handle(procedure, called); err != nil {
 			return err
 		}
@@ -42,24 +42,26 @@ func (s *Server) addService(service Service) error {
 	}))
 }
 
-// withStatus lets a call choose the HTTP status of its failure, see api.Face.
+// withStatus answers a failed call with the HTTP status of its problem, see rpcx.CallInfo.
 func withStatus(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		face := rpc.CallInfo{Resource: r.URL.Path}
-		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &face}, r.WithContext(rpc.WithCallInfo(r.Context(), &face)))
+		info := rpcx.CallInfo{Resource: r.URL.Path}
+		next.ServeHTTP(&statusWriter{ResponseWriter: w, callInfo: &info},
+			r.WithContext(rpcx.WithCallInfo(r.Context(), &info)))
 	})
 }
 
-// statusWriter applies the status a call has chosen to errors of the unary Connect protocol. gRPC and
-// gRPC-Web answer 200 whatever happened and are left alone.
+// statusWriter sets the status of a call's problem on errors of the unary Connect protocol. gRPC and gRPC-Web
+// always answer 200.
 type statusWriter struct {
 	http.ResponseWriter
-	callInfo *rpc.CallInfo
+	callInfo *rpcx.CallInfo
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (w *statusWriter) WriteHeader(code int) {
-	if chosen := int(w.callInfo.Problem().GetStatus()); chosen != 0 && code >= 400 && w.Header().Get("Content-Type") == "application/json" {
+	if chosen := int(w.callInfo.Problem().GetStatus()); chosen != 0 && code >= 400 &&
+		w.Header().Get("Content-Type") == "application/json" {
 		code = chosen
 		if code == http.StatusUnauthorized {
 			// Not in the error's metadata, which would make it a trailer on gRPC.
@@ -76,7 +78,7 @@ func (w *statusWriter) Flush() { flush(w.ResponseWriter) }
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func flush(w http.ResponseWriter) {
-	// What cannot flush does not hold back either.
+	// A writer that cannot flush does not buffer either.
 	_ = http.NewResponseController(w).Flush()
 }
 
@@ -87,10 +89,10 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 		rest.Problem(w, r, f)
 		return
 	}
-	var face rpc.CallInfo
-	err := rpc.ToConnect(rpc.WithCallInfo(r.Context(), &face), f)
-	// A caller that has gone away is no failure of ours.
-	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, callInfo: &face}, r, err)
+	var info rpcx.CallInfo
+	err := rpcx.ToConnect(rpcx.WithCallInfo(r.Context(), &info), f)
+	// A failed write means that the caller has disconnected.
+	_ = s.refusal.Write(&statusWriter{ResponseWriter: w, callInfo: &info}, r, err)
 }
 
 func (s *Server) isProcedure(path string) bool {

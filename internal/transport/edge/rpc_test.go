@@ -15,12 +15,12 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 var buy = &roamcardv1.PurchaseCardRequest{IdempotencyKey: "k"}
 
-func TestEveryClientSeesThe402AndItsTerms(t *testing.T) {
+func TestPaymentRequiredReachesEveryProtocol(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	for name, client := range e.clients(t) {
 		_, err := client.PurchaseCard(t.Context(), buy)
@@ -35,14 +35,15 @@ func TestEveryClientSeesThe402AndItsTerms(t *testing.T) {
 			t.Errorf("%s: Payment-Required %q in %v", name, got, connectErr.Meta())
 		}
 		for key := range connectErr.Meta() {
-			if strings.HasPrefix(key, "X-Internal") || strings.Contains(key, "Status") && !strings.HasPrefix(key, "Grpc-") {
+			if strings.HasPrefix(key, "X-Internal") || strings.Contains(key, "Status") &&
+				!strings.HasPrefix(key, "Grpc-") {
 				t.Errorf("%s: %s shows", name, key)
 			}
 		}
 	}
 }
 
-func TestEveryClientIsServed(t *testing.T) {
+func TestCallsAreServedOnEveryProtocol(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for name, client := range e.clients(t) {
 		res, err := client.PurchaseCard(t.Context(), buy)
@@ -52,27 +53,29 @@ func TestEveryClientIsServed(t *testing.T) {
 	}
 }
 
-func TestEveryClientSeesBrokenRules(t *testing.T) {
+func TestViolationsReachEveryProtocol(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	for name, client := range e.clients(t) {
 		_, err := client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{})
 		connectErr, p := problem(t, err)
-		if connectErr.Code() != connect.CodeInvalidArgument || len(p.GetFields()) != 1 || p.GetFields()[0].GetPath() != "idempotencyKey" {
+		if connectErr.Code() != connect.CodeInvalidArgument || len(p.GetFields()) != 1 ||
+			p.GetFields()[0].GetPath() != "idempotencyKey" {
 			t.Errorf("%s: %v %v", name, connectErr, p)
 		}
 	}
 }
 
-// nonsense sends bytes of its own in place of any message.
+// nonsense is a codec that sends its own bytes for any message.
 type nonsense struct{}
 
 func (nonsense) Name() string                { return "json" }
 func (nonsense) Marshal(any) ([]byte, error) { return []byte(`{"idempotency_key":"k"}`), nil }
 func (nonsense) Unmarshal([]byte, any) error { return errors.New("not expected") }
 
-func TestMalformedJSONIsAProblemOnGRPCToo(t *testing.T) {
+func TestMalformedJSONIsProblemOnGRPC(t *testing.T) {
 	e := start(t, &shop{}, nil)
-	client := roamcardv1connect.NewCardServiceClient(overHTTP2(t), e.url, connect.WithGRPC(), connect.WithCodec(nonsense{}))
+	client := roamcardv1connect.NewCardServiceClient(overHTTP2(t), e.url, connect.WithGRPC(),
+		connect.WithCodec(nonsense{}))
 	_, err := client.PurchaseCard(t.Context(), buy)
 	_, p := problem(t, err)
 	if p.GetCode() != "schema_invalid" || len(p.GetFields()) != 1 || p.GetFields()[0].GetPath() != "idempotency_key" {
@@ -80,12 +83,13 @@ func TestMalformedJSONIsAProblemOnGRPCToo(t *testing.T) {
 	}
 }
 
-func TestConnectErrorsHaveTheStatusOfTheirFault(t *testing.T) {
+func TestConnectErrorsHaveStatusOfTheirFault(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	procedure := roamcardv1connect.CardServicePurchaseCardProcedure
 	for _, contentType := range []string{"application/json", "application/json; charset=utf-8"} {
 		w := e.ask(t, "POST", procedure, []byte(`{"idempotencyKey":"k"}`), "Content-Type", contentType)
-		if w.Code != 402 || w.Header().Get("Payment-Required") != "dGVybXM=" || w.Header().Get("Content-Type") != "application/json" {
+		if w.Code != 402 || w.Header().Get("Payment-Required") != "dGVybXM=" ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %v", contentType, w.Code, w.Header())
 		}
 		if got := w.Header().Get("Cache-Control"); got != "private, no-store" {
@@ -98,7 +102,7 @@ func TestConnectErrorsHaveTheStatusOfTheirFault(t *testing.T) {
 	}
 }
 
-func TestNoInternalHeaderShowsOnGRPC(t *testing.T) {
+func TestGRPCShowsNoInternalHeader(t *testing.T) {
 	e := start(t, &shop{purchase: unpaid}, nil)
 	r, err := http.NewRequestWithContext(t.Context(), "POST", e.url+roamcardv1connect.CardServicePurchaseCardProcedure,
 		bytes.NewReader([]byte{0, 0, 0, 0, 3, 0x0a, 1, 'k'}))
@@ -120,7 +124,8 @@ func TestNoInternalHeaderShowsOnGRPC(t *testing.T) {
 		got = append(got, key)
 	}
 	slices.Sort(got)
-	if want := []string{"Grpc-Message", "Grpc-Status", "Grpc-Status-Details-Bin", "Payment-Required"}; res.StatusCode != 200 || !slices.Equal(got, want) {
+	if want := []string{"Grpc-Message", "Grpc-Status", "Grpc-Status-Details-Bin",
+		"Payment-Required"}; res.StatusCode != 200 || !slices.Equal(got, want) {
 		t.Errorf("%d, trailers %v, headers %v", res.StatusCode, got, res.Header)
 	}
 	if strings.Contains(e.logs.String(), "invalid trailer") {
@@ -133,7 +138,8 @@ func TestUnknownProceduresAreUnimplemented(t *testing.T) {
 	for name, option := range map[string]connect.ClientOption{
 		"Connect": connect.WithProtoJSON(), "gRPC": connect.WithGRPC(), "gRPC-Web": connect.WithGRPCWeb(),
 	} {
-		client := connect.NewClient[roamcardv1.ListCardsRequest, roamcardv1.ListCardsResponse](overHTTP2(t), e.url+"/roamcard.v1.CardService/Nope", option)
+		client := connect.NewClient[roamcardv1.ListCardsRequest, roamcardv1.ListCardsResponse](overHTTP2(t),
+			e.url+"/roamcard.v1.CardService/Nope", option)
 		_, err := client.CallUnary(t.Context(), connect.NewRequest(&roamcardv1.ListCardsRequest{}))
 		connectErr, p := problem(t, err)
 		if connectErr.Code() != connect.CodeUnimplemented || p.GetCode() != "route_not_found" {
@@ -147,10 +153,10 @@ func TestUnknownProceduresAreUnimplemented(t *testing.T) {
 	}
 }
 
-func TestTheResourceIsTheAddressTheCallerUsed(t *testing.T) {
+func TestResourceIsPathThatCallerUsed(t *testing.T) {
 	var resource string
 	e := start(t, &shop{purchase: func(ctx context.Context) error {
-		resource = rpc.Resource(ctx)
+		resource = rpcx.Resource(ctx)
 		return nil
 	}}, nil)
 	procedure := roamcardv1connect.CardServicePurchaseCardProcedure

@@ -1,4 +1,6 @@
-// Package edge is the HTTP edge: one port for Connect, gRPC, gRPC-Web, REST and documents, with limits, CORS, health and shutdown.
+// Package edge is the HTTP server: one port for Connect, gRPC, gRPC-Web, REST and documents.
+//
+// It adds request ids, CORS, logs and traces, limits, health and shutdown.
 package edge
 
 import (
@@ -23,19 +25,19 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/transport/rest"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
 	maxHeaderBytes = 32 << 10
-	// maxProbe is the longest question about health or the schema.
+	// maxProbe is the longest message to health and reflection.
 	maxProbe             = 16 << 10
 	maxConcurrentStreams = 100
-	// maxReceiveBuffer is what an HTTP/2 connection may send ahead: a body of the largest that is read, and some.
-	maxReceiveBuffer  = 128 << 10
+	// maxReceiveBuffer is what an HTTP/2 connection may send ahead: the largest message, and as much again.
+	maxReceiveBuffer  = 2 * rpcx.MaxMessage
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 15 * time.Second
-	// writeTimeout leaves room for the longest wait of a paid call, 20 s, and the calls around it.
+	// writeTimeout covers the longest wait of a paid call, 20 s, and the calls around it.
 	writeTimeout        = 45 * time.Second
 	idleTimeout         = 60 * time.Second
 	defaultDrainTimeout = 30 * time.Second
@@ -55,25 +57,25 @@ type Config struct {
 	// Listener is where to serve. When it is nil, Serve listens on Addr.
 	Listener net.Listener
 	Addr     string
-	// BaseURL is the service's own origin. Under https, browsers are told to stay with it.
+	// BaseURL is the service's own origin. With https, answers have Strict-Transport-Security.
 	BaseURL  string
 	Services []Service
 	// REST holds the services' REST routes; New adds everything else to it.
 	REST *rest.Router
 	// Raw are handlers under patterns of http.ServeMux, such as "POST /mcp".
 	Raw map[string]http.Handler
-	// Origins may read answers in a browser; empty stands for every origin.
+	// Origins may read answers in a browser; empty means every origin.
 	Origins []string
 	// Rates are the classes of raw handlers, by pattern; a handler without one is not limited.
 	Rates map[string]limit.Class
 	// Limits counts requests; nil does not limit.
 	Limits *limit.Limiter
-	// MaxRequests is how many requests may be under way at once; zero does not limit.
+	// MaxRequests is how many requests may run at once; zero does not limit.
 	MaxRequests int
 	// MaxConns is how many connections may be open at once, and MaxConnsPerAddress how many of them from one address
 	// that is no trusted proxy; zero does not limit.
 	MaxConns, MaxConnsPerAddress int
-	// TrustedProxies are believed when they say, in X-Forwarded-For, for whom they ask.
+	// TrustedProxies are the proxies whose X-Forwarded-For names the client.
 	TrustedProxies []netip.Prefix
 	// NoCORS are path prefixes that no other origin may use in a browser: the operator routes.
 	NoCORS []string
@@ -82,7 +84,7 @@ type Config struct {
 	Tracing trace.TracerProvider
 	// Metrics may be nil; then nothing is counted.
 	Metrics *telemetry.Metrics
-	// DrainTimeout is how long Serve waits for running requests at the end; 0 stands for 30 s.
+	// DrainTimeout is how long Serve waits for running requests at the end; 30 s by default.
 	DrainTimeout time.Duration
 	Now          func() time.Time
 }
@@ -98,12 +100,12 @@ type Server struct {
 	health  *grpchealth.StaticChecker
 	handler http.Handler
 	http    *http.Server
-	// conns are the open connections, and underWay the requests.
+	// conns are the open connections, and underWay the number of running requests.
 	conns    *conns
 	underWay atomic.Int64
 }
 
-// New puts the routes together. Routes that overlap are an error.
+// New makes the server with all routes. Routes that overlap are an error.
 func New(cfg Config) (*Server, error) {
 	if cfg.Tracing == nil {
 		cfg.Tracing = noop.NewTracerProvider()
@@ -116,8 +118,8 @@ func New(cfg Config) (*Server, error) {
 		router:  cfg.REST,
 		rates:   map[string]limit.Class{},
 		safe:    safeHeaders(cfg.BaseURL),
-		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/server"),
-		refusal: connect.NewErrorWriter(rpc.JSON()),
+		tracer:  cfg.Tracing.Tracer("github.com/roamcard/roamcard/internal/transport/edge"),
+		refusal: connect.NewErrorWriter(rpcx.JSON()),
 	}
 	if err := s.route(); err != nil {
 		return nil, fmt.Errorf("route: %w", err)
@@ -137,7 +139,7 @@ func New(cfg Config) (*Server, error) {
 			MaxReceiveBufferPerConnection: maxReceiveBuffer,
 			MaxReceiveBufferPerStream:     maxReceiveBuffer,
 		},
-		ConnState:         s.conns.moved,
+		ConnState:         s.conns.stateChanged,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ReadHeaderTimeout: readHeaderTimeout,
 		ReadTimeout:       readTimeout,
@@ -179,7 +181,7 @@ func (s *Server) route() error {
 	return nil
 }
 
-// Handler is the whole edge without a network.
+// Handler is the whole server without a network.
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // Serve serves until ctx ends, then lets running requests finish. It returns nil after a clean end.
@@ -209,7 +211,7 @@ func (s *Server) Serve(ctx context.Context) error {
 }
 
 // Shutdown reports the services as not serving, accepts no more connections and waits for running
-// requests. When ctx ends first, their connections are cut.
+// requests. When ctx ends first, their connections are closed.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.health.SetStatus("", grpchealth.StatusNotServing)
 	for _, service := range s.cfg.Services {

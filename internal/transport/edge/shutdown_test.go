@@ -31,12 +31,13 @@ func TestHealthIsServedOverGRPC(t *testing.T) {
 			t.Errorf("%q: %v, %v", service, res, err)
 		}
 	}
-	if _, err := client.Check(t.Context(), &grpchealth.CheckRequest{Service: "roamcard.v1.Nope"}); connect.CodeOf(err) != connect.CodeNotFound {
+	if _, err := client.Check(t.Context(),
+		&grpchealth.CheckRequest{Service: "roamcard.v1.Nope"}); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("an unknown service: %v", err)
 	}
 }
 
-func TestRunningRequestsFinishAtTheEnd(t *testing.T) {
+func TestShutdownWaitsForRunningRequests(t *testing.T) {
 	for name, client := range map[string]func(*testing.T) *http.Client{
 		"HTTP/1.1": func(*testing.T) *http.Client { return &http.Client{Transport: &http.Transport{}} },
 		"HTTP/2":   overHTTP2,
@@ -92,7 +93,7 @@ func TestRunningRequestsFinishAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestRequestsThatDoNotFinishAreCut(t *testing.T) {
+func TestShutdownClosesRequestsAfterTimeout(t *testing.T) {
 	running := make(chan struct{})
 	e := start(t, &shop{purchase: func(ctx context.Context) error {
 		close(running)
@@ -127,7 +128,7 @@ func TestServeListensOnItsAddress(t *testing.T) {
 	}
 }
 
-func TestOverlappingRoutesStopTheStart(t *testing.T) {
+func TestNewRefusesOverlappingRoutes(t *testing.T) {
 	e := start(t, &shop{}, nil)
 	cfg := e.cfg
 	cfg.Services, cfg.Raw = nil, map[string]http.Handler{"GET /api/card/discovery": http.NotFoundHandler()}

@@ -9,9 +9,9 @@ import (
 	"github.com/roamcard/roamcard/internal/limit"
 )
 
-// throttle counts requests by the address they come from, and refuses those of who asks too often, or has too
-// many under way. A request that brings a payment is counted as an unpaid one and goes on, see limit.Presume:
-// whether its payment is one, and whether it repeats what is paid, which is never refused, turns out later.
+// throttle counts requests by address, and refuses those over the address's rate or over its number of concurrent
+// requests. A request with a payment is counted as an unpaid one and continues, see limit.Presume: whether the
+// payment is valid, or repeats a paid request, which is never refused, is known only later.
 func (s *Server) throttle(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := limit.Address(r.Context())
@@ -22,7 +22,7 @@ func (s *Server) throttle(next http.Handler) http.Handler {
 		}
 		defer leave()
 		class := s.rate(r.Pattern)
-		if class == limit.Unpaid && r.Header.Get(headerPaymentSignature) != "" {
+		if class == limit.Unpaid && pays(r) {
 			ctx := s.cfg.Limits.Presume(r.Context())
 			defer limit.Answered(ctx)
 			next.ServeHTTP(w, r.WithContext(ctx))
@@ -36,7 +36,7 @@ func (s *Server) throttle(next http.Handler) http.Handler {
 	})
 }
 
-// enter takes one of the requests that an address may have under way, and one of those that there may be at all.
+// enter counts a running request, against the limit of its address and the limit of the process.
 func (s *Server) enter(address string) (leave func(), err error) {
 	one, err := s.cfg.Limits.Enter(limit.Concurrent, address)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Server) enter(address string) (leave func(), err error) {
 	return func() { s.underWay.Add(-1); one() }, nil
 }
 
-// take counts a request, and says how its caller stands. What it returns is the refusal of one too many.
+// take counts a request, and sets the rate limit headers. It returns the refusal of one over the limit.
 func (s *Server) take(h http.Header, class limit.Class, address string) *fault.Fault {
 	state, limited, err := s.cfg.Limits.Take(class, address)
 	if limited {
@@ -61,7 +61,7 @@ func (s *Server) take(h http.Header, class limit.Class, address string) *fault.F
 	return f
 }
 
-// rate is the class of the requests under a pattern. What has none of its own, and what is not there, is polled.
+// rate is the class of the requests under a pattern; limit.Poll by default, and for paths without a route.
 func (s *Server) rate(pattern string) limit.Class {
 	if class := s.router.Rate(pattern); class != "" {
 		return class

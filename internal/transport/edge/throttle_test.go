@@ -18,7 +18,7 @@ func limited(rates limit.Rates) func(*Config) {
 	return func(cfg *Config) { cfg.Limits = limit.New(rates, time.Now) }
 }
 
-func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
+func TestThrottleTellsWhenToRetry(t *testing.T) {
 	for _, target := range []string{purchase, roamcardv1connect.CardServicePurchaseCardProcedure} {
 		proves := false
 		asked := func(ctx context.Context) error {
@@ -30,14 +30,18 @@ func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
 		e := start(t, &shop{purchase: asked}, limited(limit.Rates{limit.Unpaid: {Count: 2, Per: time.Hour}}))
 		for left := range 2 {
 			w := e.ask(t, "POST", target, key, "Content-Type", "application/json")
-			if w.Code != 402 || w.Header().Get("RateLimit-Limit") != "2" || w.Header().Get("RateLimit-Remaining") != []string{"1", "0"}[left] {
+			if w.Code != 402 || w.Header().Get("RateLimit-Limit") != "2" ||
+				w.Header().Get("RateLimit-Remaining") != []string{"1", "0"}[left] {
 				t.Fatalf("%s: %d %v", target, w.Code, w.Header())
 			}
 		}
-		w := e.ask(t, "POST", target, key, "Content-Type", "application/json", "Origin", "https://shop.example", "X-Request-Id", "r1")
+		w := e.ask(t, "POST", target, key, "Content-Type", "application/json", "Origin", "https://shop.example",
+			"X-Request-Id", "r1")
 		h := w.Header()
-		if w.Code != 429 || !strings.Contains(w.Body.String(), `"rate_limited"`) || h.Get("Retry-After") != "1800" || h.Get("RateLimit-Remaining") != "0" ||
-			h.Get("RateLimit-Reset") != "3600" || h.Get("Access-Control-Allow-Origin") != "*" || h.Get("X-Request-Id") != "r1" || h.Get("Cache-Control") == "" {
+		if w.Code != 429 || !strings.Contains(w.Body.String(), `"rate_limited"`) || h.Get("Retry-After") != "1800" ||
+			h.Get("RateLimit-Remaining") != "0" ||
+			h.Get("RateLimit-Reset") != "3600" || h.Get("Access-Control-Allow-Origin") != "*" ||
+			h.Get("X-Request-Id") != "r1" || h.Get("Cache-Control") == "" {
 			t.Errorf("%s: %d %s %v", target, w.Code, w.Body, h)
 		}
 		if w := e.ask(t, "GET", "/api/card/discovery", nil); w.Code == 429 {
@@ -49,20 +53,21 @@ func TestWhoAsksTooOftenIsToldWhenToComeBack(t *testing.T) {
 				t.Errorf("%s: a payment that proves something (%t): %d", target, proves, w.Code)
 			}
 		}
-		for _, bad := range [][]string{{"PAYMENT-SIGNATURE", "x", "PAYMENT-SIGNATURE", "y"}, {"PAYMENT-SIGNATURE", strings.Repeat("x", 17<<10)}} {
+		for _, bad := range [][]string{{"PAYMENT-SIGNATURE", "x", "PAYMENT-SIGNATURE", "y"},
+			{"PAYMENT-SIGNATURE", strings.Repeat("x", 17<<10)}} {
 			w = e.ask(t, "POST", target, key, append(bad, "Content-Type", "application/json")...)
 			if w.Code != 429 {
-				t.Errorf("%s: a payment header that nobody makes: %d", target, w.Code)
+				t.Errorf("%s: a malformed payment header: %d", target, w.Code)
 			}
 		}
 	}
 }
 
-func TestEveryProtocolIsCounted(t *testing.T) {
+func TestThrottleCountsEveryProtocol(t *testing.T) {
 	e := start(t, &shop{}, limited(limit.Rates{limit.Unpaid: {Count: 1, Per: time.Hour}}))
 	e.ask(t, "POST", purchase, key, "Content-Type", "application/json")
 	spend := &http.Client{}
-	// The clients come from loopback, the request above from the address of httptest.
+	// The clients' address is loopback, that of the request above is httptest's.
 	res, err := spend.Post(e.url+purchase, "application/json", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
@@ -71,28 +76,31 @@ func TestEveryProtocolIsCounted(t *testing.T) {
 	for name, client := range e.clients(t) {
 		_, err := client.PurchaseCard(t.Context(), buy)
 		connectErr, p := problem(t, err)
-		if connectErr.Code() != connect.CodeResourceExhausted || p.GetCode() != "rate_limited" || connectErr.Meta().Get("Retry-After") == "" {
+		if connectErr.Code() != connect.CodeResourceExhausted || p.GetCode() != "rate_limited" ||
+			connectErr.Meta().Get("Retry-After") == "" {
 			t.Errorf("%s: %v %v", name, err, connectErr.Meta())
 		}
 	}
 }
 
-func TestCallersAreCountedByTheirOwnAddress(t *testing.T) {
+func TestThrottleCountsByClientAddress(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Limits = limit.New(limit.Rates{limit.Unpaid: {Count: 1, Per: time.Hour}}, time.Now)
-		cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")} // where httptest's requests come from
+		// httptest's requests come from there.
+		cfg.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	})
 	for _, c := range []struct {
 		forwarded string
 		status    int
 	}{{"198.51.100.1", 200}, {"198.51.100.1", 429}, {"203.0.113.9, 198.51.100.1", 429}, {"198.51.100.2", 200}} {
-		if w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json", "X-Forwarded-For", c.forwarded); w.Code != c.status {
+		if w := e.ask(t, "POST", purchase, key, "Content-Type", "application/json", "X-Forwarded-For",
+			c.forwarded); w.Code != c.status {
 			t.Errorf("%s: %d, want %d", c.forwarded, w.Code, c.status)
 		}
 	}
 }
 
-func TestRawHandlersHaveTheRateTheyAreGiven(t *testing.T) {
+func TestThrottleUsesRatesOfRawHandlers(t *testing.T) {
 	e := start(t, &shop{}, func(cfg *Config) {
 		cfg.Limits = limit.New(limit.Rates{limit.MCP: {Count: 1, Per: time.Hour}}, time.Now)
 		cfg.Raw = map[string]http.Handler{"POST /tools": http.NotFoundHandler(), "GET /page": http.NotFoundHandler()}

@@ -5,8 +5,8 @@ import (
 	"maps"
 )
 
-// sections are the long lists of the agent contract, and the members by which their items are known. The contract
-// comes without them; each comes by itself, in pages.
+// sections are the long lists of the agent contract, and the members that identify their items. The contract is
+// shown without them; each is shown by itself, in pages.
 var sections = map[string]string{"operations": "operationId", "errors": "code"}
 
 var section = parameter{
@@ -39,7 +39,7 @@ func contractPart(args map[string]string, content []byte) (any, error) {
 	return page, err
 }
 
-// ofContractPart makes the schema of the contract that of any part of it.
+// ofContractPart changes the schema of the contract so that it describes any part of it.
 func ofContractPart(schema map[string]any) {
 	withNextCursor(schema)
 	schema["required"] = []string{"contractVersion"}

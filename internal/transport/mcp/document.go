@@ -7,9 +7,11 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// whole is the OpenAPI document, to take parts of.
+// whole is the whole OpenAPI document.
 type whole struct {
 	OpenAPI    string                               `json:"openapi"`
 	Info       map[string]any                       `json:"info"`
@@ -50,7 +52,7 @@ func documentPart(args map[string]string, content []byte) (any, error) {
 	return page, err
 }
 
-// indexed is an operation as the list has it.
+// indexed is an operation in the list.
 type indexed struct {
 	ID      any    `json:"operationId"`
 	Method  string `json:"method"`
@@ -72,8 +74,8 @@ func (d whole) operations() []indexed {
 	return all
 }
 
-// only is the document of one operation: without examples, and of the refusals only their codes, which the agent
-// contract explains. A 402 keeps its headers.
+// only is the document of one operation: without examples, and with the codes alone of its refusals, which the
+// agent contract explains. A 402 keeps its headers.
 func (d whole) only(id string) (*whole, error) {
 	for path, verbs := range d.Paths {
 		for verb, op := range verbs {
@@ -112,7 +114,7 @@ func (d whole) refused(response map[string]any) map[string]any {
 	bare := map[string]any{"description": strings.Join(codes, ", ")}
 	ref, _ := response["$ref"].(string)
 	shared, _ := d.Components["responses"][strings.TrimPrefix(ref, "#/components/responses/")].(map[string]any)
-	if headers, ok := shared["headers"].(map[string]any); ok && headers["PAYMENT-REQUIRED"] != nil {
+	if headers, ok := shared["headers"].(map[string]any); ok && headers[x402.HeaderRequired] != nil {
 		bare["headers"] = headers
 	}
 	return bare
@@ -149,13 +151,13 @@ func (d whole) use(ref string, used map[string]map[string]any) {
 	if used[kind] == nil {
 		used[kind] = map[string]any{}
 	}
-	used[kind][name] = nil // before its members, for a schema may contain itself
+	used[kind][name] = nil // before its members: a schema may contain itself
 	component = withoutExamples(component)
 	used[kind][name] = component
 	d.gather(component, used)
 }
 
-// withoutExamples copies a part of the document. Properties may be called examples, too.
+// withoutExamples copies a part of the document without its examples. A property may have the name examples.
 func withoutExamples(part map[string]any) map[string]any {
 	bare := make(map[string]any, len(part))
 	for name, member := range part {
@@ -188,7 +190,7 @@ func bareOf(v any) any {
 	return v
 }
 
-// ofDocumentPart is the schema of either.
+// ofDocumentPart is the output schema of documentPart.
 func ofDocumentPart() map[string]any {
 	text := map[string]any{"type": "string"}
 	return map[string]any{

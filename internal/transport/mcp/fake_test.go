@@ -13,7 +13,7 @@ import (
 	"github.com/roamcard/roamcard/gen"
 )
 
-// fakeAPI answers routes with what it was given, and remembers who asked.
+// fakeAPI answers routes with fixed answers, and records the requests.
 type fakeAPI struct {
 	mu      sync.Mutex
 	answers map[string]answer
@@ -33,7 +33,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a, ok := f.answers[r.URL.Path]
 	f.mu.Unlock()
 	if !ok {
-		a = answer{status: http.StatusNotFound, mediaType: "application/problem+json", body: `{"code":"route_not_found"}`}
+		a = answer{status: http.StatusNotFound, mediaType: "application/problem+json",
+			body: `{"code":"route_not_found"}`}
 	}
 	if a.body == "panic" {
 		panic("the route broke")
@@ -54,7 +55,8 @@ func found(body string) answer {
 func endpoint(t testing.TB, api *fakeAPI) http.Handler {
 	t.Helper()
 	handlers, err := Handlers(Config{
-		API: api, OpenAPI: gen.OpenAPI, Descriptor: []byte(`{"name":"card"}`), BaseURL: base, Origins: []string{"https://app.partner.test"},
+		API: api, OpenAPI: gen.OpenAPI, Descriptor: []byte(`{"name":"card"}`), BaseURL: base,
+		Origins: []string{"https://app.partner.test"},
 		Version: "0.3.1", Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -97,7 +99,7 @@ func (c call) to(h http.Handler) *httptest.ResponseRecorder {
 	return w
 }
 
-// outcome is what a JSON-RPC answer says.
+// outcome is a JSON-RPC answer.
 type outcome struct {
 	JSONRPC string          `json:"jsonrpc"`
 	ID      json.RawMessage `json:"id"`

@@ -14,7 +14,8 @@ func addFixtures(s *sdk.Server) {
 	none := json.RawMessage(`{"type":"object"}`)
 	s.AddTool(&sdk.Tool{Name: "test_simple_text", Description: "Returns a fixed text.", InputSchema: none},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-			return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "This is a simple text response for testing."}}}, nil
+			text := &sdk.TextContent{Text: "This is a simple text response for testing."}
+			return &sdk.CallToolResult{Content: []sdk.Content{text}}, nil
 		})
 	s.AddTool(&sdk.Tool{Name: "test_error_handling", Description: "Returns an error.", InputSchema: none},
 		func(context.Context, *sdk.CallToolRequest) (*sdk.CallToolResult, error) {

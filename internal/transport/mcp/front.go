@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"net"
@@ -11,17 +12,18 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
-	maxBody       = 64 << 10
 	headerVersion = "Mcp-Protocol-Version"
-	// modern is the first version without initialize; the SDK speaks it as it should be spoken.
+	// modern is the first version without initialize. For it, the SDK needs no corrections.
 	modern = "2026-07-28"
 )
 
-// front stands before the SDK: it lets in one JSON-RPC request at a time, of hosts and origins that
-// may ask, and puts every refusal into the words of JSON-RPC.
+// front checks host, origin and form of a request before the SDK gets it: one JSON-RPC request at a time. Every
+// refusal is a JSON-RPC error.
 type front struct {
 	// host is the service's own name, self its origin.
 	host, self string
@@ -37,7 +39,7 @@ const (
 	unknownMethod  = -32601
 )
 
-// get answers with the descriptor. A client that wants a stream is told that there is none.
+// get answers with the descriptor. A client that asks for a stream gets a 405: there is none.
 func (f *front) get(w http.ResponseWriter, r *http.Request) {
 	if !f.ownHost(r.Host) {
 		refuse(w, http.StatusForbidden, nil, invalidRequest, "The Host is not this service's.")
@@ -53,7 +55,7 @@ func (f *front) get(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "public, max-age=300")
 	h.Set("Access-Control-Allow-Origin", "*")
 	h.Add("Vary", "Accept")
-	// A caller that has gone away is no failure of ours.
+	// A failed write means that the caller has disconnected.
 	_, _ = w.Write(f.descriptor)
 }
 
@@ -71,9 +73,10 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusUnsupportedMediaType, nil, invalidRequest, "The Content-Type must be application/json.")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, rpcx.MaxMessage))
 	if _, over := errors.AsType[*http.MaxBytesError](err); over {
-		refuse(w, http.StatusRequestEntityTooLarge, nil, invalidRequest, "The body is larger than 65536 bytes.")
+		refuse(w, http.StatusRequestEntityTooLarge, nil, invalidRequest,
+			fmt.Sprintf("The body is larger than %d bytes.", rpcx.MaxMessage))
 		return
 	}
 	if err != nil {
@@ -85,7 +88,7 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 	case problem != nil:
 		refuse(w, http.StatusBadRequest, m.id, problem.code, problem.text)
 	case m.id == nil:
-		// Nothing here depends on a notification.
+		// Notifications are ignored.
 		w.WriteHeader(http.StatusAccepted)
 	case r.Header.Get(headerVersion) < modern && !slices.Contains(legacyMethods, m.method):
 		refuse(w, http.StatusOK, m.id, unknownMethod, "There is no such method.")
@@ -94,17 +97,17 @@ func (f *front) post(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// legacyMethods are what there is before 2026-07-28. The SDK would answer for more than is declared.
+// legacyMethods are the methods of versions before 2026-07-28. The SDK would answer to more than we declare.
 var legacyMethods = []string{"initialize", "ping", "tools/list", "tools/call"}
 
-// serve hands a request to the SDK, with headers that it takes.
+// serve passes a request to the SDK, with the headers that it requires.
 func (f *front) serve(w http.ResponseWriter, r *http.Request, body []byte, m message) {
 	r = r.Clone(r.Context())
 	r.Body, r.ContentLength, r.TransferEncoding = io.NopCloser(bytes.NewReader(body)), int64(len(body)), nil
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	if m.method == "initialize" {
-		// The version is agreed upon in the body.
+		// The version is negotiated in the body.
 		r.Header.Del(headerVersion)
 	}
 	answer := &translator{ResponseWriter: w, id: m.id}
@@ -112,8 +115,8 @@ func (f *front) serve(w http.ResponseWriter, r *http.Request, body []byte, m mes
 	answer.end()
 }
 
-// ownHost says whether a request is for this service. Others come by names that a stranger has pointed
-// here, which is how a page gets past a browser's rules.
+// ownHost reports whether a request names this service. Other names are DNS rebinding: a page's own name that
+// resolves to this server, so that the browser's same-origin rule does not apply.
 func (f *front) ownHost(host string) bool {
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -123,7 +126,7 @@ func (f *front) ownHost(host string) bool {
 	return name == strings.ToLower(f.host) || name == "localhost" || name == "127.0.0.1" || name == "::1"
 }
 
-// knownOrigin says whether a page may call: none, which is no browser, our own, a configured one.
+// knownOrigin reports whether an origin may call: none, which is no browser, our own, or a configured one.
 func (f *front) knownOrigin(origin string) bool {
 	if origin == "" || origin == f.self || slices.Contains(f.origins, origin) {
 		return true
@@ -132,7 +135,7 @@ func (f *front) knownOrigin(origin string) bool {
 	return err == nil && page.Host != "" && page.Hostname() == f.host
 }
 
-// plainJSON says whether the headers announce JSON; saying nothing is taken for it.
+// plainJSON reports whether the headers announce JSON; no Content-Type counts as JSON.
 func plainJSON(h http.Header) bool {
 	types := h.Values("Content-Type")
 	if len(types) == 0 {
@@ -142,7 +145,7 @@ func plainJSON(h http.Header) bool {
 	return err == nil && len(types) == 1 && media == "application/json" && h.Get("Content-Encoding") == ""
 }
 
-// message is what front needs to know of a JSON-RPC message. id is nil for a notification.
+// message is the part of a JSON-RPC message that front reads. id is nil for a notification.
 type message struct {
 	id     json.RawMessage
 	method string
@@ -153,8 +156,8 @@ type malformed struct {
 	text string
 }
 
-// parse reads a body that has to be one JSON-RPC request or notification. With a problem comes as much
-// of the message as could be read.
+// parse reads a body that must be one JSON-RPC request or notification. With a problem, the message has what
+// could be read.
 func parse(body []byte) (message, *malformed) {
 	if !json.Valid(body) {
 		return message{}, &malformed{parseError, "The body is not JSON."}
@@ -186,7 +189,7 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int, tex
 		Code    int    `json:"code"`
 		Message string `json:"message"`
 	}
-	// Text and a JSON value that was read before always marshal.
+	// Text and JSON that was parsed before always marshal.
 	body, _ := json.Marshal(struct {
 		JSONRPC string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id"`
@@ -195,11 +198,11 @@ func refuse(w http.ResponseWriter, status int, id json.RawMessage, code int, tex
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Del("Content-Length")
 	w.WriteHeader(status)
-	// A caller that has gone away is no failure of ours.
+	// A failed write means that the caller has disconnected.
 	_, _ = w.Write(body)
 }
 
-// translator holds the SDK's plain-text refusals back and puts them into JSON-RPC.
+// translator turns the SDK's plain-text refusals into JSON-RPC errors.
 type translator struct {
 	http.ResponseWriter
 	id   json.RawMessage
@@ -227,7 +230,7 @@ func (t *translator) Write(p []byte) (int, error) {
 // Unwrap serves http.ResponseController.
 func (t *translator) Unwrap() http.ResponseWriter { return t.ResponseWriter }
 
-// end answers with what was held back.
+// end answers with the refusal, if there was one.
 func (t *translator) end() {
 	if t.held != 0 {
 		refuse(t.ResponseWriter, t.held, t.id, invalidRequest, strings.TrimSpace(t.text.String()))

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 const (
@@ -11,7 +13,7 @@ const (
 	paths = `{"jsonrpc":"2.0","id":"a","method":"prompts/list"}`
 )
 
-// TestRefusalsAreJSONRPC sends what the SDK would answer in plain text, or answer for too much.
+// TestRefusalsAreJSONRPC sends requests that the SDK would answer in plain text, or with more than we declare.
 func TestRefusalsAreJSONRPC(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for name, c := range map[string]struct {
@@ -19,40 +21,55 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 		status, code int
 		id           string
 	}{
-		"unknown method":       {call{body: `{"jsonrpc":"2.0","id":1,"method":"wallet/send"}`}, 200, unknownMethod, "1"},
-		"prompts":              {call{body: paths}, 200, unknownMethod, `"a"`},
-		"resources":            {call{body: `{"jsonrpc":"2.0","id":1,"method":"resources/list"}`}, 200, unknownMethod, "1"},
-		"discover, old":        {call{body: `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`}, 200, unknownMethod, "1"},
-		"not JSON":             {call{body: `{"jsonrpc":`}, 400, parseError, "null"},
-		"nothing":              {call{body: ``}, 400, parseError, "null"},
-		"two values":           {call{body: ping + ping}, 400, parseError, "null"},
-		"batch":                {call{body: `[` + ping + `]`}, 400, invalidRequest, "null"},
-		"text":                 {call{body: `"ping"`}, 400, invalidRequest, "null"},
-		"null":                 {call{body: `null`}, 400, invalidRequest, "null"},
-		"no version":           {call{body: `{"id":1,"method":"ping"}`}, 400, invalidRequest, "1"},
-		"version 1":            {call{body: `{"jsonrpc":"1.0","id":1,"method":"ping"}`}, 400, invalidRequest, "1"},
-		"no method":            {call{body: `{"jsonrpc":"2.0","id":1}`}, 400, invalidRequest, "1"},
-		"method is no text":    {call{body: `{"jsonrpc":"2.0","id":1,"method":7}`}, 400, invalidRequest, "1"},
-		"response":             {call{body: `{"jsonrpc":"2.0","id":1,"result":{}}`}, 400, invalidRequest, "1"},
-		"id is null":           {call{body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`}, 400, invalidRequest, "null"},
-		"id is an object":      {call{body: `{"jsonrpc":"2.0","id":{},"method":"ping"}`}, 400, invalidRequest, "null"},
-		"too large":            {call{body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` + strings.Repeat("a", maxBody) + `"}}`}, 413, invalidRequest, "null"},
-		"media type":           {call{body: ping, header: map[string]string{"Content-Type": "text/plain"}}, 415, invalidRequest, "null"},
-		"form":                 {call{body: ping, header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}, 415, invalidRequest, "null"},
-		"packed":               {call{body: ping, header: map[string]string{"Content-Encoding": "gzip"}}, 415, invalidRequest, "null"},
-		"unspoken version":     {call{body: ping, header: map[string]string{"Mcp-Protocol-Version": "2025-11-25"}}, 400, invalidRequest, "7"},
-		"foreign host":         {call{body: ping, host: "evil.test"}, 403, invalidRequest, "null"},
-		"foreign host, port":   {call{body: ping, host: "evil.test:8402"}, 403, invalidRequest, "null"},
-		"host below ours":      {call{body: ping, host: "x.api.roamcard.test"}, 403, invalidRequest, "null"},
-		"foreign origin":       {call{body: ping, header: map[string]string{"Origin": "https://evil.test"}}, 403, invalidRequest, "null"},
-		"origin with our name": {call{body: ping, header: map[string]string{"Origin": "https://api.roamcard.test.evil.test"}}, 403, invalidRequest, "null"},
-		"no origin":            {call{body: ping, header: map[string]string{"Origin": "null"}}, 403, invalidRequest, "null"},
-		"stream":               {call{method: http.MethodGet, header: map[string]string{"Accept": "text/event-stream"}}, 405, invalidRequest, "null"},
-		"descriptor, foreign":  {call{method: http.MethodGet, host: "evil.test"}, 403, invalidRequest, "null"},
+		"unknown method": {call{body: `{"jsonrpc":"2.0","id":1,"method":"wallet/send"}`}, 200, unknownMethod,
+			"1"},
+		"prompts": {call{body: paths}, 200, unknownMethod, `"a"`},
+		"resources": {call{body: `{"jsonrpc":"2.0","id":1,"method":"resources/list"}`}, 200, unknownMethod,
+			"1"},
+		"discover, old": {call{body: `{"jsonrpc":"2.0","id":1,"method":"server/discover"}`}, 200, unknownMethod,
+			"1"},
+		"not JSON":          {call{body: `{"jsonrpc":`}, 400, parseError, "null"},
+		"nothing":           {call{body: ``}, 400, parseError, "null"},
+		"two values":        {call{body: ping + ping}, 400, parseError, "null"},
+		"batch":             {call{body: `[` + ping + `]`}, 400, invalidRequest, "null"},
+		"text":              {call{body: `"ping"`}, 400, invalidRequest, "null"},
+		"null":              {call{body: `null`}, 400, invalidRequest, "null"},
+		"no version":        {call{body: `{"id":1,"method":"ping"}`}, 400, invalidRequest, "1"},
+		"version 1":         {call{body: `{"jsonrpc":"1.0","id":1,"method":"ping"}`}, 400, invalidRequest, "1"},
+		"no method":         {call{body: `{"jsonrpc":"2.0","id":1}`}, 400, invalidRequest, "1"},
+		"method is no text": {call{body: `{"jsonrpc":"2.0","id":1,"method":7}`}, 400, invalidRequest, "1"},
+		"response":          {call{body: `{"jsonrpc":"2.0","id":1,"result":{}}`}, 400, invalidRequest, "1"},
+		"id is null": {call{body: `{"jsonrpc":"2.0","id":null,"method":"ping"}`}, 400, invalidRequest,
+			"null"},
+		"id is an object": {call{body: `{"jsonrpc":"2.0","id":{},"method":"ping"}`}, 400, invalidRequest, "null"},
+		"too large": {call{body: `{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":"` +
+			strings.Repeat("a", rpcx.MaxMessage) + `"}}`}, 413, invalidRequest, "null"},
+		"media type": {call{body: ping, header: map[string]string{"Content-Type": "text/plain"}}, 415,
+			invalidRequest, "null"},
+		"form": {call{body: ping,
+			header: map[string]string{"Content-Type": "application/x-www-form-urlencoded"}}, 415, invalidRequest,
+			"null"},
+		"packed": {call{body: ping, header: map[string]string{"Content-Encoding": "gzip"}}, 415,
+			invalidRequest, "null"},
+		"unspoken version": {call{body: ping, header: map[string]string{"Mcp-Protocol-Version": "2025-11-25"}}, 400,
+			invalidRequest, "7"},
+		"foreign host":       {call{body: ping, host: "evil.test"}, 403, invalidRequest, "null"},
+		"foreign host, port": {call{body: ping, host: "evil.test:8402"}, 403, invalidRequest, "null"},
+		"host below ours":    {call{body: ping, host: "x.api.roamcard.test"}, 403, invalidRequest, "null"},
+		"foreign origin": {call{body: ping, header: map[string]string{"Origin": "https://evil.test"}}, 403,
+			invalidRequest, "null"},
+		"origin with our name": {call{body: ping,
+			header: map[string]string{"Origin": "https://api.roamcard.test.evil.test"}}, 403, invalidRequest, "null"},
+		"no origin": {call{body: ping, header: map[string]string{"Origin": "null"}}, 403, invalidRequest,
+			"null"},
+		"stream": {call{method: http.MethodGet, header: map[string]string{"Accept": "text/event-stream"}},
+			405, invalidRequest, "null"},
+		"descriptor, foreign": {call{method: http.MethodGet, host: "evil.test"}, 403, invalidRequest, "null"},
 	} {
 		w := c.to(h)
 		o := read(t, w)
-		if w.Code != c.status || o.Error == nil || o.Error.Code != c.code || string(o.ID) != c.id || o.Error.Message == "" {
+		if w.Code != c.status || o.Error == nil || o.Error.Code != c.code || string(o.ID) != c.id ||
+			o.Error.Message == "" {
 			t.Errorf("%s: %d %s, want %d, code %d, id %s", name, w.Code, w.Body, c.status, c.code, c.id)
 		}
 		if got := w.Header().Get("Content-Type"); got != "application/json" {
@@ -61,14 +78,16 @@ func TestRefusalsAreJSONRPC(t *testing.T) {
 	}
 }
 
-func TestLenientClientsAreServed(t *testing.T) {
+func TestFrontServesLenientClients(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for name, c := range map[string]call{
-		"as documented":         {body: ping, header: map[string]string{"Accept": "application/json, text/event-stream"}},
-		"JSON only":             {body: ping, header: map[string]string{"Accept": "application/json"}},
-		"no Accept":             {body: ping},
-		"no Content-Type":       {body: ping, header: map[string]string{"Content-Type": ""}},
-		"with a charset":        {body: ping, header: map[string]string{"Content-Type": "application/json; charset=utf-8"}},
+		"as documented": {body: ping,
+			header: map[string]string{"Accept": "application/json, text/event-stream"}},
+		"JSON only":       {body: ping, header: map[string]string{"Accept": "application/json"}},
+		"no Accept":       {body: ping},
+		"no Content-Type": {body: ping, header: map[string]string{"Content-Type": ""}},
+		"with a charset": {body: ping,
+			header: map[string]string{"Content-Type": "application/json; charset=utf-8"}},
 		"our origin":            {body: ping, header: map[string]string{"Origin": base}},
 		"a configured origin":   {body: ping, header: map[string]string{"Origin": "https://app.partner.test"}},
 		"our host with a port":  {body: ping, host: "api.roamcard.test:443"},
@@ -95,15 +114,18 @@ func TestNotificationsAreAccepted(t *testing.T) {
 	}
 }
 
-func TestDescriptorIsForAnyone(t *testing.T) {
+func TestDescriptorIsServedToEveryOrigin(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for name, c := range map[string]call{
-		"plain":   {method: http.MethodGet},
-		"browser": {method: http.MethodGet, header: map[string]string{"Accept": "text/html, */*", "Origin": "https://elsewhere.test"}},
+		"plain": {method: http.MethodGet},
+		"browser": {method: http.MethodGet, header: map[string]string{"Accept": "text/html, */*",
+			"Origin": "https://elsewhere.test"}},
 	} {
 		w := c.to(h)
-		if w.Code != http.StatusOK || w.Body.String() != `{"name":"card"}` || w.Header().Get("Access-Control-Allow-Origin") != "*" ||
-			w.Header().Get("Cache-Control") != "public, max-age=300" || w.Header().Get("Content-Type") != "application/json" {
+		if w.Code != http.StatusOK || w.Body.String() != `{"name":"card"}` ||
+			w.Header().Get("Access-Control-Allow-Origin") != "*" ||
+			w.Header().Get("Cache-Control") != "public, max-age=300" ||
+			w.Header().Get("Content-Type") != "application/json" {
 			t.Errorf("%s: %d %v %s", name, w.Code, w.Header(), w.Body)
 		}
 	}
@@ -112,13 +134,17 @@ func TestDescriptorIsForAnyone(t *testing.T) {
 	}
 }
 
-// FuzzPost sends bodies of all kinds: each gets a JSON-RPC answer or none, and never a 5xx.
+// FuzzPost sends any body: the answer is JSON-RPC or empty, and never a 5xx.
 func FuzzPost(f *testing.F) {
-	for _, seed := range []string{ping, paths, `[]`, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","arguments":{}}}`,
-		`{"jsonrpc":"2.0","id":-0.5e3,"method":"initialize","params":{"protocolVersion":"x"}}`, `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"!"}}`,
+	for _, seed := range []string{ping, paths, `[]`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","arguments":{}}}`,
+		`{"jsonrpc":"2.0","id":-0.5e3,"method":"initialize","params":{"protocolVersion":"x"}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{"cursor":"!"}}`,
 		`{"jsonrpc":"2.0","ID":1,"id":1,"Method":"ping","method":"ping"}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url","arguments":{"orderId":"../api/config?x#y"}}}`,
-		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_esim_plans","arguments":{"countryCode":"FR","type":"region"}}}`} {
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_payable_url",` +
+			`"arguments":{"orderId":"../api/config?x#y"}}}`,
+		`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"list_esim_plans",` +
+			`"arguments":{"countryCode":"FR","type":"region"}}}`} {
 		f.Add(seed, "")
 		f.Add(seed, modern)
 	}

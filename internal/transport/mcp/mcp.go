@@ -1,10 +1,9 @@
-// Package mcp serves read-only tools over the Model Context Protocol: each is a call of the service's own API, in process.
+// Package mcp serves read-only tools over the Model Context Protocol. Each is a call of the service's own API.
 //
 //	POST /mcp -> front: host, origin, size, one JSON-RPC request -> the SDK: versions, methods -> tool
 //	tool      -> GET of a documented route, without any of the caller's headers -> structured content
 //
-// A tool carries neither session nor payment inwards, so it can learn nothing that a stranger with a
-// browser could not, and it can buy nothing.
+// A tool's call has neither session nor payment, so that it reads only what is public, and buys nothing.
 package mcp
 
 import (
@@ -16,18 +15,20 @@ import (
 	"net/url"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// Protocol is the version that is documented and negotiated with whoever asks for one unknown.
+// Protocol is the documented version, and the one negotiated with a client that asks for an unknown version.
 const Protocol = "2025-06-18"
 
-// Protocols are the versions that are spoken, newest first. One that a client could negotiate by
-// initialize is left out above the documented one, so that every such client ends at that.
+// Protocols are the supported versions, newest first. Between the first and Protocol there is none that a client
+// could negotiate by initialize, so that a client of an unknown version gets Protocol.
 func Protocols() []string { return []string{"2026-07-28", Protocol, "2025-03-26"} }
 
 // Config is what the endpoint is made of.
 type Config struct {
-	// API serves the routes that the tools read; it sees their calls as those of a stranger.
+	// API serves the routes that the tools read; their calls are anonymous.
 	API http.Handler
 	// OpenAPI describes these routes; the tools' schemas are taken from it.
 	OpenAPI []byte
@@ -35,7 +36,7 @@ type Config struct {
 	Descriptor []byte
 	// BaseURL is the service's own origin; requests for other hosts are refused.
 	BaseURL string
-	// Origins are pages, beside the service's own, that may call.
+	// Origins are the origins of pages that may call, in addition to the service's own.
 	Origins []string
 	Version string
 	Log     *slog.Logger
@@ -52,21 +53,23 @@ func Handlers(c Config) (map[string]http.Handler, error) {
 		return nil, err
 	}
 	f := &front{host: base.Hostname(), self: c.BaseURL, origins: c.Origins, descriptor: c.Descriptor}
-	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard", Version: c.Version}, &sdk.ServerOptions{
-		Instructions:              "Read-only discovery of roamcard: virtual cards and travel eSIMs, paid by x402. These tools never purchase and hold no wallet authority. Begin with get_agent_contract.",
-		Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
-		SupportedProtocolVersions: Protocols(),
-		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
-			c.TTLMs, c.CacheScope = 300_000, "public"
-		},
-	})
+	server := sdk.NewServer(&sdk.Implementation{Name: "roamcard", Title: "roamcard", Version: c.Version},
+		&sdk.ServerOptions{
+			Instructions: "Read-only discovery of roamcard: virtual cards and travel eSIMs, paid by " +
+				"x402. These tools never purchase and hold no wallet authority. Begin with get_agent_contract.",
+			Capabilities:              &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+			SupportedProtocolVersions: Protocols(),
+			SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) {
+				c.TTLMs, c.CacheScope = 300_000, "public"
+			},
+		})
 	for _, t := range tools {
 		server.AddTool(t.described, t.serve)
 	}
 	addFixtures(server)
 	f.sdk = sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody, PropagateRequestCancellation: true,
-		// Behind a proxy on the same machine it would refuse real traffic; front compares hosts itself.
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: rpcx.MaxMessage, PropagateRequestCancellation: true,
+		// Behind a proxy on the same machine it would refuse every request; front checks the host.
 		DisableLocalhostProtection: true,
 	})
 	return map[string]http.Handler{"GET /mcp": http.HandlerFunc(f.get), "POST /mcp": http.HandlerFunc(f.post)}, nil

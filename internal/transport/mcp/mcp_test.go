@@ -19,9 +19,9 @@ import (
 
 const base = "https://api.roamcard.test"
 
-// TestEveryToolIsThere holds the table against the twelve tools of the contract, and what clients see
-// against the table.
-func TestEveryToolIsThere(t *testing.T) {
+// TestToolsAreListed compares the table with the twelve tools of the contract, and the listed tools with the
+// table.
+func TestToolsAreListed(t *testing.T) {
 	twelve := map[string]string{
 		"get_agent_contract": "/api/agent", "get_wallet_requirements": "/api/agent", "get_config": "/api/config",
 		"get_card_contract": "/api/card/discovery", "get_topup_contract": "/api/card/topup/discovery",
@@ -41,9 +41,8 @@ func TestEveryToolIsThere(t *testing.T) {
 	}
 }
 
-// TestAnUndocumentedRouteIsAMistake takes one route after the other out of the document: the endpoint is
-// not made without its tool.
-func TestAnUndocumentedRouteIsAMistake(t *testing.T) {
+// TestUndocumentedRouteIsErrorAtStart removes each route from the document: without it, the endpoint is not made.
+func TestUndocumentedRouteIsErrorAtStart(t *testing.T) {
 	for _, e := range table {
 		var document map[string]any
 		if err := json.Unmarshal(gen.OpenAPI, &document); err != nil {
@@ -91,14 +90,16 @@ func TestToolsAreDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tool := range list.Tools {
-		hints := map[string]any{"title": tool.Title, "readOnlyHint": true, "idempotentHint": true, "destructiveHint": false, "openWorldHint": false}
+		hints := map[string]any{"title": tool.Title, "readOnlyHint": true, "idempotentHint": true,
+			"destructiveHint": false, "openWorldHint": false}
 		if diff := cmp.Diff(hints, tool.Annotations); diff != "" {
 			t.Errorf("%s: %s", tool.Name, diff)
 		}
 		if tool.Title == "" || len(tool.Description) < 40 {
 			t.Errorf("%s is not described", tool.Name)
 		}
-		for which, schema := range map[string]*jsonschema.Schema{"input": &tool.InputSchema, "output": &tool.OutputSchema} {
+		for which, schema := range map[string]*jsonschema.Schema{"input": &tool.InputSchema,
+			"output": &tool.OutputSchema} {
 			if _, err := schema.Resolve(nil); err != nil || schema.Type != "object" {
 				t.Errorf("%s: its %s schema does not stand alone: %v", tool.Name, which, err)
 			}
@@ -106,11 +107,12 @@ func TestToolsAreDescribed(t *testing.T) {
 	}
 }
 
-func TestToolAnswersWhatItsRouteAnswers(t *testing.T) {
+func TestToolAnswersLikeItsRoute(t *testing.T) {
 	api := &fakeAPI{answers: map[string]answer{
-		"/api/config":               found("{\n \"baseUrl\": \"x\"\n}"),
-		"/api/agent":                found(`{"wallet":{"contractVersion":1},"install":{"command":"npm"}}`),
-		"/ready":                    {status: 503, mediaType: "application/problem+json", body: `{"code":"not_ready","detail":"Failing: issuer."}`},
+		"/api/config": found("{\n \"baseUrl\": \"x\"\n}"),
+		"/api/agent":  found(`{"wallet":{"contractVersion":1},"install":{"command":"npm"}}`),
+		"/ready": {status: 503, mediaType: "application/problem+json",
+			body: `{"code":"not_ready","detail":"Failing: issuer."}`},
 		"/api/card/discovery":       {status: 500, mediaType: "text/plain", body: "a stack trace"},
 		"/api/card/topup/discovery": found("panic"),
 	}}
@@ -127,9 +129,11 @@ func TestToolAnswersWhatItsRouteAnswers(t *testing.T) {
 		"get_card_contract":       {true, "The route answered 500.", ""},
 		"get_topup_contract":      {true, "Something went wrong on our side.", ""},
 	} {
-		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":{}}}`}.to(h)
+		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name +
+			`","arguments":{}}}`}.to(h)
 		got := result(t, w)
-		if got.IsError != want.failed || len(got.Content) != 1 || got.Content[0].Text != want.text || string(got.StructuredContent) != want.structured {
+		if got.IsError != want.failed || len(got.Content) != 1 || got.Content[0].Text != want.text ||
+			string(got.StructuredContent) != want.structured {
 			t.Errorf("%s: %s", name, w.Body)
 		}
 	}
@@ -153,7 +157,8 @@ func result(t *testing.T, w *httptest.ResponseRecorder) toolResult {
 func TestArgumentsAreThoseOfTheRoute(t *testing.T) {
 	h := endpoint(t, &fakeAPI{answers: map[string]answer{"/api/config": found(`{}`)}})
 	for _, arguments := range []string{`{"token":"x"}`, `[]`, `"text"`, `{"orderId":{}}`} {
-		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","arguments":` + arguments + `}}`}.to(h)
+		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","arguments":` +
+			arguments + `}}`}.to(h)
 		var got toolResult
 		o := read(t, w)
 		if o.Error != nil {
@@ -164,15 +169,16 @@ func TestArgumentsAreThoseOfTheRoute(t *testing.T) {
 		}
 	}
 	for _, arguments := range []string{``, `,"arguments":{}`, `,"arguments":null`} {
-		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config"` + arguments + `}}`}.to(h)
+		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config"` + arguments +
+			`}}`}.to(h)
 		if result(t, w).IsError {
 			t.Errorf("%q was refused: %s", arguments, w.Body)
 		}
 	}
 }
 
-// TestArgumentsGoWhereTheRouteHasThem binds a tool to a route with parameters, whatever routes there are.
-func TestArgumentsGoWhereTheRouteHasThem(t *testing.T) {
+// TestArgumentsFillPathAndQuery binds a tool to a route with parameters.
+func TestArgumentsFillPathAndQuery(t *testing.T) {
 	document := []byte(`{"paths":{"/things/{id}":{"get":{"parameters":[
 		{"name":"id","in":"path","required":true,"description":"Which.","schema":{"type":"string"}},
 		{"$ref":"#/components/parameters/Kind"},{"name":"X-Secret","in":"header","schema":{"type":"string"}}],
@@ -189,11 +195,13 @@ func TestArgumentsGoWhereTheRouteHasThem(t *testing.T) {
 		t.Fatal(err)
 	}
 	input, _ := json.Marshal(tool.described.InputSchema)
-	if diff := cmp.Diff(`{"additionalProperties":false,"properties":{"id":{"description":"Which.","type":"string"},"kind":{"type":"string"}},"required":["id"],"type":"object"}`, string(input)); diff != "" {
+	if diff := cmp.Diff(`{"additionalProperties":false,"properties":{"id":{"description":"Which.","type":"string"},`+
+		`"kind":{"type":"string"}},"required":["id"],"type":"object"}`, string(input)); diff != "" {
 		t.Error(diff)
 	}
 	output, _ := json.Marshal(tool.described.OutputSchema)
-	if diff := cmp.Diff(`{"$defs":{"Thing":{"properties":{"part":{"$ref":"#/$defs/Thing"}},"type":"object"}},"properties":{"part":{"$ref":"#/$defs/Thing"}},"type":"object"}`, string(output)); diff != "" {
+	if diff := cmp.Diff(`{"$defs":{"Thing":{"properties":{"part":{"$ref":"#/$defs/Thing"}},"type":"object"}},`+
+		`"properties":{"part":{"$ref":"#/$defs/Thing"}},"type":"object"}`, string(output)); diff != "" {
 		t.Error(diff)
 	}
 	args, err := tool.read(json.RawMessage(`{"id":"a/../b c","kind":"x&y=z"}`))
@@ -213,9 +221,10 @@ func TestArgumentsGoWhereTheRouteHasThem(t *testing.T) {
 	}
 }
 
-// TestPayableURLTellsNothingElse asks about orders in every state that the route tells apart.
-func TestPayableURLTellsNothingElse(t *testing.T) {
-	document := []byte(`{"paths":{"/pay/{orderId}":{"get":{"parameters":[{"name":"orderId","in":"path","required":true,"schema":{"type":"string"}}]}}}}`)
+// TestPayableURLShowsNoTerms asks about orders in every state that the route distinguishes.
+func TestPayableURLShowsNoTerms(t *testing.T) {
+	document := []byte(`{"paths":{"/pay/{orderId}":{"get":{"parameters":[{"name":"orderId","in":"path",` +
+		`"required":true,"schema":{"type":"string"}}]}}}}`)
 	described, err := readOpenAPI(document)
 	if err != nil {
 		t.Fatal(err)
@@ -227,15 +236,18 @@ func TestPayableURLTellsNothingElse(t *testing.T) {
 		200: "The order is not open for payment.",
 		404: `{"code":"order_not_found"}`,
 	} {
-		a := answer{status: status, mediaType: "application/json", body: secret, header: http.Header{"Payment-Required": {secret}}}
+		a := answer{status: status, mediaType: "application/json", body: secret,
+			header: http.Header{"Payment-Required": {secret}}}
 		if status == 404 {
 			a.mediaType, a.body = "application/problem+json", `{"code":"order_not_found"}`
 		}
-		tool, err := newTool(Config{API: &fakeAPI{answers: map[string]answer{"/pay/ord_1": a}}, BaseURL: base}, described, table[at])
+		tool, err := newTool(Config{API: &fakeAPI{answers: map[string]answer{"/pay/ord_1": a}}, BaseURL: base},
+			described, table[at])
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := tool.serve(t.Context(), &sdk.CallToolRequest{Params: &sdk.CallToolParamsRaw{Arguments: json.RawMessage(`{"orderId":"ord_1"}`)}})
+		got, err := tool.serve(t.Context(),
+			&sdk.CallToolRequest{Params: &sdk.CallToolParamsRaw{Arguments: json.RawMessage(`{"orderId":"ord_1"}`)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -246,13 +258,14 @@ func TestPayableURLTellsNothingElse(t *testing.T) {
 	}
 }
 
-func TestToolOfAnUnknownRouteIsAMistake(t *testing.T) {
+func TestToolOfUnknownRouteIsErrorAtStart(t *testing.T) {
 	api, err := readOpenAPI(gen.OpenAPI)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, wrong := range []entry{
-		{name: "a", path: "/nowhere"}, {name: "b", path: "/api/card/purchase"}, {name: "c", path: "/api/agent", member: "nothing"},
+		{name: "a", path: "/nowhere"}, {name: "b", path: "/api/card/purchase"},
+		{name: "c", path: "/api/agent", member: "nothing"},
 		{name: "d", path: "/llms.txt"},
 	} {
 		if _, err := newTool(Config{}, api, wrong); err == nil {
@@ -261,15 +274,16 @@ func TestToolOfAnUnknownRouteIsAMistake(t *testing.T) {
 	}
 }
 
-// TestCallsCarryNothingOfTheCaller keeps wallets and sessions out of reach: whoever calls a tool is a
-// stranger to the API.
-func TestCallsCarryNothingOfTheCaller(t *testing.T) {
+// TestToolCallsHaveNoHeadersOfCaller proves that a tool's call is anonymous: no session or payment reaches the API.
+func TestToolCallsHaveNoHeadersOfCaller(t *testing.T) {
 	api := &fakeAPI{answers: map[string]answer{"/api/config": found(`{}`)}}
 	call{
-		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config","_meta":{"x402/payment":{"a":1}}}}`,
+		body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"get_config",` +
+			`"_meta":{"x402/payment":{"a":1}}}}`,
 		header: map[string]string{
-			"Authorization": "Bearer stolen", "Payment-Signature": "e30=", "X-Esim-Delivery-Token": "t", "Idempotency-Key": "k",
-			"Cookie": "a=b", "Sign-In-With-X": "e30=", "X-Forwarded-For": "10.0.0.1",
+			"Authorization": "Bearer stolen", "Payment-Signature": "e30=", "X-Esim-Delivery-Token": "t",
+			"Idempotency-Key": "k",
+			"Cookie":          "a=b", "Sign-In-With-X": "e30=", "X-Forwarded-For": "10.0.0.1",
 		},
 	}.to(endpoint(t, api))
 	if len(api.asked) != 1 {
@@ -284,10 +298,12 @@ func TestCallsCarryNothingOfTheCaller(t *testing.T) {
 func TestVersionsAreNegotiated(t *testing.T) {
 	h := endpoint(t, &fakeAPI{})
 	for asked, want := range map[string]string{
-		"2024-11-05": Protocol, "2025-03-26": "2025-03-26", "2025-06-18": Protocol, "2025-11-25": Protocol, "2026-07-28": Protocol, "2099-01-01": Protocol,
+		"2024-11-05": Protocol, "2025-03-26": "2025-03-26", "2025-06-18": Protocol, "2025-11-25": Protocol,
+		"2026-07-28": Protocol, "2099-01-01": Protocol,
 	} {
 		w := call{
-			body:   `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + asked + `","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
+			body: `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"` + asked +
+				`","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`,
 			header: map[string]string{"Mcp-Protocol-Version": asked},
 		}.to(h)
 		var got struct {
@@ -298,7 +314,8 @@ func TestVersionsAreNegotiated(t *testing.T) {
 		if err := json.Unmarshal(read(t, w).Result, &got); err != nil {
 			t.Fatalf("%s: %s", asked, w.Body)
 		}
-		if got.ProtocolVersion != want || got.ServerInfo.Version != "0.3.1" || len(got.Capabilities) != 1 || got.Capabilities["tools"] == nil {
+		if got.ProtocolVersion != want || got.ServerInfo.Version != "0.3.1" || len(got.Capabilities) != 1 ||
+			got.Capabilities["tools"] == nil {
 			t.Errorf("%s: %+v", asked, got)
 		}
 	}

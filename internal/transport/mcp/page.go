@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// standardItems and mostItems are how many items a page of a list has.
-	standardItems, mostItems = 25, 100
+	// defaultItems and maxItems are how many items a page of a list has.
+	defaultItems, maxItems = 25, 100
 	// pageBytes ends a page whose items are long. An answer has its content twice, as structure and as text with
-	// its quotes escaped, and so about 25 kB at most.
+	// escaped quotes, so it has at most about 25 kB.
 	pageBytes = 10_000
 )
 
@@ -22,7 +22,7 @@ var paging = []parameter{
 	},
 	{
 		Name: "limit", Description: "The most items of a page. It has fewer when they are long.",
-		Schema: map[string]any{"type": "integer", "minimum": 1, "maximum": mostItems, "default": standardItems},
+		Schema: map[string]any{"type": "integer", "minimum": 1, "maximum": maxItems, "default": defaultItems},
 	},
 }
 
@@ -37,7 +37,7 @@ func withNextCursor(schema map[string]any) {
 	properties["nextCursor"] = nextCursor
 }
 
-// pages makes pages of the list in a member of a route's answer. key is the member by which its items are known.
+// pages makes pages of the list in a member of a route's answer. key is the member that identifies an item.
 func pages(member, key string) func(map[string]string, []byte) (any, error) {
 	return func(args map[string]string, content []byte) (any, error) {
 		var members map[string]json.RawMessage
@@ -48,18 +48,18 @@ func pages(member, key string) func(map[string]string, []byte) (any, error) {
 	}
 }
 
-// pageOf is the page of a list that the arguments ask for: the items behind the one that the cursor names, for a list
-// may change between two pages.
+// pageOf is the page of a list that the arguments ask for. The cursor is the key of the last item before it,
+// because a list may change between two pages.
 func pageOf(args map[string]string, member string, list json.RawMessage, key string) (map[string]any, error) {
 	var items []json.RawMessage
 	if err := json.Unmarshal(list, &items); err != nil {
 		return nil, errUnshown
 	}
-	limit := standardItems
+	limit := defaultItems
 	if text, given := args["limit"]; given {
 		var err error
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > mostItems {
-			return nil, refusal(fmt.Sprintf("The argument limit must be 1 to %d.", mostItems))
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxItems {
+			return nil, refusal(fmt.Sprintf("The argument limit must be 1 to %d.", maxItems))
 		}
 	}
 	begin := 0
@@ -93,5 +93,5 @@ func keyOf(item json.RawMessage, key string) string {
 	return text
 }
 
-// errUnshown is the refusal of an answer that is not in its documented form.
+// errUnshown is for an answer that is not in its documented form.
 const errUnshown = refusal("The answer cannot be shown.")

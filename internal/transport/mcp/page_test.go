@@ -15,17 +15,18 @@ import (
 	"github.com/roamcard/roamcard/gen"
 )
 
-// longest is how many bytes an answer may have, with all that is around it; longestOperation is that of one operation
-// of the OpenAPI document, which cannot be cut.
+// longest is how many bytes a whole answer may have; longestOperation is the limit for one operation of the OpenAPI
+// document, which has no pages.
 const longest, longestOperation = 25_000, 30_000
 
-// catalogue has many plans, some of them long, and a shop that answers every route of the table.
+// catalogue is a fake API that answers every route of the table, with many plans, some of them long.
 func catalogue(t *testing.T) (plans []json.RawMessage, shop *fakeAPI) {
 	t.Helper()
 	for n := range 700 {
 		codes := slices.Repeat([]string{"FR"}, 1+n%150)
 		plan, err := json.Marshal(map[string]any{
-			"planId": fmt.Sprintf("pln_%04d", n), "name": "Europe <1 GB> & more", "type": "region", "countryCodes": codes, "dataMb": 1024,
+			"planId": fmt.Sprintf("pln_%04d", n), "name": "Europe <1 GB> & more", "type": "region",
+			"countryCodes": codes, "dataMb": 1024,
 			"validityDays": 7, "priceUsdCents": n + 1, "amount": "10000", "asset": "0x0", "network": "eip155:8453",
 		})
 		if err != nil {
@@ -42,14 +43,18 @@ func catalogue(t *testing.T) (plans []json.RawMessage, shop *fakeAPI) {
 		t.Fatal(err)
 	}
 	return plans, &fakeAPI{answers: map[string]answer{
-		"/api/agent": found(string(contract)), "/api/openapi.json": found(string(gen.OpenAPI)), "/api/esim/plans": found(string(list)),
+		"/api/agent": found(string(contract)), "/api/openapi.json": found(string(gen.OpenAPI)),
+		"/api/esim/plans": found(string(list)),
 	}}
 }
 
-// called is the answer of a tool; it is short, and its structure is in the form that is promised.
-func called(t *testing.T, h http.Handler, forms map[string]*jsonschema.Resolved, name, arguments string) (structured map[string]any) {
+// called is the answer of a tool; it is within its limit, and matches the output schema.
+func called(
+	t *testing.T, h http.Handler, forms map[string]*jsonschema.Resolved, name, arguments string,
+) (structured map[string]any) {
 	t.Helper()
-	w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` + arguments + `}}`}.to(h)
+	w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + name + `","arguments":` +
+		arguments + `}}`}.to(h)
 	size := w.Body.Len()
 	got := result(t, w)
 	if got.IsError || json.Unmarshal(got.StructuredContent, &structured) != nil {
@@ -73,7 +78,8 @@ func forms(t *testing.T, h http.Handler) map[string]*jsonschema.Resolved {
 			OutputSchema jsonschema.Schema
 		}
 	}
-	if err := json.Unmarshal(read(t, call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`}.to(h)).Result, &list); err != nil {
+	if err := json.Unmarshal(read(t, call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`}.to(h)).Result,
+		&list); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]*jsonschema.Resolved{}
@@ -87,7 +93,7 @@ func forms(t *testing.T, h http.Handler) map[string]*jsonschema.Resolved {
 	return all
 }
 
-// paged are all items of a list, page by page.
+// paged reads all pages of a list.
 func paged(t *testing.T, h http.Handler, name, member string, arguments map[string]any) (items []any, pages int) {
 	t.Helper()
 	promised := forms(t, h)
@@ -137,14 +143,16 @@ func TestLongListsComeInPages(t *testing.T) {
 	}
 }
 
-// TestOneOperationStandsAlone asks for every operation of the list: each comes with all that it refers to.
-func TestOneOperationStandsAlone(t *testing.T) {
+// TestOneOperationIsSelfContained asks for every operation of the list: each includes everything that it refers to.
+func TestOneOperationIsSelfContained(t *testing.T) {
 	_, shop := catalogue(t)
 	h := endpoint(t, shop)
 	promised := forms(t, h)
 	purchase := called(t, h, promised, "get_openapi", `{"operationId":"PurchaseEsim"}`)
-	unpaid := purchase["paths"].(map[string]any)["/api/esim/purchase"].(map[string]any)["post"].(map[string]any)["responses"].(map[string]any)["402"]
-	if unpaid.(map[string]any)["description"] != "payment_rejected, payment_required, payment_unclaimed" || unpaid.(map[string]any)["headers"] == nil {
+	post := purchase["paths"].(map[string]any)["/api/esim/purchase"].(map[string]any)["post"].(map[string]any)
+	unpaid := post["responses"].(map[string]any)["402"]
+	if unpaid.(map[string]any)["description"] != "payment_rejected, payment_required, payment_unclaimed" ||
+		unpaid.(map[string]any)["headers"] == nil {
 		t.Errorf("without a payment it answers %v", unpaid)
 	}
 	items, _ := paged(t, h, "get_openapi", "operations", map[string]any{})
@@ -180,16 +188,19 @@ func TestOneOperationStandsAlone(t *testing.T) {
 	}
 }
 
-func TestPagesThatAreNotThere(t *testing.T) {
+func TestPageRefusesUnknownCursorAndLimit(t *testing.T) {
 	_, shop := catalogue(t)
 	h := endpoint(t, shop)
 	for arguments, tool := range map[string]string{
-		`{"cursor":"pln_9999"}`: "list_esim_plans", `{"limit":0}`: "list_esim_plans", `{"limit":101}`: "list_esim_plans",
+		`{"cursor":"pln_9999"}`: "list_esim_plans", `{"limit":0}`: "list_esim_plans",
+		`{"limit":101}`: "list_esim_plans",
 		`{"limit":"5"}`: "list_esim_plans", `{"limit":1.5}`: "list_esim_plans", `{"limit":null}`: "list_esim_plans",
-		`{"cursor":"a"}`: "get_agent_contract", `{"limit":5}`: "get_agent_contract", `{"section":"wallet"}`: "get_agent_contract",
+		`{"cursor":"a"}`: "get_agent_contract", `{"limit":5}`: "get_agent_contract",
+		`{"section":"wallet"}`:      "get_agent_contract",
 		`{"operationId":"Nothing"}`: "get_openapi", `{"operationId":""}`: "get_openapi",
 	} {
-		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`}.to(h)
+		w := call{body: `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"` + tool + `","arguments":` +
+			arguments + `}}`}.to(h)
 		if got := result(t, w); !got.IsError || len(got.Content[0].Text) > 200 {
 			t.Errorf("%s %s: %.200s", tool, arguments, w.Body)
 		}

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// openAPI is as much of an OpenAPI document as tools are described by.
+// openAPI is the part of an OpenAPI document from which tools are described.
 type openAPI struct {
 	Paths      map[string]map[string]operation `json:"paths"`
 	Components struct {
@@ -39,7 +39,7 @@ func readOpenAPI(document []byte) (*openAPI, error) {
 	return &api, json.Unmarshal(document, &api)
 }
 
-// arguments are the parameters of an operation that a tool takes: those in the path and the query.
+// arguments are the parameters of an operation in the path and the query, which are the tool's arguments.
 func (api *openAPI) arguments(op operation) []parameter {
 	var all []parameter
 	for _, p := range op.Parameters {
@@ -76,7 +76,7 @@ func inputSchema(arguments []parameter) map[string]any {
 const componentSchemas = "#/components/schemas/"
 
 // outputSchema is the schema of an operation's answer, or of one member of it, with everything it
-// refers to inside: a tool's schema stands alone.
+// refers to included: a tool's schema is self-contained.
 func (api *openAPI) outputSchema(op operation, member string) (map[string]any, error) {
 	root := api.resolve(op.Responses["200"].Content["application/json"].Schema)
 	if member != "" {
@@ -98,7 +98,7 @@ func (api *openAPI) outputSchema(op operation, member string) (map[string]any, e
 	return schema, nil
 }
 
-// resolve follows a schema that only refers to another.
+// resolve is the schema that a $ref names, or the schema itself.
 func (api *openAPI) resolve(schema map[string]any) map[string]any {
 	ref, _ := schema["$ref"].(string)
 	if name, ok := strings.CutPrefix(ref, componentSchemas); ok {
@@ -107,7 +107,7 @@ func (api *openAPI) resolve(schema map[string]any) map[string]any {
 	return schema
 }
 
-// detach copies a schema, pointing its references at definitions, which it fills.
+// detach copies a schema with its references changed to definitions, which it fills.
 func (api *openAPI) detach(v any, definitions map[string]any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -121,7 +121,7 @@ func (api *openAPI) detach(v any, definitions map[string]any) any {
 			}
 			out[key] = "#/$defs/" + name
 			if _, known := definitions[name]; !known {
-				definitions[name] = nil // before its members, for a schema may contain itself
+				definitions[name] = nil // before its members: a schema may contain itself
 				definitions[name] = api.detach(api.Components.Schemas[name], definitions)
 			}
 		}

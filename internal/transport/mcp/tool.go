@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // tool is an entry of the table, bound to the route it reads.
@@ -42,16 +44,18 @@ func newTool(c Config, api *openAPI, e entry) (*tool, error) {
 	t.described = &sdk.Tool{
 		Name: e.name, Title: e.title, Description: e.text,
 		InputSchema: inputSchema(t.arguments), OutputSchema: output,
-		Annotations: &sdk.ToolAnnotations{Title: e.title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no},
+		Annotations: &sdk.ToolAnnotations{
+			Title: e.title, ReadOnlyHint: true, IdempotentHint: true, DestructiveHint: &no, OpenWorldHint: &no,
+		},
 	}
 	return t, nil
 }
 
-// serve answers a call of the tool. What goes wrong is the tool's own error, which a model can read;
-// only the protocol's mistakes are the SDK's.
+// serve answers a call of the tool. A failure is the tool's own error, which a model can read; errors of the
+// protocol are the SDK's.
 func (t *tool) serve(ctx context.Context, req *sdk.CallToolRequest) (result *sdk.CallToolResult, err error) {
 	defer func() {
-		// The SDK calls on a goroutine of its own, where a panic would end the process.
+		// The SDK calls tools on a goroutine of its own, where a panic would end the process.
 		if v := recover(); v != nil {
 			t.Log.ErrorContext(ctx, "panic", slog.String("tool", t.name))
 			result, err = failed("Something went wrong on our side."), nil
@@ -74,7 +78,7 @@ func (t *tool) serve(ctx context.Context, req *sdk.CallToolRequest) (result *sdk
 	}, nil
 }
 
-// read takes the arguments, as text: those documented, each of its type, none missing. The route judges the values.
+// read reads the arguments as text. They are documented, of their types, and complete; the route checks the values.
 func (t *tool) read(arguments json.RawMessage) (map[string]string, error) {
 	given := map[string]json.RawMessage{}
 	if len(arguments) > 0 {
@@ -122,8 +126,8 @@ func (p parameter) text(value json.RawMessage) (text string, err error) {
 	return text, nil
 }
 
-// call reads the route as a stranger would: nothing of the caller's request goes with it.
-func (t *tool) call(ctx context.Context, args map[string]string) (reply, error) {
+// call reads the route anonymously: nothing of the caller's request is passed on.
+func (t *tool) call(ctx context.Context, args map[string]string) (*rpcx.Answer, error) {
 	path, query := t.path, url.Values{}
 	for _, p := range t.arguments {
 		value, given := args[p.Name]
@@ -139,15 +143,15 @@ func (t *tool) call(ctx context.Context, args map[string]string) (reply, error) 
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, t.BaseURL+path, http.NoBody)
 	if err != nil {
-		return reply{}, fmt.Errorf("make the call of %s: %w", t.path, err)
+		return nil, fmt.Errorf("make the call of %s: %w", t.path, err)
 	}
-	got := reply{header: http.Header{}}
-	t.API.ServeHTTP(&got, r)
+	got := new(rpcx.Answer)
+	t.API.ServeHTTP(got, r)
 	return got, nil
 }
 
-// show makes the tool's content of the route's answer. An error is fit to show.
-func (t *tool) show(args map[string]string, got reply) ([]byte, error) {
+// show makes the tool's content from the route's answer. Its error may be shown.
+func (t *tool) show(args map[string]string, got *rpcx.Answer) ([]byte, error) {
 	if t.answer != nil {
 		content, err := t.answer(t.Config, args, got)
 		if err != nil {
@@ -155,10 +159,10 @@ func (t *tool) show(args map[string]string, got reply) ([]byte, error) {
 		}
 		return json.Marshal(content)
 	}
-	if got.status != http.StatusOK {
-		return nil, got.problem()
+	if got.Status != http.StatusOK {
+		return nil, problemOf(got)
 	}
-	content := got.body.Bytes()
+	content := got.Body.Bytes()
 	if t.member != "" {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(content, &members); err != nil || members[t.member] == nil {
@@ -180,45 +184,21 @@ func (t *tool) show(args map[string]string, got reply) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// refusal is a sentence, or a problem document, for whoever called the tool.
+// refusal is a sentence, or a problem document, for the caller of the tool.
 type refusal string
 
 // Error implements error.
 func (r refusal) Error() string { return string(r) }
 
-// failed is a tool's own error. It has no structured content, which would have to be in the form of a
-// success.
+// failed is a tool's own error. It has no structured content, which would have to match the output schema.
 func failed(text string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{IsError: true, Content: []sdk.Content{&sdk.TextContent{Text: text}}}
 }
 
-// reply records the answer of a route.
-type reply struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-// Header implements http.ResponseWriter.
-func (r *reply) Header() http.Header { return r.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (r *reply) WriteHeader(status int) {
-	if r.status == 0 {
-		r.status = status
+// problemOf is the refusal of a route: its problem document, which names the next action.
+func problemOf(r *rpcx.Answer) error {
+	if r.Header().Get("Content-Type") == "application/problem+json" {
+		return refusal(r.Body.String())
 	}
-}
-
-// Write implements http.ResponseWriter.
-func (r *reply) Write(p []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
-	return r.body.Write(p)
-}
-
-// problem is the refusal of a route: its problem document, which says what to do about it.
-func (r *reply) problem() error {
-	if r.header.Get("Content-Type") == "application/problem+json" {
-		return refusal(r.body.String())
-	}
-	return refusal(fmt.Sprintf("The route answered %d.", r.status))
+	return refusal(fmt.Sprintf("The route answered %d.", r.Status))
 }

@@ -16,53 +16,30 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// recorded holds an inner answer until it can be rewritten.
-type recorded struct {
-	header http.Header
-	status int
-	body   bytes.Buffer
-}
-
-func (a *recorded) Header() http.Header {
-	if a.header == nil {
-		a.header = http.Header{}
-	}
-	return a.header
-}
-
-func (a *recorded) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-func (a *recorded) Write(p []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(p)
-}
-
 // send rewrites a Connect answer to REST.
-func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded, left *roamcardv1.Problem) {
+func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *rpcx.Answer, left *roamcardv1.Problem) {
 	for name, values := range answer.Header() {
 		if !ofConnect(name) {
 			w.Header()[name] = values
 		}
 	}
-	if answer.status != http.StatusOK {
-		problem, err := refusalOf(r.Context(), left, answer.body.Bytes())
+	if answer.Status != http.StatusOK {
+		problem, err := refusalOf(r.Context(), left, answer.Body.Bytes())
 		if err != nil {
-			rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.status, "error", err)
+			rt.log.ErrorContext(r.Context(), "an answer cannot be shown",
+				"procedure", rt.procedure, "status", answer.Status, "error", err)
 		}
 		write(w, problem)
 		return
 	}
-	body, err := rt.compact(answer.body.Bytes())
+	body, err := rt.compact(answer.Body.Bytes())
 	if err != nil {
-		rt.log.ErrorContext(r.Context(), "an answer cannot be shown", "procedure", rt.procedure, "status", answer.status, "error", err)
+		rt.log.ErrorContext(r.Context(), "an answer cannot be shown",
+			"procedure", rt.procedure, "status", answer.Status, "error", err)
 		Problem(w, r, fault.New(fault.Internal, ""))
 		return
 	}
@@ -76,11 +53,11 @@ func (rt *route) send(w http.ResponseWriter, r *http.Request, answer *recorded, 
 			body = body[len(body)/2:]
 		})
 	}
-	// A caller that has gone away is no failure of ours.
+	// A failed write means that the caller has disconnected.
 	_, _ = w.Write(body)
 }
 
-// success is the status that the method's policy gives a good answer.
+// success is the status of a successful answer by the method's policy.
 func (rt *route) success() int {
 	if status := rt.policy.GetSuccessStatus(); status > 0 {
 		return int(status)
@@ -88,7 +65,7 @@ func (rt *route) success() int {
 	return http.StatusOK
 }
 
-// ofConnect says which headers of an answer belong to the inner call alone.
+// ofConnect reports whether a header of an answer is about the inner call only.
 func ofConnect(name string) bool {
 	switch name {
 	case "Accept-Encoding", "Content-Encoding", "Content-Length", "Content-Type", "Trailer", "Transfer-Encoding":
@@ -97,7 +74,7 @@ func ofConnect(name string) bool {
 	return strings.HasPrefix(name, "Connect-") || strings.HasPrefix(name, "Trailer-")
 }
 
-// compact is the answer without protojson's random spacing; of a response_body, only that member.
+// compact is the answer without protojson's random spacing; with a response_body, only that member.
 func (rt *route) compact(body []byte) ([]byte, error) {
 	if rt.answerField != nil {
 		var members map[string]json.RawMessage
@@ -117,18 +94,18 @@ func (rt *route) compact(body []byte) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// refusalOf is what a failed call is answered with: the problem that it left, or, of an error that Connect
-// made before or beside our handlers, the fault of its code. With what is to be shown comes an error when
-// the answer is none that Connect sends.
+// refusalOf is the problem of a failed call: the one in its CallInfo or, for an error that Connect itself made,
+// that of its code. When the answer is no error of Connect, it is an internal error, and err says why.
 func refusalOf(ctx context.Context, left *roamcardv1.Problem, body []byte) (*roamcardv1.Problem, error) {
 	if left != nil {
 		return left, nil
 	}
 	var wire struct{ Code connect.Code }
 	if err := json.Unmarshal(body, &wire); err != nil || wire.Code == 0 {
-		return rpc.ProblemOf(ctx, fault.New(fault.Internal, "")), fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
+		return rpcx.ProblemOf(ctx, fault.New(fault.Internal, "")),
+			fmt.Errorf("read the error: %w", cmp.Or(err, errNoCode))
 	}
-	return rpc.ProblemOf(ctx, rpc.FaultOfCode(wire.Code)), nil
+	return rpcx.ProblemOf(ctx, rpcx.FaultOfCode(wire.Code)), nil
 }
 
 var errNoCode = errors.New("it has no code")

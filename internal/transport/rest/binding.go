@@ -11,13 +11,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // binding is one google.api.http rule of a method.
 type binding struct {
 	method, path string
-	// body and responseBody are the rule's own words: nothing, a field's name, or * for all.
+	// body and responseBody are as in the rule: empty, a field's name, or * for all.
 	body, responseBody string
 	procedure          string
 	policy             *roamcardv1.Policy
@@ -28,7 +28,7 @@ type binding struct {
 	bodyField, answerField protoreflect.FieldDescriptor
 }
 
-// bindingsOf reads the rules of a service. What this package cannot serve is an error.
+// bindingsOf reads the rules of a service. A rule that this package cannot serve is an error.
 func bindingsOf(service protoreflect.ServiceDescriptor) ([]binding, error) {
 	var all []binding
 	for i := range service.Methods().Len() {
@@ -52,7 +52,7 @@ func bindingsOf(service protoreflect.ServiceDescriptor) ([]binding, error) {
 }
 
 func bind(method protoreflect.MethodDescriptor, rule *annotations.HttpRule) (binding, error) {
-	policy, err := rpc.PolicyOf(method)
+	policy, err := rpcx.PolicyOf(method)
 	if err != nil {
 		return binding{}, err
 	}
@@ -91,8 +91,8 @@ var (
 	variableSegment = regexp.MustCompile(`^\{([a-z][a-z0-9_]*)\}$`)
 )
 
-// pathVars finds the fields that a path template sets. Of the template language only whole segments
-// that name a scalar field are served, which the mux understands as they are.
+// pathVars finds the fields that a path template sets. Only variables that are a whole segment and name a scalar
+// field are served, in the form that the mux reads, too.
 func pathVars(template string, input protoreflect.MessageDescriptor) ([]protoreflect.FieldDescriptor, error) {
 	rest, ok := strings.CutPrefix(template, "/")
 	if !ok {
@@ -105,7 +105,8 @@ func pathVars(template string, input protoreflect.MessageDescriptor) ([]protoref
 		case variable != nil:
 			field := input.Fields().ByName(protoreflect.Name(variable[1]))
 			if field == nil || field.IsList() || field.Message() != nil {
-				return nil, fmt.Errorf("the path %q: %s has no scalar field %s", template, input.FullName(), variable[1])
+				return nil, fmt.Errorf("the path %q: %s has no scalar field %s", template, input.FullName(),
+					variable[1])
 			}
 			vars = append(vars, field)
 		case !literalSegment.MatchString(segment):
@@ -137,7 +138,8 @@ func (b binding) isVar(field protoreflect.FieldDescriptor) bool {
 
 // String is the binding's line in a table of routes.
 func (b binding) String() string {
-	return fmt.Sprintf("%-4s %s body=%s response_body=%s -> %s", b.method, b.path, dash(b.body), dash(b.responseBody), b.procedure)
+	return fmt.Sprintf("%-4s %s body=%s response_body=%s -> %s", b.method, b.path, dash(b.body), dash(b.responseBody),
+		b.procedure)
 }
 
 func dash(s string) string {

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // oddService is a service of one method, Echo, with the rule. Its message has a scalar id, a list
@@ -25,7 +25,8 @@ func oddService(t *testing.T, rule *annotations.HttpRule) protoreflect.ServiceDe
 	options := &descriptorpb.MethodOptions{}
 	proto.SetExtension(options, annotations.E_Http, rule)
 	proto.SetExtension(options, roamcardv1.E_Policy, &roamcardv1.Policy{Access: roamcardv1.Access_ACCESS_PUBLIC})
-	field := func(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type, label descriptorpb.FieldDescriptorProto_Label) *descriptorpb.FieldDescriptorProto {
+	field := func(name string, number int32, kind descriptorpb.FieldDescriptorProto_Type,
+		label descriptorpb.FieldDescriptorProto_Label) *descriptorpb.FieldDescriptorProto {
 		f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: &number, Type: &kind, Label: &label}
 		if kind == descriptorpb.FieldDescriptorProto_TYPE_MESSAGE {
 			f.TypeName = proto.String(".odd.Message")
@@ -43,13 +44,15 @@ func oddService(t *testing.T, rule *annotations.HttpRule) protoreflect.ServiceDe
 		MessageType: []*descriptorpb.DescriptorProto{{
 			Name: proto.String("Message"),
 			Field: []*descriptorpb.FieldDescriptorProto{
-				field("the_id", 1, text, one), field("tags", 2, text, many), field("child", 3, message, one), field("items", 4, message, many),
+				field("the_id", 1, text, one), field("tags", 2, text, many), field("child", 3, message, one),
+				field("items", 4, message, many),
 			},
 		}},
 		Service: []*descriptorpb.ServiceDescriptorProto{{
 			Name: proto.String("Odd"),
 			Method: []*descriptorpb.MethodDescriptorProto{{
-				Name: proto.String("Echo"), InputType: proto.String(".odd.Message"), OutputType: proto.String(".odd.Message"), Options: options,
+				Name: proto.String("Echo"), InputType: proto.String(".odd.Message"),
+				OutputType: proto.String(".odd.Message"), Options: options,
 			}},
 		}},
 	}, protoregistry.GlobalFiles)
@@ -59,7 +62,7 @@ func oddService(t *testing.T, rule *annotations.HttpRule) protoreflect.ServiceDe
 	return file.Services().Get(0)
 }
 
-// echo answers with the document it was asked, as the Connect handler of Echo would.
+// echo answers with the request's document, as the Connect handler of Echo does.
 func echo(t *testing.T, rule *annotations.HttpRule) *Router {
 	t.Helper()
 	bindings, err := bindingsOf(oddService(t, rule))
@@ -69,7 +72,8 @@ func echo(t *testing.T, rule *annotations.HttpRule) *Router {
 	router := New(Config{})
 	for _, b := range bindings {
 		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodPost || r.URL.Path != "/odd.Odd/Echo" || r.Header.Get("Content-Type") != "application/json" {
+			if r.Method != http.MethodPost || r.URL.Path != "/odd.Odd/Echo" ||
+				r.Header.Get("Content-Type") != "application/json" {
 				t.Errorf("inner request %s %s %v", r.Method, r.URL, r.Header)
 			}
 			_, _ = io.Copy(w, r.Body)
@@ -81,7 +85,7 @@ func echo(t *testing.T, rule *annotations.HttpRule) *Router {
 	return router
 }
 
-func TestEveryFormOfRuleIsServed(t *testing.T) {
+func TestBindingsServeEveryFormOfRule(t *testing.T) {
 	all := &annotations.HttpRule{
 		Pattern: &annotations.HttpRule_Post{Post: "/all/{the_id}"}, Body: "*",
 		AdditionalBindings: []*annotations.HttpRule{
@@ -123,7 +127,7 @@ func TestEveryFormOfRuleIsServed(t *testing.T) {
 	}
 }
 
-func TestRulesThatCannotBeServedAreErrorsAtStart(t *testing.T) {
+func TestBindingsRefuseRulesThatCannotBeServed(t *testing.T) {
 	for _, c := range []struct {
 		rule *annotations.HttpRule
 		want string
@@ -139,7 +143,9 @@ func TestRulesThatCannotBeServedAreErrorsAtStart(t *testing.T) {
 		{&annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: "/a/{nope}"}}, "no scalar field nope"},
 		{&annotations.HttpRule{Pattern: &annotations.HttpRule_Post{Post: "/a"}, Body: "nope"}, "no field nope"},
 		{&annotations.HttpRule{Pattern: &annotations.HttpRule_Post{Post: "/a"}, ResponseBody: "nope"}, "no field nope"},
-		{&annotations.HttpRule{Pattern: &annotations.HttpRule_Custom{Custom: &annotations.CustomHttpPattern{Kind: "HEAD", Path: "/a"}}}, "not served"},
+		{&annotations.HttpRule{Pattern: &annotations.HttpRule_Custom{
+			Custom: &annotations.CustomHttpPattern{Kind: "HEAD", Path: "/a"},
+		}}, "not served"},
 	} {
 		if _, err := bindingsOf(oddService(t, c.rule)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: %v, want %s", c.rule, err, c.want)
@@ -147,9 +153,10 @@ func TestRulesThatCannotBeServedAreErrorsAtStart(t *testing.T) {
 	}
 }
 
-func TestOverlappingRoutesAreErrorsAtStart(t *testing.T) {
-	router := front(t, &admin{})
-	for _, pattern := range []string{"GET /api/cards", "GET /api/{x}/y/balance/{z...}x", "POST /api/{what}/purchase/{$"} {
+func TestMountRefusesOverlappingRoutes(t *testing.T) {
+	router := newRouter(t, &fakeServices{})
+	for _, pattern := range []string{"GET /api/cards", "GET /api/{x}/y/balance/{z...}x",
+		"POST /api/{what}/purchase/{$"} {
 		if err := router.Handle(pattern, http.NotFoundHandler()); err == nil {
 			t.Errorf("%s was added", pattern)
 		}
@@ -168,7 +175,8 @@ func TestSubtreesDoNotRedirect(t *testing.T) {
 	})); err != nil {
 		t.Fatal(err)
 	}
-	if w := ask(t, router, "POST", "/pkg.Service/Method", ""); w.Code != 200 || w.Body.String() != "/pkg.Service/Method" {
+	if w := ask(t, router, "POST", "/pkg.Service/Method", ""); w.Code != 200 ||
+		w.Body.String() != "/pkg.Service/Method" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 	if w := ask(t, router, "POST", "/pkg.Service", ""); w.Code != 404 || w.Header().Get("Location") != "" {
@@ -176,21 +184,23 @@ func TestSubtreesDoNotRedirect(t *testing.T) {
 	}
 }
 
-func TestAPaidRouteWithoutABodyHasNoPreview(t *testing.T) {
-	bindings, err := bindingsOf(oddService(t, &annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: "/pay/{the_id}"}}))
+func TestPreviewNeedsRouteWithBody(t *testing.T) {
+	bindings, err := bindingsOf(oddService(t,
+		&annotations.HttpRule{Pattern: &annotations.HttpRule_Get{Get: "/pay/{the_id}"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := bindings[0]
 	b.policy = &roamcardv1.Policy{Paid: true}
 	router := New(Config{})
-	if err := router.add("GET /pay/{the_id}", &route{binding: b, log: router.log, handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A preview is not validated, and the path's value has to be.
-		if rpc.IsPreview(r.Context()) {
-			t.Error("a complete request is taken for a preview")
-		}
-		_, _ = io.Copy(w, r.Body)
-	})}); err != nil {
+	if err := router.add("GET /pay/{the_id}", &route{binding: b, log: router.log,
+		handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// A preview is not validated, but the path's value must be.
+			if rpcx.IsPreview(r.Context()) {
+				t.Error("a complete request is taken for a preview")
+			}
+			_, _ = io.Copy(w, r.Body)
+		})}); err != nil {
 		t.Fatal(err)
 	}
 	if w := ask(t, router, "GET", "/pay/x", ""); w.Body.String() != `{"theId":"x"}` {

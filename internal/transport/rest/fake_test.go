@@ -17,11 +17,11 @@ import (
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/telemetry"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// admin is the services with answers of the test's choice, and what it was asked.
-type admin struct {
+// fakeServices are the services with answers that a test sets, and the last request.
+type fakeServices struct {
 	roamcardv1connect.UnimplementedCardServiceHandler
 	roamcardv1connect.UnimplementedOrderServiceHandler
 	roamcardv1connect.UnimplementedAuthServiceHandler
@@ -33,55 +33,71 @@ type admin struct {
 	header   http.Header
 }
 
-// note keeps the question and gives the answer's error.
-func (d *admin) note(ctx context.Context, asked proto.Message) error {
-	d.asked, d.resource, d.preview = asked, rpc.Resource(ctx), rpc.IsPreview(ctx)
+// note records the request and returns the error of the answer.
+func (f *fakeServices) note(ctx context.Context, asked proto.Message) error {
+	f.asked, f.resource, f.preview = asked, rpcx.Resource(ctx), rpcx.IsPreview(ctx)
 	call, _ := connect.CallInfoForHandlerContext(ctx)
-	d.header = call.RequestHeader()
+	f.header = call.RequestHeader()
 	call.ResponseHeader().Set("Payment-Response", "receipt")
-	return d.err
+	return f.err
 }
 
-func (d *admin) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
-	order := &roamcardv1.Order{OrderId: "ord_1", PayableUrl: proto.String("https://example.com/pay?a=1&b=2"), AmountUsdCents: 2500}
-	return &roamcardv1.PurchaseCardResponse{Order: order}, d.note(ctx, req)
+func (f *fakeServices) PurchaseCard(
+	ctx context.Context, req *roamcardv1.PurchaseCardRequest,
+) (*roamcardv1.PurchaseCardResponse, error) {
+	order := &roamcardv1.Order{OrderId: "ord_1", PayableUrl: proto.String("https://example.com/pay?a=1&b=2"),
+		AmountUsdCents: 2500}
+	return &roamcardv1.PurchaseCardResponse{Order: order}, f.note(ctx, req)
 }
 
-func (d *admin) ListCards(ctx context.Context, req *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
-	return &roamcardv1.ListCardsResponse{}, d.note(ctx, req)
+func (f *fakeServices) ListCards(
+	ctx context.Context, req *roamcardv1.ListCardsRequest,
+) (*roamcardv1.ListCardsResponse, error) {
+	return &roamcardv1.ListCardsResponse{}, f.note(ctx, req)
 }
 
-// EnsureCard forgets its answer's only member, a mistake of ours.
-func (d *admin) EnsureCard(ctx context.Context, req *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
-	return &roamcardv1.EnsureCardResponse{}, d.note(ctx, req)
+// EnsureCard answers without its only member, which is an internal error.
+func (f *fakeServices) EnsureCard(
+	ctx context.Context, req *roamcardv1.EnsureCardRequest,
+) (*roamcardv1.EnsureCardResponse, error) {
+	return &roamcardv1.EnsureCardResponse{}, f.note(ctx, req)
 }
 
-func (d *admin) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+func (f *fakeServices) GetCardBalance(
+	ctx context.Context, req *roamcardv1.GetCardBalanceRequest,
+) (*roamcardv1.GetCardBalanceResponse, error) {
 	asOf := timestamppb.New(time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC))
-	return &roamcardv1.GetCardBalanceResponse{CardId: req.GetId(), AvailableUsdCents: -5, AsOf: asOf}, d.note(ctx, req)
+	return &roamcardv1.GetCardBalanceResponse{CardId: req.GetId(), AvailableUsdCents: -5, AsOf: asOf}, f.note(ctx, req)
 }
 
-func (d *admin) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
-	return &roamcardv1.CreateRevealChallengeResponse{IntentId: "i"}, d.note(ctx, req)
+func (f *fakeServices) CreateRevealChallenge(
+	ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest,
+) (*roamcardv1.CreateRevealChallengeResponse, error) {
+	return &roamcardv1.CreateRevealChallengeResponse{IntentId: "i"}, f.note(ctx, req)
 }
 
-func (d *admin) Logout(ctx context.Context, req *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
-	return &roamcardv1.LogoutResponse{Revoked: true}, d.note(ctx, req)
+func (f *fakeServices) Logout(ctx context.Context, req *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
+	return &roamcardv1.LogoutResponse{Revoked: true}, f.note(ctx, req)
 }
 
-func (d *admin) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
-	return &roamcardv1.ListOrdersResponse{}, d.note(ctx, req)
+func (f *fakeServices) ListOrders(
+	ctx context.Context, req *roamcardv1.ListOrdersRequest,
+) (*roamcardv1.ListOrdersResponse, error) {
+	return &roamcardv1.ListOrdersResponse{}, f.note(ctx, req)
 }
 
-func (d *admin) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
-	return &roamcardv1.GetOrderResponse{Order: &roamcardv1.Order{OrderId: req.GetOrderId()}}, d.note(ctx, req)
+func (f *fakeServices) GetOrder(
+	ctx context.Context, req *roamcardv1.GetOrderRequest,
+) (*roamcardv1.GetOrderResponse, error) {
+	return &roamcardv1.GetOrderResponse{Order: &roamcardv1.Order{OrderId: req.GetOrderId()}}, f.note(ctx, req)
 }
 
-// front is a router over the desk with the interceptors in the order the service has them.
-func front(t *testing.T, d *admin) *Router {
+// newRouter routes to the fake services, with the interceptors of the real ones.
+func newRouter(t *testing.T, d *fakeServices) *Router {
 	t.Helper()
 	options := []connect.HandlerOption{
-		connect.WithInterceptors(rpc.Errors()), rpc.JSON(), connect.WithInterceptors(rpc.UnlessPreview(validate.NewInterceptor())),
+		connect.WithInterceptors(rpcx.Errors()), rpcx.JSON(),
+		connect.WithInterceptors(rpcx.UnlessPreview(validate.NewInterceptor())),
 		connect.WithReadMaxBytes(1 << 20),
 	}
 	router := New(Config{})
@@ -100,7 +116,8 @@ func front(t *testing.T, d *admin) *Router {
 // ask sends one request. headers are name, value pairs; a body announces itself as JSON unless they say otherwise.
 func ask(t *testing.T, h http.Handler, method, target, body string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
-	r := httptest.NewRequestWithContext(telemetry.WithRequestID(t.Context(), "req-1"), method, target, strings.NewReader(body))
+	r := httptest.NewRequestWithContext(telemetry.WithRequestID(t.Context(), "req-1"), method, target,
+		strings.NewReader(body))
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}

@@ -8,15 +8,15 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/fault"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// Problem answers with a fault as a problem document (RFC 9457). Headers that are already set stay.
+// Problem answers with a fault as a problem document (RFC 9457). Headers that are already set are kept.
 func Problem(w http.ResponseWriter, r *http.Request, f *fault.Fault) {
 	if f.RetryAfter > 0 {
-		w.Header().Set("Retry-After", rpc.RetryAfterSeconds(f.RetryAfter))
+		w.Header().Set("Retry-After", rpcx.RetryAfterSeconds(f.RetryAfter))
 	}
-	write(w, rpc.ProblemOf(r.Context(), f))
+	write(w, rpcx.ProblemOf(r.Context(), f))
 }
 
 // document is the problem's JSON form; the order of its members is part of the documentation.
@@ -61,6 +61,6 @@ func write(w http.ResponseWriter, p *roamcardv1.Problem) {
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(int(p.GetStatus()))
-	// A caller that has gone away is no failure of ours.
+	// A failed write means that the caller has disconnected.
 	_, _ = w.Write(body)
 }

@@ -1,7 +1,7 @@
-// Package rest serves the documented paths: google.api.http routes transcoded onto the Connect handlers, failures as problem documents.
+// Package rest serves the documented REST paths by transcoding them onto the Connect handlers.
 //
-// A call comes in by its REST path, becomes a unary Connect call in JSON, and is served by the same
-// handler that serves Connect and gRPC, so that policy, validation and tracing exist once:
+// A request to a google.api.http route becomes a unary Connect call in JSON, which the handler of Connect and
+// gRPC serves, so that policy, validation and tracing exist once. Failures are problem documents (RFC 9457):
 //
 //	request -> size, media type, strict JSON, path and query -> Connect handler
 //	answer  <- compact JSON, or application/problem+json      <- Connect answer
@@ -20,22 +20,21 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // Config is what a Router needs.
 type Config struct {
-	// Log hears of answers that no caller can be shown. Nil discards.
+	// Log gets the answers that cannot be shown to a caller. Nil discards them.
 	Log *slog.Logger
 }
 
-// Router serves REST routes and, beside them, handlers given as they are. Every path it does not
-// serve is answered with a problem document. It is complete before it serves; adding to it later is
-// a race.
+// Router serves REST routes, and other handlers under their patterns. Every other path is answered with a
+// problem document. All routes are added before it serves; adding one later is a race.
 type Router struct {
 	log *slog.Logger
 	mux *http.ServeMux
-	// operations are the patterns of transcoded routes. The mux would let HEAD run them.
+	// operations are the patterns of transcoded routes, which the mux would run for HEAD, too.
 	operations map[string]bool
 	rates      map[string]limit.Class
 }
@@ -50,8 +49,8 @@ func New(cfg Config) *Router {
 }
 
 // Mount adds the REST routes of a service. servicePath and handler are what the generated
-// New...Handler returns; procedures themselves are not routed. A rule that cannot be served, or that
-// overlaps another, is an error.
+// New...Handler returns; the procedures are not routed here. A rule that cannot be served, or that overlaps
+// another, is an error.
 func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 	name := protoreflect.FullName(strings.Trim(servicePath, "/"))
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
@@ -72,7 +71,7 @@ func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 			return fmt.Errorf("mount %s: %w", b.procedure, err)
 		}
 		rt.operations[pattern] = true
-		rt.rates[pattern] = rpc.RateOf(b.policy)
+		rt.rates[pattern] = rpcx.RateOf(b.policy)
 	}
 	return nil
 }
@@ -80,20 +79,19 @@ func (rt *Router) Mount(servicePath string, handler http.Handler) error {
 // Rate is the class of requests under a pattern of an operation; empty for other patterns.
 func (rt *Router) Rate(pattern string) limit.Class { return rt.rates[pattern] }
 
-// Handle adds a handler under a pattern of http.ServeMux, which answers for itself. As in the mux, a
-// GET pattern also gets HEAD.
+// Handle adds a handler under a pattern of http.ServeMux. As in the mux, a GET pattern also gets HEAD.
 func (rt *Router) Handle(pattern string, handler http.Handler) error {
 	if err := rt.add(pattern, handler); err != nil {
 		return err
 	}
 	if root, subtree := strings.CutSuffix(pattern, "/"); subtree && strings.Contains(root, "/") {
-		// Without this the mux redirects to the subtree.
+		// Without a handler of its own the root would be redirected to the subtree.
 		return rt.add(root, http.HandlerFunc(notFound))
 	}
 	return nil
 }
 
-// add registers a pattern; what the mux calls a panic is an error here.
+// add registers a pattern; a panic of the mux becomes an error.
 func (rt *Router) add(pattern string, handler http.Handler) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -115,7 +113,7 @@ func (rt *Router) Pattern(r *http.Request) string {
 
 // ServeHTTP implements http.Handler.
 func (rt *Router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	pattern := r.Pattern // known when the edge has asked already
+	pattern := r.Pattern // set when the edge has looked it up
 	if pattern == "" {
 		pattern = rt.Pattern(r)
 	}
@@ -145,7 +143,7 @@ func (rt *Router) allowed(r *http.Request) []string {
 	if pattern != "" {
 		return nil
 	}
-	var answer recorded
+	var answer rpcx.Answer
 	handler.ServeHTTP(&answer, &probe)
 	var methods []string
 	for method := range strings.SplitSeq(answer.Header().Get("Allow"), ",") {
@@ -169,7 +167,7 @@ func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) 
 	Problem(w, r, fault.New(fault.MethodNotAllowed, ""))
 }
 
-// isClean says whether the mux would serve the escaped path as it is.
+// isClean reports whether the mux serves the escaped path without a redirect.
 func isClean(escaped string) bool {
 	if escaped == "/" {
 		return true

@@ -29,7 +29,7 @@ const (
 	key      = `{"idempotencyKey":"k"}`
 )
 
-// TestRoutesAreAsCommitted guards what buf's breaking check cannot see: the REST paths.
+// TestRoutesAreAsCommitted compares the REST paths with a golden file; buf's breaking check does not see them.
 func TestRoutesAreAsCommitted(t *testing.T) {
 	var lines []string
 	protoregistry.GlobalFiles.RangeFilesByPackage("roamcard.v1", func(file protoreflect.FileDescriptor) bool {
@@ -62,15 +62,19 @@ func TestRoutesAreAsCommitted(t *testing.T) {
 
 func TestSuccessIsCompactJSON(t *testing.T) {
 	for _, c := range []struct{ method, target, body, want string }{
-		{"POST", "/api/card/purchase", key, `{"orderId":"ord_1","operationId":"","kind":"","status":"","payable_url":"https://example.com/pay?a=1&b=2","amountUsdCents":2500}`},
+		{"POST", "/api/card/purchase", key,
+			`{"orderId":"ord_1","operationId":"","kind":"","status":"",` +
+				`"payable_url":"https://example.com/pay?a=1&b=2","amountUsdCents":2500}`},
 		{"GET", "/api/cards", "", `{"cards":[]}`},
-		{"GET", "/api/cards/" + cardUUID + "/balance", "", `{"cardId":"` + cardUUID + `","currency":"","availableUsdCents":-5,"asOf":"2026-11-21T03:00:00Z"}`},
+		{"GET", "/api/cards/" + cardUUID + "/balance", "", `{"cardId":"` + cardUUID +
+			`","currency":"","availableUsdCents":-5,"asOf":"2026-11-21T03:00:00Z"}`},
 		{"POST", "/api/auth/logout", "", `{"revoked":true}`},
 		{"POST", "/api/auth/logout", " { } ", `{"revoked":true}`},
 	} {
-		w := ask(t, front(t, &admin{}), c.method, c.target, c.body)
+		w := ask(t, newRouter(t, &fakeServices{}), c.method, c.target, c.body)
 		if w.Code != 200 || w.Body.String() != c.want || w.Header().Get("Content-Type") != "application/json" {
-			t.Errorf("%s %s: %d %s %s, want %s", c.method, c.target, w.Code, w.Header().Get("Content-Type"), w.Body, c.want)
+			t.Errorf("%s %s: %d %s %s, want %s", c.method, c.target, w.Code, w.Header().Get("Content-Type"), w.Body,
+				c.want)
 		}
 		if got := w.Header().Get("Payment-Response"); got != "receipt" {
 			t.Errorf("%s %s: the handler's header is lost: %q", c.method, c.target, got)
@@ -88,17 +92,20 @@ func TestPathQueryAndBodyBecomeOneMessage(t *testing.T) {
 		method, target, body string
 		want                 proto.Message
 	}{
-		{"GET", "/api/orders?status=active&pageSize=7", "", &roamcardv1.ListOrdersRequest{Status: proto.String("active"), PageSize: proto.Uint32(7)}},
+		{"GET", "/api/orders?status=active&pageSize=7", "",
+			&roamcardv1.ListOrdersRequest{Status: proto.String("active"), PageSize: proto.Uint32(7)}},
 		{"GET", "/api/orders", "", &roamcardv1.ListOrdersRequest{}},
 		{"GET", "/api/orders/a%2Fb%20%22c%22", "", &roamcardv1.GetOrderRequest{OrderId: `a/b "c"`}},
 		{"GET", "/api/orders/%2e%2e", "", &roamcardv1.GetOrderRequest{OrderId: ".."}},
-		{"POST", "/api/cards/" + cardUUID + "/reveal-challenge", "", &roamcardv1.CreateRevealChallengeRequest{Id: cardUUID}},
-		{"POST", "/api/cards/" + cardUUID + "/reveal-challenge", "{}", &roamcardv1.CreateRevealChallengeRequest{Id: cardUUID}},
+		{"POST", "/api/cards/" + cardUUID + "/reveal-challenge", "",
+			&roamcardv1.CreateRevealChallengeRequest{Id: cardUUID}},
+		{"POST", "/api/cards/" + cardUUID + "/reveal-challenge", "{}",
+			&roamcardv1.CreateRevealChallengeRequest{Id: cardUUID}},
 		{"POST", "/api/cards/" + cardUUID + "/reveal-challenge", ` {"preferredMessageSchemes":["eip712"]} `,
 			&roamcardv1.CreateRevealChallengeRequest{Id: cardUUID, PreferredMessageSchemes: []string{"eip712"}}},
 	} {
-		d := &admin{}
-		if w := ask(t, front(t, d), c.method, c.target, c.body); w.Code != 200 {
+		d := &fakeServices{}
+		if w := ask(t, newRouter(t, d), c.method, c.target, c.body); w.Code != 200 {
 			t.Errorf("%s %s: %d %s", c.method, c.target, w.Code, w.Body)
 			continue
 		}
@@ -111,7 +118,7 @@ func TestPathQueryAndBodyBecomeOneMessage(t *testing.T) {
 	}
 }
 
-// problem is a problem document as a caller reads it.
+// problem is a problem document.
 type problem struct {
 	Type, Title, Detail, Code, NextAction, RequestID string
 	Status                                           int
@@ -148,39 +155,55 @@ func TestBadRequestsAreProblems(t *testing.T) {
 		{"head of a POST", "HEAD", "/api/card/purchase", "", nil, 405, "method_not_allowed", ""},
 		{"body too large", "POST", "/api/card/purchase", big, nil, 413, "body_too_large", ""},
 		{"default limit", "POST", "/api/auth/challenge", strings.Repeat(" ", 16<<10+1), nil, 413, "body_too_large", ""},
-		{"form", "POST", "/api/card/purchase", key, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415, "media_type_unsupported", ""},
+		{"form", "POST", "/api/card/purchase", key, []string{"Content-Type", "application/x-www-form-urlencoded"}, 415,
+			"media_type_unsupported", ""},
 		{"no type", "POST", "/api/card/purchase", key, []string{"Content-Type", ""}, 415, "media_type_unsupported", ""},
-		{"other charset", "POST", "/api/card/purchase", key, []string{"Content-Type", "application/json; charset=latin1"}, 415, "media_type_unsupported", ""},
-		{"other parameter", "POST", "/api/card/purchase", key, []string{"Content-Type", "application/json; v=1"}, 415, "media_type_unsupported", ""},
-		{"gzip", "POST", "/api/card/purchase", key, []string{"Content-Encoding", "gzip"}, 415, "media_type_unsupported", ""},
+		{"other charset", "POST", "/api/card/purchase", key,
+			[]string{"Content-Type", "application/json; charset=latin1"}, 415, "media_type_unsupported", ""},
+		{"other parameter", "POST", "/api/card/purchase", key, []string{"Content-Type", "application/json; v=1"}, 415,
+			"media_type_unsupported", ""},
+		{"gzip", "POST", "/api/card/purchase", key, []string{"Content-Encoding", "gzip"}, 415, "media_type_unsupported",
+			""},
 		{"not JSON", "POST", "/api/card/purchase", `{`, nil, 400, "schema_invalid", " json.syntax"},
 		{"blank", "POST", "/api/card/purchase", ` `, nil, 400, "schema_invalid", " json.syntax"},
-		{"unknown member", "POST", "/api/card/purchase", `{"idempotencyKey":"k","nope":1}`, nil, 400, "schema_invalid", "nope json.unknown"},
-		{"snake case", "POST", "/api/card/purchase", `{"idempotency_key":"k"}`, nil, 400, "schema_invalid", "idempotency_key json.unknown"},
-		{"duplicate", "POST", "/api/card/purchase", `{"idempotencyKey":"k","idempotency\u004bey":"k"}`, nil, 400, "schema_invalid", "idempotencyKey json.duplicate"},
-		{"broken rule", "POST", "/api/card/purchase", `{"idempotencyKey":""}`, nil, 400, "schema_invalid", "idempotencyKey string.min_len"},
-		{"empty object", "POST", "/api/card/purchase", `{}`, nil, 400, "schema_invalid", "idempotencyKey string.min_len"},
-		{"query beside a body", "POST", "/api/card/purchase?idempotencyKey=k", key, nil, 400, "schema_invalid", "idempotencyKey query.unknown"},
+		{"unknown member", "POST", "/api/card/purchase", `{"idempotencyKey":"k","nope":1}`, nil, 400, "schema_invalid",
+			"nope json.unknown"},
+		{"snake case", "POST", "/api/card/purchase", `{"idempotency_key":"k"}`, nil, 400, "schema_invalid",
+			"idempotency_key json.unknown"},
+		{"duplicate", "POST", "/api/card/purchase", `{"idempotencyKey":"k","idempotency\u004bey":"k"}`, nil, 400,
+			"schema_invalid", "idempotencyKey json.duplicate"},
+		{"broken rule", "POST", "/api/card/purchase", `{"idempotencyKey":""}`, nil, 400, "schema_invalid",
+			"idempotencyKey string.min_len"},
+		{"empty object", "POST", "/api/card/purchase", `{}`, nil, 400, "schema_invalid",
+			"idempotencyKey string.min_len"},
+		{"query next to a body", "POST", "/api/card/purchase?idempotencyKey=k", key, nil, 400, "schema_invalid",
+			"idempotencyKey query.unknown"},
 		{"body for none", "POST", "/api/auth/logout", `{"a":1}`, nil, 400, "schema_invalid", " body.none"},
 		{"array for none", "POST", "/api/auth/logout", `[]`, nil, 400, "schema_invalid", " body.none"},
-		{"path value in the body", "POST", reveal, `{"id":"` + cardUUID + `"}`, nil, 400, "schema_invalid", "id json.unknown"},
-		{"path value in the query", "GET", "/api/orders/o?orderId=o", "", nil, 400, "schema_invalid", "orderId query.unknown"},
+		{"path value in the body", "POST", reveal, `{"id":"` + cardUUID + `"}`, nil, 400, "schema_invalid",
+			"id json.unknown"},
+		{"path value in the query", "GET", "/api/orders/o?orderId=o", "", nil, 400, "schema_invalid",
+			"orderId query.unknown"},
 		{"bad path value", "GET", "/api/cards/7/balance", "", nil, 400, "schema_invalid", "id string.uuid"},
 		{"path value not UTF-8", "GET", "/api/orders/%ff", "", nil, 400, "schema_invalid", "orderId json.utf8"},
 		{"NUL in a path value", "GET", "/api/orders/a%00", "", nil, 400, "schema_invalid", "orderId json.utf8"},
 		{"unknown query", "GET", "/api/orders?nope=1", "", nil, 400, "schema_invalid", "nope query.unknown"},
-		{"snake case query", "GET", "/api/orders?page_size=1", "", nil, 400, "schema_invalid", "page_size query.unknown"},
-		{"query twice", "GET", "/api/orders?status=active&status=active", "", nil, 400, "schema_invalid", "status query.duplicate"},
+		{"snake case query", "GET", "/api/orders?page_size=1", "", nil, 400, "schema_invalid",
+			"page_size query.unknown"},
+		{"query twice", "GET", "/api/orders?status=active&status=active", "", nil, 400, "schema_invalid",
+			"status query.duplicate"},
 		{"bad query value", "GET", "/api/orders?pageSize=ten", "", nil, 400, "schema_invalid", "pageSize json.integer"},
 		{"empty query value", "GET", "/api/orders?pageSize=", "", nil, 400, "schema_invalid", "pageSize json.integer"},
-		{"query value breaks a rule", "GET", "/api/orders?status=all", "", nil, 400, "schema_invalid", "status string.in"},
+		{"query value breaks a rule", "GET", "/api/orders?status=all", "", nil, 400, "schema_invalid",
+			"status string.in"},
 		{"unreadable query", "GET", "/api/orders?status=%zz", "", nil, 400, "schema_invalid", " query.syntax"},
 		{"not implemented", "POST", "/api/auth/challenge", `{"address":"0xab"}`, nil, 404, "route_not_found", ""},
 	} {
-		d := &admin{}
-		w := ask(t, front(t, d), c.method, c.target, c.body, c.headers...)
+		d := &fakeServices{}
+		w := ask(t, newRouter(t, d), c.method, c.target, c.body, c.headers...)
 		p := readProblem(t, w.Body.Bytes())
-		if w.Code != c.status || p.Status != c.status || p.Code != c.code || p.RequestID != "req-1" || p.Type != "/problems/"+c.code {
+		if w.Code != c.status || p.Status != c.status || p.Code != c.code || p.RequestID != "req-1" ||
+			p.Type != "/problems/"+c.code {
 			t.Errorf("%s: %d %s", c.name, w.Code, w.Body)
 			continue
 		}
@@ -191,23 +214,26 @@ func TestBadRequestsAreProblems(t *testing.T) {
 			t.Errorf("%s: reached the handler", c.name)
 		}
 		h := w.Header()
-		if h.Get("Content-Type") != "application/problem+json" || !strings.Contains(h.Get("Cache-Control"), "no-store") || h.Get("Location") != "" {
+		if h.Get("Content-Type") != "application/problem+json" ||
+			!strings.Contains(h.Get("Cache-Control"), "no-store") || h.Get("Location") != "" {
 			t.Errorf("%s: headers %v", c.name, h)
 		}
 	}
 }
 
-func TestBothCharactersSetsSpellingsAreRead(t *testing.T) {
-	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8", "Application/JSON"} {
-		w := ask(t, front(t, &admin{}), "POST", "/api/card/purchase", key, "Content-Type", contentType, "Content-Encoding", "identity")
+func TestContentTypeAcceptsBothSpellingsOfUTF8(t *testing.T) {
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8",
+		"application/json;charset=UTF-8", "Application/JSON"} {
+		w := ask(t, newRouter(t, &fakeServices{}), "POST", "/api/card/purchase", key, "Content-Type", contentType,
+			"Content-Encoding", "identity")
 		if w.Code != 200 {
 			t.Errorf("%s: %d %s", contentType, w.Code, w.Body)
 		}
 	}
 }
 
-func TestAllowListsWhatThePathTakes(t *testing.T) {
-	router := front(t, &admin{})
+func TestAllowListsMethodsOfPath(t *testing.T) {
+	router := newRouter(t, &fakeServices{})
 	for _, pattern := range []string{"GET /doc", "POST /doc"} {
 		if err := router.Handle(pattern, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})); err != nil {
 			t.Fatal(err)
@@ -234,21 +260,25 @@ func TestAllowListsWhatThePathTakes(t *testing.T) {
 func TestFaultsOfHandlersAreProblems(t *testing.T) {
 	for _, kind := range fault.Catalogue() {
 		f := fault.New(kind.Code, "why <b>").About("ord_1").After(1500 * time.Millisecond)
-		w := ask(t, front(t, &admin{err: fmt.Errorf("wrapped: %w", f)}), "POST", "/api/card/purchase", key)
-		want := fmt.Sprintf(`{"type":"/problems/%s","title":%q,"status":%d,"detail":"why \u003cb\u003e","code":"%s","retryable":%t,"safeToPayAgain":%t,"nextAction":"%s","requestId":"req-1","orderId":"ord_1"}`,
+		w := ask(t, newRouter(t, &fakeServices{err: fmt.Errorf("wrapped: %w", f)}), "POST", "/api/card/purchase", key)
+		want := fmt.Sprintf(`{"type":"/problems/%s","title":%q,"status":%d,"detail":"why \u003cb\u003e","code":"%s",`+
+			`"retryable":%t,"safeToPayAgain":%t,"nextAction":"%s","requestId":"req-1","orderId":"ord_1"}`,
 			kind.Code, kind.Title, kind.Status, kind.Code, kind.Retryable, kind.SafeToPayAgain, kind.NextAction)
 		if w.Code != kind.Status || w.Body.String() != want {
 			t.Errorf("%s: %d\n got %s\nwant %s", kind.Code, w.Code, w.Body, want)
 		}
 		h := w.Header()
-		if h.Get("Retry-After") != "2" || h.Get("Cache-Control") != "private, no-store" || (h.Get("Www-Authenticate") == "Bearer") != (kind.Status == 401) {
+		if h.Get("Retry-After") != "2" || h.Get("Cache-Control") != "private, no-store" ||
+			(h.Get("Www-Authenticate") == "Bearer") != (kind.Status == 401) {
 			t.Errorf("%s: headers %v", kind.Code, h)
 		}
 	}
 }
 
-func TestA402CarriesItsTerms(t *testing.T) {
-	w := ask(t, front(t, &admin{err: challenge{fault.New(fault.PaymentRequired, "")}}), "POST", "/api/card/purchase", key)
+func TestPaymentRequiredHasTerms(t *testing.T) {
+	w := ask(t, newRouter(t, &fakeServices{err: challenge{fault.New(fault.PaymentRequired, "")}}), "POST",
+		"/api/card/purchase",
+		key)
 	if w.Code != 402 || w.Header().Get("Payment-Required") != "terms" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
@@ -257,23 +287,24 @@ func TestA402CarriesItsTerms(t *testing.T) {
 	}
 }
 
-func TestOurMistakesShowNothing(t *testing.T) {
+func TestInternalErrorsShowNoCause(t *testing.T) {
 	for name, w := range map[string]struct{ target, body string }{
 		"error":          {"/api/card/purchase", key},
 		"missing member": {"/api/cards", ""},
 	} {
-		d := &admin{}
+		d := &fakeServices{}
 		if name == "error" {
 			d.err = errors.New("secret")
 		}
-		got := ask(t, front(t, d), "POST", w.target, w.body)
-		if got.Code != 500 || strings.Contains(got.Body.String(), "secret") || readProblem(t, got.Body.Bytes()).Code != "internal" {
+		got := ask(t, newRouter(t, d), "POST", w.target, w.body)
+		if got.Code != 500 || strings.Contains(got.Body.String(), "secret") ||
+			readProblem(t, got.Body.Bytes()).Code != "internal" {
 			t.Errorf("%s: %d %s", name, got.Code, got.Body)
 		}
 	}
 }
 
-func TestAnEmptyUnpaidPurchaseIsAPreview(t *testing.T) {
+func TestEmptyUnpaidPurchaseIsPreview(t *testing.T) {
 	for _, c := range []struct {
 		name, body string
 		headers    []string
@@ -285,21 +316,21 @@ func TestAnEmptyUnpaidPurchaseIsAPreview(t *testing.T) {
 		{"empty object", "{}", nil, 400, false},
 		{"complete", key, nil, 402, false},
 	} {
-		d := &admin{err: fault.New(fault.PaymentRequired, "")}
-		w := ask(t, front(t, d), "POST", "/api/card/purchase", c.body, c.headers...)
+		d := &fakeServices{err: fault.New(fault.PaymentRequired, "")}
+		w := ask(t, newRouter(t, d), "POST", "/api/card/purchase", c.body, c.headers...)
 		if w.Code != c.status || d.preview != c.preview {
 			t.Errorf("%s: %d, preview %v: %s", c.name, w.Code, d.preview, w.Body)
 		}
 	}
-	d := &admin{}
-	if ask(t, front(t, d), "POST", "/api/auth/logout", ""); d.preview {
+	d := &fakeServices{}
+	if ask(t, newRouter(t, d), "POST", "/api/auth/logout", ""); d.preview {
 		t.Error("a method that is not paid has a preview")
 	}
 }
 
-func TestHeadersReachTheHandlerAndConnectsOwnDoNot(t *testing.T) {
-	d := &admin{}
-	ask(t, front(t, d), "POST", "/api/card/purchase", key, "Authorization", "Bearer t", "Payment-Signature", "p",
+func TestHandlerGetsHeadersExceptThoseOfConnect(t *testing.T) {
+	d := &fakeServices{}
+	ask(t, newRouter(t, d), "POST", "/api/card/purchase", key, "Authorization", "Bearer t", "Payment-Signature", "p",
 		"Connect-Timeout-Ms", "0", "Connect-Protocol-Version", "9", "Accept-Encoding", "gzip")
 	if d.header.Get("Authorization") != "Bearer t" || d.header.Get("Payment-Signature") != "p" {
 		t.Errorf("headers %v", d.header)

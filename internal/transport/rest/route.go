@@ -17,13 +17,12 @@ import (
 
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
-	"github.com/roamcard/roamcard/internal/transport/rpc"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-const (
-	defaultMaxBody         = 16 << 10
-	headerPaymentSignature = "Payment-Signature"
-)
+// defaultMaxBody bounds the body of a method whose policy does not.
+const defaultMaxBody = 16 << 10
 
 // route serves one binding.
 type route struct {
@@ -35,7 +34,7 @@ type route struct {
 // ServeHTTP implements http.Handler.
 func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if rt.policy.GetNoStore() {
-		w.Header().Set("Cache-Control", "private, no-store")
+		w.Header().Set("Cache-Control", rpcx.PrivateNoStore)
 	}
 	body, refused := rt.read(w, r)
 	if refused != nil {
@@ -44,19 +43,21 @@ func (rt *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	document, fields := rt.document(r, body)
 	if len(fields) > 0 {
-		rt.refuse(w, r, rpc.Malformed(fields...))
+		rt.refuse(w, r, rpcx.Malformed(fields...))
 		return
 	}
-	face := rpc.CallInfo{
-		Resource: r.URL.RequestURI(), Shows: true,
-		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() && len(r.Header.Values(headerPaymentSignature)) == 0,
+	info := rpcx.CallInfo{
+		Resource: r.URL.RequestURI(), WritesProblem: true,
+		Preview: len(body) == 0 && rt.body != "" && rt.policy.GetPaid() &&
+			len(r.Header.Values(x402.HeaderSignature)) == 0,
 	}
-	var answer recorded
-	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpc.WithCallInfo(r.Context(), &face)), document))
-	rt.send(w, r, &answer, face.Problem())
+	var answer rpcx.Answer
+	rt.handler.ServeHTTP(&answer, rt.inner(r.WithContext(rpcx.WithCallInfo(r.Context(), &info)), document))
+	rt.send(w, r, &answer, info.Problem())
 }
 
-// refuse answers a request that cannot be a call. One that brings a payment and is one too many is told that.
+// refuse answers a request that cannot become a call. When it has a payment and is over the limit, the answer is
+// that it is over the limit.
 func (rt *route) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) {
 	if excess, ok := fault.As(limit.Excess(r.Context())); ok {
 		f = excess
@@ -64,7 +65,7 @@ func (rt *route) refuse(w http.ResponseWriter, r *http.Request, f *fault.Fault) 
 	Problem(w, r, f)
 }
 
-// read takes the body in, within the limits that the method sets.
+// read reads the body, up to the method's limit.
 func (rt *route) read(w http.ResponseWriter, r *http.Request) ([]byte, *fault.Fault) {
 	most := int64(defaultMaxBody)
 	if own := rt.policy.GetMaxBodyBytes(); own > 0 {
@@ -90,7 +91,7 @@ func tooLarge(limit int64) *fault.Fault {
 	return fault.Newf(fault.BodyTooLarge, "The body may have %d bytes.", limit)
 }
 
-// isPlainJSON says whether the headers announce JSON in UTF-8 without a content encoding.
+// isPlainJSON reports whether the headers announce JSON in UTF-8 without a content encoding.
 func isPlainJSON(h http.Header) bool {
 	types := h.Values("Content-Type")
 	if len(types) != 1 {
@@ -113,15 +114,15 @@ func isPlainJSON(h http.Header) bool {
 	return true
 }
 
-// document joins body, path and query to the JSON form of the method's message.
+// document makes the JSON form of the method's message from body, path and query.
 func (rt *route) document(r *http.Request, body []byte) ([]byte, []fault.Field) {
 	if rt.body == "*" && len(rt.vars) == 0 && r.URL.RawQuery == "" && len(body) > 0 {
-		// The body is all of it, and the handler's own to check.
+		// The body is the whole message, and the handler checks it.
 		return body, nil
 	}
 	members, problems := rt.bodyMembers(body)
 	for _, field := range rt.vars {
-		value, problem, ok := rpc.JSONFromText(field, field.JSONName(), r.PathValue(string(field.Name())))
+		value, problem, ok := rpcx.JSONFromText(field, field.JSONName(), r.PathValue(string(field.Name())))
 		if !ok {
 			problems = append(problems, problem)
 			continue
@@ -148,14 +149,14 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 	case len(body) == 0:
 		return nil, nil
 	case rt.bodyField != nil:
-		// Checked by itself first: inside an object, text such as `1,"other":2` would be valid too.
+		// Checked before it becomes part of an object, where `1,"other":2` would be valid, too.
 		if !json.Valid(body) {
 			return nil, []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON value."}}
 		}
 		m := member(rt.bodyField, body)
-		return [][]byte{m}, rpc.CheckJSON(slices.Concat([]byte{'{'}, m, []byte{'}'}), rt.input)
+		return [][]byte{m}, rpcx.CheckJSON(slices.Concat([]byte{'{'}, m, []byte{'}'}), rt.input)
 	}
-	if problems := rpc.CheckJSON(body, rt.input); len(problems) > 0 {
+	if problems := rpcx.CheckJSON(body, rt.input); len(problems) > 0 {
 		return nil, problems
 	}
 	var given map[string]json.RawMessage
@@ -165,7 +166,8 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 	var problems []fault.Field
 	for _, field := range rt.vars {
 		if _, twice := given[field.JSONName()]; twice {
-			problems = append(problems, fault.Field{Path: field.JSONName(), Rule: "json.unknown", Message: "Is set by the path."})
+			problems = append(problems, fault.Field{Path: field.JSONName(), Rule: "json.unknown",
+				Message: "Is set by the path."})
 		}
 	}
 	object := bytes.TrimSpace(body)
@@ -175,8 +177,8 @@ func (rt *route) bodyMembers(body []byte) ([][]byte, []fault.Field) {
 	return nil, problems
 }
 
-// queryMembers are the members that the query sets. Names are JSON names; a name that is unknown or
-// belongs to the path or the body is refused.
+// queryMembers are the members that the query sets, by JSON name. A name that is unknown, or that the path or
+// the body sets, is refused.
 func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	given, err := url.ParseQuery(query)
 	if err != nil {
@@ -187,16 +189,18 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		field := rt.input.Fields().ByJSONName(name)
 		if rt.body == "*" || field == nil || field == rt.bodyField || rt.isVar(field) || field.Message() != nil {
-			problems = append(problems, fault.Field{Path: clip(name), Rule: "query.unknown", Message: "There is no such query parameter."})
+			problems = append(problems, fault.Field{Path: rpcx.Clip(name, maxParameterName), Rule: "query.unknown",
+				Message: "There is no such query parameter."})
 			continue
 		}
 		if !field.IsList() && len(given[name]) > 1 {
-			problems = append(problems, fault.Field{Path: name, Rule: "query.duplicate", Message: "The parameter is given more than once."})
+			problems = append(problems, fault.Field{Path: name, Rule: "query.duplicate",
+				Message: "The parameter is given more than once."})
 			continue
 		}
 		var values [][]byte
 		for _, text := range given[name] {
-			value, problem, ok := rpc.JSONFromText(field, name, text)
+			value, problem, ok := rpcx.JSONFromText(field, name, text)
 			if !ok {
 				problems = append(problems, problem)
 				continue
@@ -212,7 +216,7 @@ func (rt *route) queryMembers(query string) ([][]byte, []fault.Field) {
 	return members, problems
 }
 
-// inner turns a shallow copy of the REST request into the Connect request that stands for it.
+// inner turns a shallow copy of the REST request into the Connect request.
 func (rt *route) inner(r *http.Request, document []byte) *http.Request {
 	r.Method = http.MethodPost
 	r.URL = &url.URL{Path: rt.procedure}
@@ -235,14 +239,9 @@ func member(field protoreflect.FieldDescriptor, value []byte) []byte {
 	return slices.Concat([]byte{'"'}, []byte(field.JSONName()), []byte(`":`), value)
 }
 
+// maxParameterName bounds what a problem repeats of a caller's own parameter names.
+const maxParameterName = 60
+
 func emptyObject(bare []byte) bool {
 	return bare[0] == '{' && bare[len(bare)-1] == '}' && len(bare) > 1 && len(bytes.TrimSpace(bare[1:len(bare)-1])) == 0
-}
-
-// clip bounds what a problem repeats of a caller's own names.
-func clip(name string) string {
-	if len(name) > 60 {
-		return strings.ToValidUTF8(name[:60], "") + "…"
-	}
-	return name
 }

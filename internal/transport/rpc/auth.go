@@ -9,20 +9,36 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
-	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/secret"
+	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // AuthService signs wallets in.
-type AuthService struct{ Config }
+type AuthService struct {
+	SignIns SignIns
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
+}
+
+// SignIns gives wallets their sessions.
+type SignIns interface {
+	Challenge(ctx context.Context, wallet x402.Address, schemes []auth.Scheme) (auth.Challenge, auth.TypedData, error)
+	// Verify takes a signed challenge once. The token of the session is shown this once.
+	Verify(ctx context.Context, r auth.VerifyRequest) (auth.Session, secret.Text, error)
+	Revoke(ctx context.Context, who auth.Caller) error
+}
 
 // CreateChallenge implements roamcardv1connect.AuthServiceHandler.
-func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.CreateChallengeRequest) (*roamcardv1.CreateChallengeResponse, error) {
+func (s AuthService) CreateChallenge(
+	ctx context.Context, req *roamcardv1.CreateChallengeRequest,
+) (*roamcardv1.CreateChallengeResponse, error) {
 	who, err := address(req.GetAddress())
 	if err != nil {
 		return nil, err
 	}
-	ch, typed, err := s.Auth.Challenge(ctx, who, schemes(req.GetPreferredMessageSchemes()))
+	ch, typed, err := s.SignIns.Challenge(ctx, who, schemes(req.GetPreferredMessageSchemes()))
 	if err != nil {
 		return nil, err
 	}
@@ -32,23 +48,28 @@ func (s AuthService) CreateChallenge(ctx context.Context, req *roamcardv1.Create
 		return nil, err
 	}
 	return &roamcardv1.CreateChallengeResponse{
-		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc, ExpiresAt: timestamp(ch.ExpiresAt),
+		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc,
+		ExpiresAt: timestamp(ch.ExpiresAt),
 	}, nil
 }
 
 // VerifyChallenge implements roamcardv1connect.AuthServiceHandler.
-func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.VerifyChallengeRequest) (*roamcardv1.VerifyChallengeResponse, error) {
+func (s AuthService) VerifyChallenge(
+	ctx context.Context, req *roamcardv1.VerifyChallengeRequest,
+) (*roamcardv1.VerifyChallengeResponse, error) {
 	who, err := address(req.GetAddress())
 	if err != nil {
 		return nil, err
 	}
-	r := auth.VerifyRequest{Wallet: who, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), Message: req.Message}
+	r := auth.VerifyRequest{
+		Wallet: who, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), Message: req.Message,
+	}
 	if req.IntentId != nil {
 		if r.IntentID, err = uuid.Parse(req.GetIntentId()); err != nil {
-			return nil, invalid("intentId", "string.uuid", "must be a uuid")
+			return nil, rpcx.Invalid("intentId", "string.uuid", "must be a uuid")
 		}
 	}
-	session, token, err := s.Auth.Verify(ctx, r)
+	session, token, err := s.SignIns.Verify(ctx, r)
 	if err != nil {
 		s.Metrics.SignIn(ctx, "refused")
 		return nil, err
@@ -61,31 +82,28 @@ func (s AuthService) VerifyChallenge(ctx context.Context, req *roamcardv1.Verify
 }
 
 // GetSession implements roamcardv1connect.AuthServiceHandler.
-func (s AuthService) GetSession(ctx context.Context, _ *roamcardv1.GetSessionRequest) (*roamcardv1.GetSessionResponse, error) {
-	who := caller(ctx)
-	return &roamcardv1.GetSessionResponse{Wallet: who.Wallet.String(), Scopes: scopeNames(who.Scopes), ExpiresAt: timestamp(who.ExpiresAt)}, nil
+func (s AuthService) GetSession(
+	ctx context.Context, _ *roamcardv1.GetSessionRequest,
+) (*roamcardv1.GetSessionResponse, error) {
+	who := rpcx.Caller(ctx)
+	return &roamcardv1.GetSessionResponse{
+		Wallet: who.Wallet.String(), Scopes: scopeNames(who.Scopes), ExpiresAt: timestamp(who.ExpiresAt),
+	}, nil
 }
 
 // Logout implements roamcardv1connect.AuthServiceHandler.
 func (s AuthService) Logout(ctx context.Context, _ *roamcardv1.LogoutRequest) (*roamcardv1.LogoutResponse, error) {
-	if err := s.Auth.Revoke(ctx, caller(ctx)); err != nil {
+	if err := s.SignIns.Revoke(ctx, rpcx.Caller(ctx)); err != nil {
 		return nil, err
 	}
 	return &roamcardv1.LogoutResponse{Revoked: true}, nil
 }
 
-// caller is who the policy let in.
-func caller(ctx context.Context) auth.Caller {
-	c, _ := auth.CallerFrom(ctx)
-	return c
-}
-
-func wallet(ctx context.Context) x402.Address { return caller(ctx).Wallet }
-
 func address(s string) (x402.Address, error) {
 	a, err := x402.ParseAddress(s)
 	if err != nil {
-		return x402.Address{}, invalid("address", "address", "must be 0x and 40 hex digits, all lower case, all upper case, or with the EIP-55 checksum")
+		return x402.Address{}, rpcx.Invalid("address", "address",
+			"must be 0x and 40 hex digits, all lower case, all upper case, or with the EIP-55 checksum")
 	}
 	return a, nil
 }
@@ -93,7 +111,7 @@ func address(s string) (x402.Address, error) {
 func cardID(s string) (uuid.UUID, error) {
 	id, err := uuid.Parse(s)
 	if err != nil {
-		return uuid.Nil, invalid("id", "string.uuid", "must be a uuid")
+		return uuid.Nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
 	return id, nil
 }
@@ -123,8 +141,4 @@ func typedData(doc auth.TypedData) (*structpb.Struct, error) {
 		return nil, fmt.Errorf("encode the typed data: %w", err)
 	}
 	return s, nil
-}
-
-func invalid(path, rule, message string) *fault.Fault {
-	return fault.Newf(fault.SchemaInvalid, "%s %s.", path, message).With(fault.Field{Path: path, Rule: rule, Message: message})
 }

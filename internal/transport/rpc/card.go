@@ -11,22 +11,59 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/handshake"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // CardService sells virtual cards and serves their owners.
-type CardService struct{ Config }
+type CardService struct {
+	Sales
+	Cards       Cards
+	Credentials CardCredentials
+	Reveals     Reveals
+	// Availability has the kinds of cards and top-ups.
+	Availability map[order.Kind]availability.Product
+	Terms        payment.Terms
+}
+
+// Cards are the cards of a wallet. Another's card is a card_not_found.
+type Cards interface {
+	List(ctx context.Context, owner x402.Address) ([]card.Card, error)
+	// Ensure is the owner's live card, or a paid_issue_required.
+	Ensure(ctx context.Context, owner x402.Address) (card.Card, error)
+	Own(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Card, error)
+	Balance(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Balance, error)
+}
+
+// CardCredentials asks the issuer for the number and security code of an owner's card. Nothing keeps them.
+type CardCredentials interface {
+	Credentials(ctx context.Context, id uuid.UUID, owner x402.Address) (card.Credentials, error)
+}
+
+// Reveals lets an owner sign for each reveal of a card.
+type Reveals interface {
+	RevealChallenge(
+		ctx context.Context, who auth.Caller, card uuid.UUID, schemes []auth.Scheme, recipientKey []byte,
+	) (auth.Challenge, auth.TypedData, error)
+	// Reveal takes a signed challenge once, and gives the recipient key that was signed; nil when none was.
+	Reveal(ctx context.Context, who auth.Caller, r auth.RevealRequest) (recipientKey []byte, err error)
+}
 
 // PurchaseCard implements roamcardv1connect.CardServiceHandler.
-func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseCardRequest) (*roamcardv1.PurchaseCardResponse, error) {
-	sold, err := s.buy(ctx, order.CardIssue, req.GetIdempotencyKey(), struct{}{})
+func (s CardService) PurchaseCard(
+	ctx context.Context, req *roamcardv1.PurchaseCardRequest,
+) (*roamcardv1.PurchaseCardResponse, error) {
+	paid, err := s.buy(ctx, order.CardIssue, req.GetIdempotencyKey(), struct{}{})
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
@@ -34,16 +71,18 @@ func (s CardService) PurchaseCard(ctx context.Context, req *roamcardv1.PurchaseC
 }
 
 // TopUpCard implements roamcardv1connect.CardServiceHandler.
-func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardRequest) (*roamcardv1.TopUpCardResponse, error) {
+func (s CardService) TopUpCard(
+	ctx context.Context, req *roamcardv1.TopUpCardRequest,
+) (*roamcardv1.TopUpCardResponse, error) {
 	gross := card.DefaultOrder
 	if req.AmountUsdCents != nil {
 		gross = money.Cents(req.GetAmountUsdCents())
 	}
-	sold, err := s.buy(ctx, order.CardTopup, req.GetIdempotencyKey(), card.TopupRequest{Gross: gross})
+	paid, err := s.buy(ctx, order.CardTopup, req.GetIdempotencyKey(), card.TopupRequest{Gross: gross})
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
@@ -51,8 +90,10 @@ func (s CardService) TopUpCard(ctx context.Context, req *roamcardv1.TopUpCardReq
 }
 
 // ListCards implements roamcardv1connect.CardServiceHandler.
-func (s CardService) ListCards(ctx context.Context, _ *roamcardv1.ListCardsRequest) (*roamcardv1.ListCardsResponse, error) {
-	cards, err := s.Cards.List(ctx, wallet(ctx))
+func (s CardService) ListCards(
+	ctx context.Context, _ *roamcardv1.ListCardsRequest,
+) (*roamcardv1.ListCardsResponse, error) {
+	cards, err := s.Cards.List(ctx, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +105,10 @@ func (s CardService) ListCards(ctx context.Context, _ *roamcardv1.ListCardsReque
 }
 
 // EnsureCard implements roamcardv1connect.CardServiceHandler.
-func (s CardService) EnsureCard(ctx context.Context, _ *roamcardv1.EnsureCardRequest) (*roamcardv1.EnsureCardResponse, error) {
-	c, err := s.Cards.Ensure(ctx, wallet(ctx))
+func (s CardService) EnsureCard(
+	ctx context.Context, _ *roamcardv1.EnsureCardRequest,
+) (*roamcardv1.EnsureCardResponse, error) {
+	c, err := s.Cards.Ensure(ctx, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -73,12 +116,14 @@ func (s CardService) EnsureCard(ctx context.Context, _ *roamcardv1.EnsureCardReq
 }
 
 // GetCardBalance implements roamcardv1connect.CardServiceHandler.
-func (s CardService) GetCardBalance(ctx context.Context, req *roamcardv1.GetCardBalanceRequest) (*roamcardv1.GetCardBalanceResponse, error) {
+func (s CardService) GetCardBalance(
+	ctx context.Context, req *roamcardv1.GetCardBalanceRequest,
+) (*roamcardv1.GetCardBalanceResponse, error) {
 	id, err := cardID(req.GetId())
 	if err != nil {
 		return nil, err
 	}
-	b, err := s.Cards.Balance(ctx, id, wallet(ctx))
+	b, err := s.Cards.Balance(ctx, id, rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +133,9 @@ func (s CardService) GetCardBalance(ctx context.Context, req *roamcardv1.GetCard
 }
 
 // CreateRevealChallenge implements roamcardv1connect.CardServiceHandler.
-func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest) (*roamcardv1.CreateRevealChallengeResponse, error) {
+func (s CardService) CreateRevealChallenge(
+	ctx context.Context, req *roamcardv1.CreateRevealChallengeRequest,
+) (*roamcardv1.CreateRevealChallengeResponse, error) {
 	id, err := cardID(req.GetId())
 	if err != nil {
 		return nil, err
@@ -97,11 +144,11 @@ func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.
 	if err != nil {
 		return nil, err
 	}
-	who := caller(ctx)
+	who := rpcx.Caller(ctx)
 	if _, err := s.Cards.Own(ctx, id, who.Wallet); err != nil {
 		return nil, err
 	}
-	ch, typed, err := s.Auth.RevealChallenge(ctx, who, id, schemes(req.GetPreferredMessageSchemes()), key)
+	ch, typed, err := s.Reveals.RevealChallenge(ctx, who, id, schemes(req.GetPreferredMessageSchemes()), key)
 	if err != nil {
 		return nil, err
 	}
@@ -110,12 +157,15 @@ func (s CardService) CreateRevealChallenge(ctx context.Context, req *roamcardv1.
 		return nil, err
 	}
 	return &roamcardv1.CreateRevealChallengeResponse{
-		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc, ExpiresAt: timestamp(ch.ExpiresAt),
+		IntentId: ch.ID.String(), MessageScheme: string(ch.Scheme), Message: ch.Message, TypedData: doc,
+		ExpiresAt: timestamp(ch.ExpiresAt),
 	}, nil
 }
 
-// RevealCard implements roamcardv1connect.CardServiceHandler. The credentials pass through once.
-func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardRequest) (res *roamcardv1.RevealCardResponse, err error) {
+// RevealCard implements roamcardv1connect.CardServiceHandler. The credentials are not stored.
+func (s CardService) RevealCard(
+	ctx context.Context, req *roamcardv1.RevealCardRequest,
+) (res *roamcardv1.RevealCardResponse, err error) {
 	defer func() {
 		outcome := "shown"
 		if err != nil {
@@ -129,20 +179,21 @@ func (s CardService) RevealCard(ctx context.Context, req *roamcardv1.RevealCardR
 	}
 	intent, err := uuid.Parse(req.GetIntentId())
 	if err != nil {
-		return nil, invalid("intentId", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("intentId", "string.uuid", "must be a uuid")
 	}
 	named, err := auth.ParseRecipientKey(req.GetRecipientKey())
 	if err != nil {
 		return nil, err
 	}
-	who := caller(ctx)
-	key, err := s.Auth.Reveal(ctx, who, auth.RevealRequest{
-		CardID: id, IntentID: intent, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()), RecipientKey: named,
+	who := rpcx.Caller(ctx)
+	key, err := s.Reveals.Reveal(ctx, who, auth.RevealRequest{
+		CardID: id, IntentID: intent, Signature: req.GetSignature(), Scheme: auth.Scheme(req.GetMessageScheme()),
+		RecipientKey: named,
 	})
 	if err != nil {
 		return nil, err
 	}
-	secret, err := s.Cards.Credentials(ctx, id, who.Wallet)
+	secret, err := s.Credentials.Credentials(ctx, id, who.Wallet)
 	if err != nil {
 		return nil, err
 	}

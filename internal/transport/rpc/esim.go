@@ -10,20 +10,59 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/limit"
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// EsimService sells travel eSIMs and hands them to whoever paid.
-type EsimService struct{ Config }
+// EsimService sells travel eSIMs and delivers them to whoever paid.
+type EsimService struct {
+	Sales
+	Orders   OwnedOrder
+	Plans    EsimPlans
+	Delivery EsimDelivery
+	// Session reports whether a session of the wallet came with the call, see rpcx.SessionOf.
+	Session func(ctx context.Context, wallet x402.Address) bool
+	// Limits bounds how many calls wait for one order; nil does not limit.
+	Limits *limit.Limiter
+	// Availability has the kind of eSIMs.
+	Availability map[order.Kind]availability.Product
+	Terms        payment.Terms
+	Now          func() time.Time
+}
+
+// OwnedOrder finds one of a wallet's orders, or is an order_not_found.
+type OwnedOrder interface {
+	Order(ctx context.Context, id order.ID, owner x402.Address) (checkout.PaidOrder, error)
+}
+
+// EsimPlans is the catalogue, the cheapest plan first.
+type EsimPlans interface {
+	Plans(ctx context.Context, f esim.Filter) ([]esim.Plan, error)
+}
+
+// EsimDelivery gives the owner what an order delivered.
+type EsimDelivery interface {
+	// Await is the order once it is decided, or as it is at the deadline.
+	Await(ctx context.Context, o order.Order, until time.Time) order.Order
+	Token(ctx context.Context, o order.Order) (esim.Token, error)
+	// RotateToken makes the order's earlier tokens void.
+	RotateToken(ctx context.Context, o order.Order) (esim.Token, error)
+	// Credentials is an order_not_fulfilled before there are any.
+	Credentials(ctx context.Context, o order.Order) (esim.Credentials, error)
+}
 
 // GetEsimDiscovery implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest) (*roamcardv1.GetEsimDiscoveryResponse, error) {
+func (s EsimService) GetEsimDiscovery(
+	ctx context.Context, _ *roamcardv1.GetEsimDiscoveryRequest,
+) (*roamcardv1.GetEsimDiscoveryResponse, error) {
 	paused, err := s.Availability[order.ESIM].Paused(ctx)
 	if err != nil {
 		return nil, err
@@ -39,22 +78,28 @@ func (s EsimService) GetEsimDiscovery(ctx context.Context, _ *roamcardv1.GetEsim
 			Protocol: "x402", X402Version: x402.Version, Scheme: x402.Scheme, Network: s.Terms.Network,
 			Asset: s.Terms.Asset.String(), PayTo: s.Terms.PayTo.String(), Price: "dynamic",
 			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice),
-			Method: "POST", Resource: s.BaseURL + "/api/esim/purchase", AccountTypes: []string{"eoa"}, MaxSubmissionsPerAttempt: 1,
+			Method: "POST", Resource: s.BaseURL + "/api/esim/purchase", AccountTypes: []string{"eoa"},
+			MaxSubmissionsPerAttempt: 1,
 		},
 		Ownership: &roamcardv1.EsimOwnership{Owner: "payer"},
 		Fulfillment: &roamcardv1.EsimFulfillmentTerms{
-			Asynchronous: true, InlineWaitMs: uint32(esim.InlineWait.Milliseconds()), Status: "GET /api/esim/orders/{orderId}",
+			Asynchronous: true, InlineWaitMs: uint32(esim.InlineWait.Milliseconds()),
+			Status:   "GET /api/esim/orders/{orderId}",
 			Statuses: []string{"pending", "fulfilled", "review", "refund_pending", "refunded"},
 		},
 		Credentials: &roamcardv1.EsimCredentialTerms{
-			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: HeaderDeliveryToken, DeliveryTokenDays: uint32(esim.TokenLifetime.Hours() / 24),
-			Credentials: "GET /api/esim/orders/{orderId}/credentials", Rotate: "POST /api/esim/orders/{orderId}/rotate-token",
+			OwnerOnly: true, NoStore: true, DeliveryTokenHeader: rpcx.HeaderDeliveryToken,
+			DeliveryTokenDays: uint32(esim.TokenLifetime.Hours() / 24),
+			Credentials:       "GET /api/esim/orders/{orderId}/credentials",
+			Rotate:            "POST /api/esim/orders/{orderId}/rotate-token",
 		},
 	}, nil
 }
 
 // GetEsimReadiness implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsimReadinessRequest) (*roamcardv1.GetEsimReadinessResponse, error) {
+func (s EsimService) GetEsimReadiness(
+	ctx context.Context, _ *roamcardv1.GetEsimReadinessRequest,
+) (*roamcardv1.GetEsimReadinessResponse, error) {
 	checks, err := readiness(s.Availability[order.ESIM].Ready(ctx))
 	if err != nil {
 		return nil, err
@@ -63,17 +108,20 @@ func (s EsimService) GetEsimReadiness(ctx context.Context, _ *roamcardv1.GetEsim
 }
 
 // ListEsimPlans implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsimPlansRequest) (*roamcardv1.ListEsimPlansResponse, error) {
-	// The message's rules let two letters by. What nobody sells is an empty list.
+func (s EsimService) ListEsimPlans(
+	ctx context.Context, req *roamcardv1.ListEsimPlansRequest,
+) (*roamcardv1.ListEsimPlansResponse, error) {
+	// The message's rules allow any two letters. A country without plans has an empty list.
 	f := esim.Filter{Type: esim.Type(req.GetType()), Country: strings.ToUpper(req.GetCountryCode())}
-	plans, err := s.Esims.Plans(ctx, f)
+	plans, err := s.Plans.Plans(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	res := &roamcardv1.ListEsimPlansResponse{Plans: make([]*roamcardv1.EsimPlan, len(plans))}
 	for i, p := range plans {
 		res.Plans[i] = &roamcardv1.EsimPlan{
-			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries, DataMb: uint32(p.DataMB),
+			PlanId: string(p.ID), Name: p.Name, Type: string(p.Type), CountryCodes: p.Countries,
+			DataMb:       uint32(p.DataMB),
 			ValidityDays: uint32(p.ValidityDays), PriceUsdCents: uint32(p.Price), Amount: p.Price.USDC().String(),
 			Asset: s.Terms.Asset.String(), Network: s.Terms.Network,
 		}
@@ -82,29 +130,32 @@ func (s EsimService) ListEsimPlans(ctx context.Context, req *roamcardv1.ListEsim
 }
 
 // PurchaseEsim implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseEsimRequest) (*roamcardv1.PurchaseEsimResponse, error) {
+func (s EsimService) PurchaseEsim(
+	ctx context.Context, req *roamcardv1.PurchaseEsimRequest,
+) (*roamcardv1.PurchaseEsimResponse, error) {
 	until := s.Now().Add(esim.InlineWait)
-	sold, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(), esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+	paid, err := s.buy(ctx, order.ESIM, req.GetIdempotencyKey(),
+		esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
 	}
-	private := sold.ProvenCaller || s.ownerCalls(ctx, sold)
-	// Before the wait: when it is over for many at once, nothing but an eSIM that came is read.
-	token, err := s.Esims.Token(ctx, sold.Order)
+	proven := paid.ProvenCaller || s.Session(ctx, paid.Order.Owner)
+	// Read before the wait: when the wait ends for many calls at once, only delivered eSIMs are read.
+	token, err := s.Delivery.Token(ctx, paid.Order)
 	if err != nil {
 		return nil, err
 	}
-	sold.Order = s.await(ctx, sold.Order, until)
-	orders, err := s.orders(ctx, sold)
+	paid.Order = s.await(ctx, paid.Order, until)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
 	m := orders[0]
-	if private {
+	if proven {
 		showToken(m.Delivery, token)
 	}
-	if private && sold.Order.Status == order.Fulfilled {
-		c, err := s.Esims.Credentials(ctx, sold.Order)
+	if proven && paid.Order.Status == order.Fulfilled {
+		c, err := s.Delivery.Credentials(ctx, paid.Order)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +164,7 @@ func (s EsimService) PurchaseEsim(ctx context.Context, req *roamcardv1.PurchaseE
 	return &roamcardv1.PurchaseEsimResponse{Order: m}, nil
 }
 
-// await waits for the eSIM of an order that is not decided yet, and counts how that ended.
+// await waits for the eSIM of an order that is not decided yet, and counts the outcome.
 func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) order.Order {
 	pending := func() bool { return o.Status == order.Settled || o.Status == order.Provisioning }
 	if !pending() {
@@ -121,11 +172,11 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 	}
 	leave, err := s.Limits.Enter(limit.Waiting, string(o.ID))
 	if err != nil {
-		return o // enough copies wait for it
+		return o // enough calls wait for it
 	}
 	defer leave()
 	began, outcome := s.Now(), "ended"
-	o = s.Esims.Await(ctx, o, until)
+	o = s.Delivery.Await(ctx, o, until)
 	switch {
 	case o.Status == order.Fulfilled:
 		outcome = "delivered"
@@ -136,21 +187,20 @@ func (s EsimService) await(ctx context.Context, o order.Order, until time.Time) 
 	return o
 }
 
-// ownerCalls says that a session of the order's owner came with the call.
-func (s EsimService) ownerCalls(ctx context.Context, sold checkout.PaidOrder) bool {
-	return SessionOf(s.Auth)(ctx, sold.Order.Owner)
-}
-
 // CreateEsimOrder implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.CreateEsimOrderRequest) (*roamcardv1.CreateEsimOrderResponse, error) {
-	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.ESIM}, esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
+func (s EsimService) CreateEsimOrder(
+	ctx context.Context, req *roamcardv1.CreateEsimOrderRequest,
+) (*roamcardv1.CreateEsimOrderResponse, error) {
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.ESIM},
+		esim.PurchaseRequest{Plan: esim.PlanID(req.GetPlanId())})
 	if err != nil {
 		return nil, err
 	}
 	if o.PayableUrl != nil {
 		r := s.Terms.Requirements(money.Cents(o.GetAmountUsdCents()).USDC(), nil)
 		o.PaymentRequirements = &roamcardv1.PaymentRequirements{
-			X402Version: x402.Version, Scheme: r.Scheme, Network: r.Network, Asset: r.Asset, Amount: r.Amount, PayTo: r.PayTo,
+			X402Version: x402.Version, Scheme: r.Scheme, Network: r.Network, Asset: r.Asset, Amount: r.Amount,
+			PayTo:    r.PayTo,
 			Resource: o.GetPayableUrl(), MaxTimeoutSeconds: uint32(r.MaxTimeoutSeconds),
 		}
 	}
@@ -158,12 +208,14 @@ func (s EsimService) CreateEsimOrder(ctx context.Context, req *roamcardv1.Create
 }
 
 // GetEsimOrder implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimOrder(ctx context.Context, req *roamcardv1.GetEsimOrderRequest) (*roamcardv1.GetEsimOrderResponse, error) {
-	sold, err := s.owned(ctx, req.GetOrderId())
+func (s EsimService) GetEsimOrder(
+	ctx context.Context, req *roamcardv1.GetEsimOrderRequest,
+) (*roamcardv1.GetEsimOrderResponse, error) {
+	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
@@ -171,12 +223,14 @@ func (s EsimService) GetEsimOrder(ctx context.Context, req *roamcardv1.GetEsimOr
 }
 
 // GetEsimCredentials implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.GetEsimCredentialsRequest) (*roamcardv1.GetEsimCredentialsResponse, error) {
-	sold, err := s.owned(ctx, req.GetOrderId())
+func (s EsimService) GetEsimCredentials(
+	ctx context.Context, req *roamcardv1.GetEsimCredentialsRequest,
+) (*roamcardv1.GetEsimCredentialsResponse, error) {
+	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.Esims.Credentials(ctx, sold.Order)
+	c, err := s.Delivery.Credentials(ctx, paid.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -184,19 +238,22 @@ func (s EsimService) GetEsimCredentials(ctx context.Context, req *roamcardv1.Get
 }
 
 // RotateEsimToken implements roamcardv1connect.EsimServiceHandler.
-func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.RotateEsimTokenRequest) (*roamcardv1.RotateEsimTokenResponse, error) {
-	sold, err := s.owned(ctx, req.GetOrderId())
+func (s EsimService) RotateEsimToken(
+	ctx context.Context, req *roamcardv1.RotateEsimTokenRequest,
+) (*roamcardv1.RotateEsimTokenResponse, error) {
+	paid, err := s.owned(ctx, req.GetOrderId())
 	if err != nil {
 		return nil, err
 	}
-	if !sold.Order.Status.Paid() {
-		return nil, fault.New(fault.OrderNotFulfilled, "The order is not paid; it has no delivery token.").About(string(sold.Order.ID))
+	if !paid.Order.Status.Paid() {
+		return nil, fault.New(fault.OrderNotFulfilled,
+			"The order is not paid; it has no delivery token.").About(string(paid.Order.ID))
 	}
-	m, err := delivery(sold.Order)
+	m, err := delivery(paid.Order)
 	if err != nil {
 		return nil, err
 	}
-	token, err := s.Esims.RotateToken(ctx, sold.Order)
+	token, err := s.Delivery.RotateToken(ctx, paid.Order)
 	if err != nil {
 		return nil, err
 	}
@@ -204,16 +261,16 @@ func (s EsimService) RotateEsimToken(ctx context.Context, req *roamcardv1.Rotate
 	return &roamcardv1.RotateEsimTokenResponse{Delivery: m}, nil
 }
 
-// owned finds an eSIM order of the caller, be it by session or by delivery token.
+// owned finds an eSIM order of the caller, who has a session or a delivery token.
 func (s EsimService) owned(ctx context.Context, id string) (checkout.PaidOrder, error) {
-	sold, err := s.Checkout.Order(ctx, order.ID(id), wallet(ctx))
-	if err == nil && sold.Order.Kind != order.ESIM {
+	paid, err := s.Orders.Order(ctx, order.ID(id), rpcx.Wallet(ctx))
+	if err == nil && paid.Order.Kind != order.ESIM {
 		err = fault.New(fault.OrderNotFound, "This wallet has no eSIM order with this id.")
 	}
-	return sold, err
+	return paid, err
 }
 
-// delivery tells how the eSIM of an order stands.
+// delivery shows the state of the eSIM of an order.
 func delivery(o order.Order) (*roamcardv1.EsimDelivery, error) {
 	item, err := esim.ItemOf(o)
 	if err != nil {
@@ -238,8 +295,10 @@ func showToken(m *roamcardv1.EsimDelivery, t esim.Token) {
 
 func esimCredentials(c esim.Credentials) *roamcardv1.EsimCredentials {
 	return &roamcardv1.EsimCredentials{
-		Iccid: c.ICCID.Reveal(), SmdpAddress: c.SMDPAddress.Reveal(), MatchingId: c.MatchingID.Reveal(), Lpa: c.LPA.Reveal(),
-		QrSvg: c.QRSVG.Reveal(), QrPng: "data:image/png;base64," + base64.StdEncoding.EncodeToString([]byte(c.QRPNG.Reveal())),
+		Iccid: c.ICCID.Reveal(), SmdpAddress: c.SMDPAddress.Reveal(), MatchingId: c.MatchingID.Reveal(),
+		Lpa:   c.LPA.Reveal(),
+		QrSvg: c.QRSVG.Reveal(), QrPng: "data:image/png;base64," +
+			base64.StdEncoding.EncodeToString([]byte(c.QRPNG.Reveal())),
 		InstallUrls: &roamcardv1.EsimInstallUrls{Ios: c.IOS.Reveal(), Android: c.Android.Reveal()},
 	}
 }

@@ -9,10 +9,11 @@ import (
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// TestACountryIsAnyTwoLetters: what is sold for it is the catalogue's business.
-func TestACountryIsAnyTwoLetters(t *testing.T) {
+// TestPlanFilterAcceptsAnyTwoLetters: a code without plans is not an error.
+func TestPlanFilterAcceptsAnyTwoLetters(t *testing.T) {
 	letters := strings.Split("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", "")
 	wrong := []string{"", "A", "USA", " US", "US\n", "U1", "ÜS", "U", "--"}
 	asked := func(text string) error {
@@ -24,7 +25,8 @@ func TestACountryIsAnyTwoLetters(t *testing.T) {
 			t.Errorf("%q is taken", text)
 			continue
 		}
-		if field := ViolationFields(violation.ToProto(), nil)[0]; field.Path != "countryCode" || len(field.Message) > maxSaid {
+		if field := rpcx.ViolationFields(violation.ToProto(), nil)[0]; field.Path != "countryCode" ||
+			len(field.Message) > 160 {
 			t.Errorf("%q: %+v", text, field)
 		}
 	}

@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
@@ -14,15 +15,15 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestTheLogHoldsNoPayment(t *testing.T) {
-	d := newAdmin(t)
+func TestLogHasNoPayment(t *testing.T) {
+	h := newHarness(t)
 	ada := authtest.NewWallet(t, "ada")
-	_, err := d.client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
+	_, err := h.client.PurchaseCard(t.Context(), &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRequired) {
 		t.Fatalf("unpaid: %s", p.GetCode())
 	}
-	var challenge *connect.Error
-	if !asConnect(err, &challenge) {
+	challenge, ok := errors.AsType[*connect.Error](err)
+	if !ok {
 		t.Fatal(err)
 	}
 	required, err := x402.DecodeRequired(challenge.Meta().Get(x402.HeaderRequired))
@@ -33,27 +34,30 @@ func TestTheLogHoldsNoPayment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := x402.Authorization{From: ada.Address(), To: payTo, Value: 25_000_000, ValidBefore: uint64(d.now.Unix()) + 100, Nonce: x402.Hash{31: 1}}
+	a := x402.Authorization{From: ada.Address(), To: payTo, Value: 25_000_000, ValidBefore: uint64(h.now.Unix()) + 100,
+		Nonce: x402.Hash{31: 1}}
 	signature, err := curve.Sign(x402.Domain{Name: "another token"}, a, ada.Key())
 	if err != nil {
 		t.Fatal(err)
 	}
-	header, err := x402.EncodePayment(x402.Payment{Accepted: required.Accepts[0], Authorization: a, Signature: signature})
+	header, err := x402.EncodePayment(x402.Payment{Accepted: required.Accepts[0], Authorization: a,
+		Signature: signature})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, info := as(t, "")
 	info.RequestHeader().Set(x402.HeaderSignature, header)
-	_, err = d.client.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
+	_, err = h.client.PurchaseCard(ctx, &roamcardv1.PurchaseCardRequest{IdempotencyKey: "ada-buys-a-card"})
 	if p := problemOf(t, err); p.GetCode() != string(fault.PaymentRejected) {
 		t.Fatalf("signed for another token: %s", p.GetCode())
 	}
-	logged := d.log.String()
+	logged := h.log.String()
 	if strings.Count(logged, "PurchaseCard") != 2 {
 		t.Errorf("the log wants one line for each call:\n%s", logged)
 	}
 	for name, secret := range map[string]string{
-		"the header": header[:40], "its middle": header[len(header)/2 : len(header)/2+40], "the signature": hex.EncodeToString(signature[:8]),
+		"the header": header[:40], "its middle": header[len(header)/2 : len(header)/2+40],
+		"the signature":       hex.EncodeToString(signature[:8]),
 		"the idempotency key": "ada-buys",
 	} {
 		if strings.Contains(logged, secret) {

@@ -10,14 +10,44 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/job"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
 // OperatorService is for the people who run the service.
-type OperatorService struct{ Config }
+type OperatorService struct {
+	OrderViews
+	Queue          OrderQueue
+	Switches       Switches
+	FeeJobs        FeeJobs
+	Reconciliation Reconciliation
+	Findings       Findings
+	Transfers      Transfers
+	Challenges     Challenges
+}
+
+// FeeJobs withdraw the issue fees of cards.
+type FeeJobs interface {
+	List(ctx context.Context, q card.FeeQuery, act order.Act) ([]job.Row, error)
+	// Reconcile reads at the issuer what became of a withdrawal. Nothing is sent.
+	Reconcile(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	// Retry withdraws again what the issuer refused, and WriteOff gives a fee up; once for each key of the act.
+	Retry(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+	WriteOff(ctx context.Context, id uuid.UUID, act order.Act) (job.Row, error)
+}
+
+// Challenges are the stored challenges of sign-ins and reveals.
+type Challenges interface {
+	Status(ctx context.Context, operator string) (auth.RetentionStatus, error)
+	// PruneFor deletes a batch of those that are too old, and reports how many are left.
+	PruneFor(ctx context.Context, operator string) (deleted, left int, err error)
+}
 
 // ListFeeJobs implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFeeJobsRequest) (*roamcardv1.ListFeeJobsResponse, error) {
+func (s OperatorService) ListFeeJobs(
+	ctx context.Context, req *roamcardv1.ListFeeJobsRequest,
+) (*roamcardv1.ListFeeJobsResponse, error) {
 	q := card.FeeQuery{Status: job.Status(req.GetStatus()), Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
@@ -25,13 +55,13 @@ func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFe
 	if req.PageToken != nil {
 		before, err := uuid.Parse(req.GetPageToken())
 		if err != nil {
-			return nil, invalid("pageToken", "string.uuid", "must be a uuid")
+			return nil, rpcx.Invalid("pageToken", "string.uuid", "must be a uuid")
 		}
 		q.Before = before
 	}
 	size := q.Limit
 	q.Limit++
-	rows, err := s.Fees.List(ctx, q, act(ctx))
+	rows, err := s.FeeJobs.List(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -51,12 +81,14 @@ func (s OperatorService) ListFeeJobs(ctx context.Context, req *roamcardv1.ListFe
 }
 
 // ReconcileFeeJob implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.ReconcileFeeJobRequest) (*roamcardv1.ReconcileFeeJobResponse, error) {
+func (s OperatorService) ReconcileFeeJob(
+	ctx context.Context, req *roamcardv1.ReconcileFeeJobRequest,
+) (*roamcardv1.ReconcileFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
-		return nil, invalid("id", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.Fees.Reconcile(ctx, id, act(ctx))
+	row, err := s.FeeJobs.Reconcile(ctx, id, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -65,12 +97,14 @@ func (s OperatorService) ReconcileFeeJob(ctx context.Context, req *roamcardv1.Re
 }
 
 // RetryFeeJob implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryFeeJobRequest) (*roamcardv1.RetryFeeJobResponse, error) {
+func (s OperatorService) RetryFeeJob(
+	ctx context.Context, req *roamcardv1.RetryFeeJobRequest,
+) (*roamcardv1.RetryFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
-		return nil, invalid("id", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.Fees.Retry(ctx, id, deed(ctx, req.GetReason()))
+	row, err := s.FeeJobs.Retry(ctx, id, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +113,14 @@ func (s OperatorService) RetryFeeJob(ctx context.Context, req *roamcardv1.RetryF
 }
 
 // WriteOffFeeJob implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.WriteOffFeeJobRequest) (*roamcardv1.WriteOffFeeJobResponse, error) {
+func (s OperatorService) WriteOffFeeJob(
+	ctx context.Context, req *roamcardv1.WriteOffFeeJobRequest,
+) (*roamcardv1.WriteOffFeeJobResponse, error) {
 	id, err := uuid.Parse(req.GetId())
 	if err != nil {
-		return nil, invalid("id", "string.uuid", "must be a uuid")
+		return nil, rpcx.Invalid("id", "string.uuid", "must be a uuid")
 	}
-	row, err := s.Fees.WriteOff(ctx, id, deed(ctx, req.GetReason()))
+	row, err := s.FeeJobs.WriteOff(ctx, id, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -92,15 +128,15 @@ func (s OperatorService) WriteOffFeeJob(ctx context.Context, req *roamcardv1.Wri
 	return &roamcardv1.WriteOffFeeJobResponse{Job: m}, err
 }
 
-// act is what the audit trail keeps of a call.
-func act(ctx context.Context) card.Act { return card.Act{Operator: caller(ctx).Name} }
+// act is what the audit trail records of a call.
+func act(ctx context.Context) card.Act { return card.Act{Operator: rpcx.Caller(ctx).Name} }
 
-// deed is act for what happens once for each key.
-func deed(ctx context.Context, reason string) card.Act {
+// actOnce is act with the reason and key of what happens once for each key.
+func actOnce(ctx context.Context, reason string) card.Act {
 	a := act(ctx)
 	a.Reason = reason
 	if call, ok := connect.CallInfoForHandlerContext(ctx); ok {
-		a.Key = call.RequestHeader().Get(HeaderIdempotencyKey)
+		a.Key = call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
 	}
 	return a
 }
@@ -111,8 +147,10 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 		return nil, err
 	}
 	m := &roamcardv1.FeeJob{
-		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status), AmountUsdCents: uint32(a.Amount),
-		Version: uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt), FinishedAt: optionalTimestamp(row.FinishedAt),
+		Id: row.ID.String(), OrderId: a.Order, CardId: a.Card.String(), Status: string(row.Status),
+		AmountUsdCents: uint32(a.Amount),
+		Version:        uint32(a.Version), Reference: a.Ref().String(), CreatedAt: timestamp(row.CreatedAt),
+		FinishedAt:  optionalTimestamp(row.FinishedAt),
 		Outstanding: a.Outstanding(row.Status), WrittenOff: a.WrittenOff,
 	}
 	if row.Status == job.Queued && row.Step != "" {
@@ -125,19 +163,24 @@ func feeJobMessage(row job.Row) (*roamcardv1.FeeJob, error) {
 }
 
 // GetChallengeRetention implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) GetChallengeRetention(ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest) (*roamcardv1.GetChallengeRetentionResponse, error) {
-	status, err := s.Retention.Status(ctx, caller(ctx).Name)
+func (s OperatorService) GetChallengeRetention(
+	ctx context.Context, _ *roamcardv1.GetChallengeRetentionRequest,
+) (*roamcardv1.GetChallengeRetentionResponse, error) {
+	status, err := s.Challenges.Status(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}
 	return &roamcardv1.GetChallengeRetentionResponse{
-		RetentionSeconds: uint32(status.Keep.Seconds()), Total: uint32(status.All), Stale: uint32(status.Stale), BatchSize: auth.PruneBatch,
+		RetentionSeconds: uint32(status.Keep.Seconds()), Total: uint32(status.All), Stale: uint32(status.Stale),
+		BatchSize: auth.PruneBatch,
 	}, nil
 }
 
 // PruneChallenges implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) PruneChallenges(ctx context.Context, _ *roamcardv1.PruneChallengesRequest) (*roamcardv1.PruneChallengesResponse, error) {
-	deleted, left, err := s.Retention.PruneFor(ctx, caller(ctx).Name)
+func (s OperatorService) PruneChallenges(
+	ctx context.Context, _ *roamcardv1.PruneChallengesRequest,
+) (*roamcardv1.PruneChallengesResponse, error) {
+	deleted, left, err := s.Challenges.PruneFor(ctx, rpcx.Caller(ctx).Name)
 	if err != nil {
 		return nil, err
 	}

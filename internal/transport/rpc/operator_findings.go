@@ -7,9 +7,20 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
+
+// Findings are the differences that reconciliation found.
+type Findings interface {
+	// FindingsFor is a page of them, newest first, and the id that the next page begins before; zero on the last.
+	FindingsFor(ctx context.Context, q reconcile.FindingQuery, act order.Act) (page []reconcile.Finding, next int64,
+		err error)
+	// ResolveFindingFor closes a finding, once for each key of the act.
+	ResolveFindingFor(ctx context.Context, id int64, act order.Act) (reconcile.Finding, error)
+}
 
 // The statuses of findings.
 const (
@@ -18,8 +29,11 @@ const (
 )
 
 // ListFindings implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListFindingsRequest) (*roamcardv1.ListFindingsResponse, error) {
-	q := reconcile.FindingQuery{Resolved: req.GetStatus() == findingResolved, Code: reconcile.Code(req.GetCode()), Limit: defaultPage}
+func (s OperatorService) ListFindings(
+	ctx context.Context, req *roamcardv1.ListFindingsRequest,
+) (*roamcardv1.ListFindingsResponse, error) {
+	q := reconcile.FindingQuery{Resolved: req.GetStatus() == findingResolved, Code: reconcile.Code(req.GetCode()),
+		Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
@@ -30,7 +44,7 @@ func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListF
 		}
 		q.Before = before
 	}
-	page, next, err := s.Treasury.FindingsFor(ctx, q, act(ctx))
+	page, next, err := s.Findings.FindingsFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +59,14 @@ func (s OperatorService) ListFindings(ctx context.Context, req *roamcardv1.ListF
 }
 
 // ResolveFinding implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ResolveFinding(ctx context.Context, req *roamcardv1.ResolveFindingRequest) (*roamcardv1.ResolveFindingResponse, error) {
+func (s OperatorService) ResolveFinding(
+	ctx context.Context, req *roamcardv1.ResolveFindingRequest,
+) (*roamcardv1.ResolveFindingResponse, error) {
 	id, err := strconv.ParseInt(req.GetId(), 10, 64)
 	if err != nil {
-		return nil, invalid("id", "string.pattern", "must be the id of a finding")
+		return nil, rpcx.Invalid("id", "string.pattern", "must be the id of a finding")
 	}
-	found, err := s.Treasury.ResolveFindingFor(ctx, id, deed(ctx, req.GetReason()))
+	found, err := s.Findings.ResolveFindingFor(ctx, id, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +89,8 @@ func findingMessage(f reconcile.Finding) *roamcardv1.Finding {
 	}
 	if r := f.Resolved; r != nil {
 		m.Status, m.ResolvedAt = findingResolved, timestamp(r.At)
-		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason), proto.String(r.Operator)
+		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason),
+			proto.String(r.Operator)
 	}
 	return m
 }

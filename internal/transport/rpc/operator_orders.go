@@ -18,8 +18,29 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
+// OrderQueue is the orders that wait for an operator, or did.
+type OrderQueue interface {
+	// Queue is a page of them, newest first, and the id that the next page begins before; empty on the last.
+	Queue(ctx context.Context, q checkout.QueueQuery, act order.Act) (page []checkout.ReviewItem, next order.ID,
+		err error)
+	Inspect(ctx context.Context, id order.ID, act order.Act) (checkout.History, error)
+	// Decide moves an order on, once for each key of the act.
+	Decide(ctx context.Context, id order.ID, d checkout.Decision, act order.Act) (checkout.ReviewItem, error)
+	// Prove settles an order by a transaction that paid it, once for each key of the act.
+	Prove(ctx context.Context, id order.ID, transaction x402.Hash, act order.Act) (checkout.ReviewItem, error)
+}
+
+// Switches close the sale of a product.
+type Switches interface {
+	Closed(ctx context.Context, act order.Act) ([]availability.Switch, error)
+	// Close sets a product's switch, once for each key of the act.
+	Close(ctx context.Context, product order.Kind, paused bool, act order.Act) (availability.Switch, error)
+}
+
 // ListOrderQueue implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.ListOrderQueueRequest) (*roamcardv1.ListOrderQueueResponse, error) {
+func (s OperatorService) ListOrderQueue(
+	ctx context.Context, req *roamcardv1.ListOrderQueueRequest,
+) (*roamcardv1.ListOrderQueueResponse, error) {
 	q := checkout.QueueQuery{Status: order.OperatorReview, Before: order.ID(req.GetPageToken()), Limit: defaultPage}
 	if req.Status != nil {
 		q.Status = order.Status(req.GetStatus())
@@ -27,7 +48,7 @@ func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.Lis
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
-	page, next, err := s.Admin.Queue(ctx, q, act(ctx))
+	page, next, err := s.Queue.Queue(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -42,37 +63,43 @@ func (s OperatorService) ListOrderQueue(ctx context.Context, req *roamcardv1.Lis
 }
 
 // InspectOrder implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) InspectOrder(ctx context.Context, req *roamcardv1.InspectOrderRequest) (*roamcardv1.InspectOrderResponse, error) {
-	life, err := s.Admin.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
+func (s OperatorService) InspectOrder(
+	ctx context.Context, req *roamcardv1.InspectOrderRequest,
+) (*roamcardv1.InspectOrderResponse, error) {
+	history, err := s.Queue.Inspect(ctx, order.ID(req.GetOrderId()), act(ctx))
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, life.PaidOrder())
+	orders, err := s.orders(ctx, history.PaidOrder())
 	if err != nil {
 		return nil, err
 	}
-	res := &roamcardv1.InspectOrderResponse{Order: orders[0], Owner: life.Order.Owner.String()}
-	for _, p := range life.Payments {
+	res := &roamcardv1.InspectOrderResponse{Order: orders[0], Owner: history.Order.Owner.String()}
+	for _, p := range history.Payments {
 		res.Payments = append(res.Payments, paymentRecord(p))
 	}
-	if life.Refund != nil {
-		res.Refund = refundRecord(*life.Refund)
+	if history.Refund != nil {
+		res.Refund = refundRecord(*history.Refund)
 	}
-	for _, row := range life.Jobs {
+	for _, row := range history.Jobs {
 		res.Jobs = append(res.Jobs, jobRecord(row))
 	}
-	for _, r := range life.References {
-		res.References = append(res.References, &roamcardv1.ProviderReference{Step: r.Step, Version: uint32(r.Version), Reference: r.Reference})
+	for _, r := range history.References {
+		res.References = append(res.References, &roamcardv1.ProviderReference{Step: r.Step, Version: uint32(r.Version),
+			Reference: r.Reference})
 	}
-	for _, e := range life.Timeline {
+	for _, e := range history.Timeline {
 		res.Timeline = append(res.Timeline, moveMessage(e))
 	}
 	return res, nil
 }
 
 // DecideOrder implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) DecideOrder(ctx context.Context, req *roamcardv1.DecideOrderRequest) (*roamcardv1.DecideOrderResponse, error) {
-	q, err := s.Admin.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()), deed(ctx, req.GetReason()))
+func (s OperatorService) DecideOrder(
+	ctx context.Context, req *roamcardv1.DecideOrderRequest,
+) (*roamcardv1.DecideOrderResponse, error) {
+	q, err := s.Queue.Decide(ctx, order.ID(req.GetOrderId()), checkout.Decision(req.GetAction()),
+		actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -80,12 +107,14 @@ func (s OperatorService) DecideOrder(ctx context.Context, req *roamcardv1.Decide
 }
 
 // ProvePayment implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.ProvePaymentRequest) (*roamcardv1.ProvePaymentResponse, error) {
+func (s OperatorService) ProvePayment(
+	ctx context.Context, req *roamcardv1.ProvePaymentRequest,
+) (*roamcardv1.ProvePaymentResponse, error) {
 	transaction, err := x402.ParseHash(req.GetTransaction())
 	if err != nil {
 		return nil, fault.New(fault.SchemaInvalid, "transaction is no hash.")
 	}
-	q, err := s.Admin.Prove(ctx, order.ID(req.GetOrderId()), transaction, deed(ctx, req.GetReason()))
+	q, err := s.Queue.Prove(ctx, order.ID(req.GetOrderId()), transaction, actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -93,8 +122,10 @@ func (s OperatorService) ProvePayment(ctx context.Context, req *roamcardv1.Prove
 }
 
 // ListSwitches implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwitchesRequest) (*roamcardv1.ListSwitchesResponse, error) {
-	all, err := s.Admin.Closed(ctx, act(ctx))
+func (s OperatorService) ListSwitches(
+	ctx context.Context, _ *roamcardv1.ListSwitchesRequest,
+) (*roamcardv1.ListSwitchesResponse, error) {
+	all, err := s.Switches.Closed(ctx, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -106,8 +137,10 @@ func (s OperatorService) ListSwitches(ctx context.Context, _ *roamcardv1.ListSwi
 }
 
 // SetSwitch implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) SetSwitch(ctx context.Context, req *roamcardv1.SetSwitchRequest) (*roamcardv1.SetSwitchResponse, error) {
-	set, err := s.Admin.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), deed(ctx, req.GetReason()))
+func (s OperatorService) SetSwitch(
+	ctx context.Context, req *roamcardv1.SetSwitchRequest,
+) (*roamcardv1.SetSwitchResponse, error) {
+	set, err := s.Switches.Close(ctx, order.Kind(req.GetProduct()), req.GetPaused(), actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
@@ -117,15 +150,18 @@ func (s OperatorService) SetSwitch(ctx context.Context, req *roamcardv1.SetSwitc
 func reviewItemMessage(q checkout.ReviewItem) *roamcardv1.QueuedOrder {
 	o := q.Order
 	return &roamcardv1.QueuedOrder{
-		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(), AmountUsdCents: uint32(o.Price),
-		Reason: q.Reason, Since: timestamp(o.UpdatedAt), CreatedAt: timestamp(o.CreatedAt),
+		OrderId: string(o.ID), Kind: string(o.Kind), Status: string(o.Status), Owner: o.Owner.String(),
+		AmountUsdCents: uint32(o.Price),
+		Reason:         q.Reason, Since: timestamp(o.UpdatedAt), CreatedAt: timestamp(o.CreatedAt),
 	}
 }
 
 func paymentRecord(p payment.Payment) *roamcardv1.PaymentRecord {
 	m := &roamcardv1.PaymentRecord{
-		Id: p.ID.String(), Status: string(p.Status), Payer: p.Authorization.From.String(), Amount: p.Authorization.Value.String(),
-		Nonce: p.Authorization.Nonce.String(), DeadReason: optionalText(p.DeadReason), CreatedAt: timestamp(p.CreatedAt),
+		Id: p.ID.String(), Status: string(p.Status), Payer: p.Authorization.From.String(),
+		Amount: p.Authorization.Value.String(),
+		Nonce:  p.Authorization.Nonce.String(), DeadReason: optionalText(p.DeadReason),
+		CreatedAt: timestamp(p.CreatedAt),
 	}
 	if r := p.Receipt; r != nil {
 		m.Transaction, m.SettledAt = proto.String(r.Transaction.String()), timestamp(r.SettledAt)
@@ -136,8 +172,9 @@ func paymentRecord(p payment.Payment) *roamcardv1.PaymentRecord {
 func refundRecord(r payment.Refund) *roamcardv1.RefundRecord {
 	a := r.Authorization
 	m := &roamcardv1.RefundRecord{
-		Id: r.ID.String(), Status: string(r.Status), Treasury: a.From.String(), To: a.To.String(), Amount: a.Value.String(),
-		Nonce: a.Nonce.String(), ValidBefore: timestamp(time.Unix(int64(a.ValidBefore), 0)),
+		Id: r.ID.String(), Status: string(r.Status), Treasury: a.From.String(), To: a.To.String(),
+		Amount: a.Value.String(),
+		Nonce:  a.Nonce.String(), ValidBefore: timestamp(time.Unix(int64(a.ValidBefore), 0)),
 		CreatedAt: timestamp(r.CreatedAt), SignedAt: timestamp(r.SignedAt),
 	}
 	if r.Receipt != nil {
@@ -156,7 +193,8 @@ func jobRecord(row job.Row) *roamcardv1.JobRecord {
 
 func moveMessage(e order.Event) *roamcardv1.OrderMove {
 	m := &roamcardv1.OrderMove{
-		Version: uint32(e.Version), At: timestamp(e.At), From: string(e.From), To: string(e.To), Actor: e.Actor, Reason: e.Reason,
+		Version: uint32(e.Version), At: timestamp(e.At), From: string(e.From), To: string(e.To), Actor: e.Actor,
+		Reason: e.Reason,
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Evidence)) {
 		m.Evidence = append(m.Evidence, &roamcardv1.Evidence{Name: name, Value: e.Evidence[name]})

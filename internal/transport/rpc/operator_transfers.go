@@ -7,11 +7,23 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/reconcile"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// The statuses of transfers without an order.
+// Transfers are the transfers to the treasury that no order explains.
+type Transfers interface {
+	// UnmatchedFor is a page of them, newest first, and the row that the next page begins before; zero on the last.
+	UnmatchedFor(ctx context.Context, q reconcile.UnmatchedQuery, act order.Act) (page []reconcile.UnmatchedTransfer,
+		next int64, err error)
+	// ResolveFor explains a transfer, once for each key of the act.
+	ResolveFor(ctx context.Context, at reconcile.Place, as reconcile.Resolution,
+		act order.Act) (reconcile.UnmatchedTransfer, error)
+}
+
+// The statuses of unmatched transfers.
 const (
 	transferOpen     = "open"
 	transferResolved = "resolved"
@@ -21,13 +33,15 @@ const (
 func pageBefore(token string) (int64, error) {
 	before, err := strconv.ParseInt(token, 10, 64)
 	if err != nil {
-		return 0, invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
+		return 0, rpcx.Invalid("pageToken", "string.pattern", "must be the nextPageToken of a page")
 	}
 	return before, nil
 }
 
 // ListTransfers implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.ListTransfersRequest) (*roamcardv1.ListTransfersResponse, error) {
+func (s OperatorService) ListTransfers(
+	ctx context.Context, req *roamcardv1.ListTransfersRequest,
+) (*roamcardv1.ListTransfersResponse, error) {
 	q := reconcile.UnmatchedQuery{Resolved: req.GetStatus() == transferResolved, Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
@@ -39,7 +53,7 @@ func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.List
 		}
 		q.Before = before
 	}
-	page, next, err := s.Treasury.UnmatchedFor(ctx, q, act(ctx))
+	page, next, err := s.Transfers.UnmatchedFor(ctx, q, act(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -54,27 +68,32 @@ func (s OperatorService) ListTransfers(ctx context.Context, req *roamcardv1.List
 }
 
 // ResolveTransfer implements roamcardv1connect.OperatorServiceHandler.
-func (s OperatorService) ResolveTransfer(ctx context.Context, req *roamcardv1.ResolveTransferRequest) (*roamcardv1.ResolveTransferResponse, error) {
+func (s OperatorService) ResolveTransfer(
+	ctx context.Context, req *roamcardv1.ResolveTransferRequest,
+) (*roamcardv1.ResolveTransferResponse, error) {
 	transaction, err := x402.ParseHash(req.GetTransaction())
 	if err != nil {
-		return nil, invalid("transaction", "string.pattern", "must be the hash of a transaction")
+		return nil, rpcx.Invalid("transaction", "string.pattern", "must be the hash of a transaction")
 	}
 	at := reconcile.Place{Transaction: transaction, LogIndex: uint(req.GetLogIndex())}
-	stray, err := s.Treasury.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()), deed(ctx, req.GetReason()))
+	transfer, err := s.Transfers.ResolveFor(ctx, at, reconcile.Resolution(req.GetResolution()),
+		actOnce(ctx, req.GetReason()))
 	if err != nil {
 		return nil, err
 	}
-	return &roamcardv1.ResolveTransferResponse{Transfer: unmatchedMessage(stray)}, nil
+	return &roamcardv1.ResolveTransferResponse{Transfer: unmatchedMessage(transfer)}, nil
 }
 
 func unmatchedMessage(s reconcile.UnmatchedTransfer) *roamcardv1.StrayTransfer {
 	m := &roamcardv1.StrayTransfer{
-		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block), From: s.From.String(),
+		Transaction: s.Transaction.String(), LogIndex: uint32(s.LogIndex), Block: uint32(s.Block),
+		From:   s.From.String(),
 		Amount: s.Value.String(), SeenAt: timestamp(s.SeenAt), Status: transferOpen,
 	}
 	if r := s.Resolved; r != nil {
 		m.Status, m.ResolvedAt = transferResolved, timestamp(r.At)
-		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason), proto.String(r.Operator)
+		m.Resolution, m.Reason, m.Operator = proto.String(string(r.As)), proto.String(r.Reason),
+			proto.String(r.Operator)
 	}
 	return m
 }

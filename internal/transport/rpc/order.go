@@ -2,6 +2,7 @@ package rpc
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -9,20 +10,53 @@ import (
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
+	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// OrderService opens, pays and reads the orders of a wallet.
-type OrderService struct{ Config }
+// OrderService creates, pays and reads the orders of a wallet.
+type OrderService struct {
+	Sales
+	Orders Orders
+}
+
+// Orders reads the orders of a wallet.
+type Orders interface {
+	// Order is one of the owner's orders, or an order_not_found.
+	Order(ctx context.Context, id order.ID, owner x402.Address) (checkout.PaidOrder, error)
+	// Orders is a page of them, newest first, and the id that the next page begins before; empty on the last.
+	Orders(ctx context.Context, owner x402.Address, q checkout.Query) (page []checkout.PaidOrder, next order.ID,
+		err error)
+	// Watch shows an order now, whenever its version passes after, and ends with the order or after the timeout.
+	Watch(
+		ctx context.Context, id order.ID, owner x402.Address, after int, timeout time.Duration,
+		show func(checkout.PaidOrder) error,
+	) error
+}
+
+// OrderViews shows orders with their payments and with what they delivered.
+type OrderViews struct {
+	Issued IssuedCards
+	// BaseURL is the service's own origin, without a slash at the end. Requests never change it.
+	BaseURL string
+}
+
+// IssuedCards finds the latest card of each order; an order without one is left out.
+type IssuedCards interface {
+	Issued(ctx context.Context, orders ...order.ID) (map[order.ID]card.Card, error)
+}
 
 const defaultPage = 50
 
 // ListOrders implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrdersRequest) (*roamcardv1.ListOrdersResponse, error) {
+func (s OrderService) ListOrders(
+	ctx context.Context, req *roamcardv1.ListOrdersRequest,
+) (*roamcardv1.ListOrdersResponse, error) {
 	q := checkout.Query{Active: req.GetStatus() == "active", Before: order.ID(req.GetPageToken()), Limit: defaultPage}
 	if req.PageSize != nil {
 		q.Limit = int(req.GetPageSize())
 	}
-	page, next, err := s.Checkout.Orders(ctx, wallet(ctx), q)
+	page, next, err := s.Orders.Orders(ctx, rpcx.Wallet(ctx), q)
 	if err != nil {
 		return nil, err
 	}
@@ -38,35 +72,36 @@ func (s OrderService) ListOrders(ctx context.Context, req *roamcardv1.ListOrders
 }
 
 // GetOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) GetOrder(ctx context.Context, req *roamcardv1.GetOrderRequest) (*roamcardv1.GetOrderResponse, error) {
-	sold, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), wallet(ctx))
+func (s OrderService) GetOrder(
+	ctx context.Context, req *roamcardv1.GetOrderRequest,
+) (*roamcardv1.GetOrderResponse, error) {
+	paid, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
-	orders, err := s.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
 	return &roamcardv1.GetOrderResponse{Order: orders[0]}, nil
 }
 
-// orders shows orders with their payments and with what they delivered.
-func (c Config) orders(ctx context.Context, sold ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
+func (v OrderViews) orders(ctx context.Context, paid ...checkout.PaidOrder) ([]*roamcardv1.Order, error) {
 	var issues []order.ID
-	for _, s := range sold {
+	for _, s := range paid {
 		if s.Order.Kind == order.CardIssue {
 			issues = append(issues, s.Order.ID)
 		}
 	}
-	cards, err := c.Issued.Issued(ctx, issues...)
+	cards, err := v.Issued.Issued(ctx, issues...)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]*roamcardv1.Order, len(sold))
-	for i, s := range sold {
+	out := make([]*roamcardv1.Order, len(paid))
+	for i, s := range paid {
 		out[i] = orderMessage(s)
 		if s.Order.Status == order.PaymentRequired {
-			out[i].PayableUrl = proto.String(c.payableURL(s.Order.ID))
+			out[i].PayableUrl = proto.String(v.payableURL(s.Order.ID))
 		}
 		if s.Order.Kind == order.CardIssue {
 			issued, ok := cards[s.Order.ID]
@@ -97,7 +132,8 @@ func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 	}
 	if r := s.Payment.Receipt; r != nil {
 		m.Payment = &roamcardv1.Payment{
-			Payer: r.Payer.String(), Network: s.Payment.Network, Asset: s.Payment.Asset.String(), Amount: r.Amount.String(),
+			Payer: r.Payer.String(), Network: s.Payment.Network, Asset: s.Payment.Asset.String(),
+			Amount:      r.Amount.String(),
 			Transaction: r.Transaction.String(), SettledAt: timestamp(r.SettledAt),
 		}
 	}
@@ -105,7 +141,7 @@ func orderMessage(s checkout.PaidOrder) *roamcardv1.Order {
 	return m
 }
 
-// refund tells how an order's money comes back. It is promised before it is signed.
+// refund shows the refund of an order; pending from the decision on, before it is signed.
 func refund(s checkout.PaidOrder) *roamcardv1.Refund {
 	m := &roamcardv1.Refund{
 		Status: "pending", Amount: s.Payment.Authorization.Value.String(), To: s.Payment.Authorization.From.String(),
@@ -124,14 +160,15 @@ func refund(s checkout.PaidOrder) *roamcardv1.Refund {
 	return m
 }
 
-// topup tells how the credit of an order stands.
+// topup shows the state of the credit of an order.
 func topup(o order.Order) (*roamcardv1.Topup, error) {
 	split, err := card.TopupItem(o)
 	if err != nil {
 		return nil, err
 	}
 	m := &roamcardv1.Topup{
-		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee), CardCreditUsdCents: uint32(split.Credit),
+		Status: "queued", GrossUsdCents: uint32(split.Gross), LoadFeeUsdCents: uint32(split.Fee),
+		CardCreditUsdCents: uint32(split.Credit),
 	}
 	switch o.Status {
 	case order.PaymentRequired, order.Expired:
@@ -149,10 +186,11 @@ func topup(o order.Order) (*roamcardv1.Topup, error) {
 	return m, nil
 }
 
-// issuance tells how the card of an order stands, in the words of the spec's section 3.
+// issuance shows the state of the card of an order, with the terms of the spec's section 3.
 func issuance(o order.Order, c card.Card, exists bool) *roamcardv1.Issuance {
 	m := &roamcardv1.Issuance{
-		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee), ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
+		Status: "queued", CardIssueFeeUsdCents: uint32(card.Fee),
+		ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
 	}
 	if exists {
 		m.Status = "pending"

@@ -19,7 +19,7 @@ import (
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
+func TestOrderShowsPaymentOnceProven(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	operation := uuid.New()
 	asset, payer := x402.Address{0: 8, 19: 3}, x402.Address{0: 0xaa, 19: 1}
@@ -28,7 +28,8 @@ func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
 			ID: "ord_1", Operation: operation, Kind: order.CardIssue, Status: order.Settling, Owner: payer, Key: "k",
 			Price: 2500, CreatedAt: at, Scenario: "001",
 		},
-		Payment: payment.Payment{Status: payment.Claimed, Network: x402.NetworkID, Asset: asset, Authorization: x402.Authorization{From: payer, Value: 25_000_000}},
+		Payment: payment.Payment{Status: payment.Claimed, Network: x402.NetworkID, Asset: asset,
+			Authorization: x402.Authorization{From: payer, Value: 25_000_000}},
 	}
 	want := &roamcardv1.Order{
 		OrderId: "ord_1", OperationId: operation.String(), Kind: "card_issue", Status: "settling", AmountUsdCents: 2500,
@@ -39,7 +40,8 @@ func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
 	}
 	paid := claimed
 	paid.Replayed, paid.Order.Status = true, order.Fulfilled
-	paid.Payment.Receipt = &payment.Receipt{Transaction: x402.Hash{31: 7}, Payer: payer, Amount: 25_000_000, SettledAt: at.Add(time.Second)}
+	paid.Payment.Receipt = &payment.Receipt{Transaction: x402.Hash{31: 7}, Payer: payer, Amount: 25_000_000,
+		SettledAt: at.Add(time.Second)}
 	want.Status, want.Replayed = "fulfilled", proto.Bool(true)
 	want.Payment = &roamcardv1.Payment{
 		Payer: payer.String(), Network: "eip155:8453", Asset: asset.String(), Amount: "25000000",
@@ -50,10 +52,11 @@ func TestAnOrderShowsItsPaymentOnceItIsProven(t *testing.T) {
 	}
 }
 
-func TestAnOrderShowsItsRefund(t *testing.T) {
+func TestOrderShowsRefund(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0).UTC()
 	paid := payment.Payment{Authorization: x402.Authorization{From: x402.Address{19: 1}, Value: 25_000_000}}
-	back := &payment.Refund{Status: payment.RefundPaid, Receipt: &payment.Receipt{Transaction: x402.Hash{7}, SettledAt: at}}
+	back := &payment.Refund{Status: payment.RefundPaid, Receipt: &payment.Receipt{Transaction: x402.Hash{7},
+		SettledAt: at}}
 	dead := &payment.Refund{Status: payment.RefundDead}
 	for _, tt := range []struct {
 		name, want string
@@ -72,15 +75,16 @@ func TestAnOrderShowsItsRefund(t *testing.T) {
 		if got != nil && (got.GetAmount() != "25000000" || got.GetTo() != paid.Authorization.From.String()) {
 			t.Errorf("%s: %v", tt.name, got)
 		}
-		if done := tt.want == "refunded"; (got.GetTransaction() == back.Receipt.Transaction.String()) != done || (got.GetRefundedAt() != nil) != done {
+		if done := tt.want == "refunded"; (got.GetTransaction() == back.Receipt.Transaction.String()) != done ||
+			(got.GetRefundedAt() != nil) != done {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 	}
 }
 
-func TestACardOrderTellsHowItsCardStands(t *testing.T) {
+func TestCardOrderShowsStateOfCard(t *testing.T) {
 	store := cardtest.NewStore(nil)
-	c := Config{Issued: store}
+	views := OrderViews{Issued: store}
 	for _, tt := range []struct {
 		name  string
 		order order.Status
@@ -101,20 +105,23 @@ func TestACardOrderTellsHowItsCardStands(t *testing.T) {
 		if tt.card != "" {
 			store.Put(card.Card{ID: id, Order: o.ID, Status: tt.card})
 		}
-		shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: o})
+		shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: o})
 		if err != nil || len(shown) != 1 {
 			t.Fatalf("%s: %v, %v", tt.name, shown, err)
 		}
 		got := shown[0].GetIssuance()
-		if got.GetStatus() != tt.want || got.GetCardIssueFeeUsdCents() != 1000 || got.GetExpectedAvailableAfterIssueUsdCents() != 1500 {
+		if got.GetStatus() != tt.want || got.GetCardIssueFeeUsdCents() != 1000 ||
+			got.GetExpectedAvailableAfterIssueUsdCents() != 1500 {
 			t.Errorf("%s: %v", tt.name, got)
 		}
 		if named := got.CardId != nil; named != (tt.card != "") || (named && got.GetCardId() != id.String()) {
 			t.Errorf("%s: card %q", tt.name, got.GetCardId())
 		}
 	}
-	shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: order.ESIM, Item: []byte(`{"planId":"pln_1"}`)}})
-	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" || shown[0].GetDelivery().GetPlanId() != "pln_1" {
+	shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_2", Kind: order.ESIM,
+		Item: []byte(`{"planId":"pln_1"}`)}})
+	if err != nil || shown[0].Issuance != nil || shown[0].GetDelivery().GetStatus() != "pending" ||
+		shown[0].GetDelivery().GetPlanId() != "pln_1" {
 		t.Errorf("another product: %v, %v", shown, err)
 	}
 }

@@ -5,19 +5,56 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"connectrpc.com/connect"
 
-	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/telemetry"
 	"github.com/roamcard/roamcard/internal/testing/faultpoint"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// buy is the paid part of every paid method: the payment header in, the receipt header out.
-func (c Config) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.PaidOrder, error) {
+// Checkout sells: see checkout.Checkout for what each call promises.
+type Checkout interface {
+	// Buy is a *checkout.Challenge until the purchase is paid; repeated, it gives the same order.
+	Buy(ctx context.Context, p checkout.Purchase) (checkout.PaidOrder, error)
+	// Create creates an order that is paid later; repeated with its key, it gives the same order.
+	Create(ctx context.Context, r checkout.CreateRequest) (checkout.PaidOrder, error)
+	// Pay pays an order that exists; repeated, it gives the paid order.
+	Pay(ctx context.Context, id order.ID, payment string, at x402.Resource) (checkout.PaidOrder, error)
+}
+
+// Sales is what every service that sells has in common: payment header in, receipt header out.
+type Sales struct {
+	OrderViews
+	Checkout Checkout
+	// Extensions are what the challenge of a route says in addition to the terms, by the route's path; nil
+	// when there is nothing. It may be nil.
+	Extensions func(path string) map[string]any
+	// Metrics may be nil.
+	Metrics *telemetry.Metrics
+}
+
+// resource is what a call pays for: the URL of the route that was called.
+func (s Sales) resource(ctx context.Context) x402.Resource {
+	return x402.Resource{URL: s.BaseURL + rpcx.Resource(ctx), MimeType: "application/json", ServiceName: "roamcard"}
+}
+
+// extensions are what the challenge of this call says in addition to the terms.
+func (s Sales) extensions(ctx context.Context) map[string]any {
+	if s.Extensions == nil {
+		return nil
+	}
+	path, _, _ := strings.Cut(rpcx.Resource(ctx), "?")
+	return s.Extensions(path)
+}
+
+// buy runs the purchase of a method that sells.
+func (s Sales) buy(ctx context.Context, kind order.Kind, key string, request any) (checkout.PaidOrder, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return checkout.PaidOrder{}, fmt.Errorf("marshal the request: %w", err)
@@ -26,34 +63,22 @@ func (c Config) buy(ctx context.Context, kind order.Kind, key string, request an
 	if !ok {
 		return checkout.PaidOrder{}, fmt.Errorf("buy outside of a call")
 	}
-	sold, err := c.Checkout.Buy(ctx, checkout.Purchase{
-		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: c.resource(ctx),
-		Extensions: c.extensions(ctx),
+	paid, err := s.Checkout.Buy(ctx, checkout.Purchase{
+		Kind: kind, Key: key, Request: body, Payment: x402.PaymentIn(call.RequestHeader()), Resource: s.resource(ctx),
+		Extensions: s.extensions(ctx),
 	})
 	if err != nil {
 		if f, ok := fault.As(err); ok && f.Status == http.StatusPaymentRequired {
-			c.Metrics.Challenged(ctx, string(kind))
+			s.Metrics.Challenged(ctx, string(kind))
 		}
 		return checkout.PaidOrder{}, err
 	}
-	return sold, handOut(call, sold)
+	return paid, sendReceipt(call, paid)
 }
 
-// SessionOf reports whether a session of a wallet, good for orders, came with the call at hand.
-func SessionOf(a *auth.Auth) func(ctx context.Context, wallet x402.Address) bool {
-	return func(ctx context.Context, wallet x402.Address) bool {
-		call, ok := connect.CallInfoForHandlerContext(ctx)
-		if !ok || call.RequestHeader().Get("Authorization") == "" {
-			return false
-		}
-		who, err := a.Authenticate(ctx, call.RequestHeader().Get("Authorization"))
-		return err == nil && who.Wallet == wallet && who.Has(auth.ScopeOrders)
-	}
-}
-
-// handOut puts the receipt of what was sold on the answer.
-func handOut(call connect.CallInfo, sold checkout.PaidOrder) error {
-	receipt, err := x402.EncodeSettlement(checkout.Receipt(sold.Payment))
+// sendReceipt adds the receipt of a payment to the answer.
+func sendReceipt(call connect.CallInfo, paid checkout.PaidOrder) error {
+	receipt, err := x402.EncodeSettlement(checkout.Receipt(paid.Payment))
 	if err != nil {
 		return fmt.Errorf("encode the receipt: %w", err)
 	}

@@ -16,52 +16,57 @@ import (
 	"github.com/roamcard/roamcard/internal/money"
 	"github.com/roamcard/roamcard/internal/order"
 	"github.com/roamcard/roamcard/internal/product/card"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 // payableURL is where an order is paid.
-func (c Config) payableURL(id order.ID) string {
-	return c.BaseURL + "/pay/" + url.PathEscape(string(id))
+func (v OrderViews) payableURL(id order.ID) string {
+	return v.BaseURL + "/pay/" + url.PathEscape(string(id))
 }
 
-// open is the opening of an order for the signed-in wallet, under its Idempotency-Key if it sent one.
-func (c Config) open(ctx context.Context, n checkout.CreateRequest, request any) (*roamcardv1.Order, error) {
+// create creates an order of the signed-in wallet, under its Idempotency-Key if it sent one.
+func (s Sales) create(ctx context.Context, n checkout.CreateRequest, request any) (*roamcardv1.Order, error) {
 	body, err := json.Marshal(request)
 	if err != nil {
 		return nil, fmt.Errorf("marshal the request: %w", err)
 	}
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
-		return nil, fmt.Errorf("open an order outside of a call")
+		return nil, fmt.Errorf("create an order outside of a call")
 	}
-	n.Owner, n.Request, n.Key = wallet(ctx), body, call.RequestHeader().Get(HeaderIdempotencyKey)
-	sold, err := c.Checkout.Create(ctx, n)
+	n.Owner, n.Request, n.Key = rpcx.Wallet(ctx), body, call.RequestHeader().Get(rpcx.HeaderIdempotencyKey)
+	paid, err := s.Checkout.Create(ctx, n)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := c.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
 	return orders[0], nil
 }
 
-// pay is the payment of an order that exists.
-func (c Config) pay(ctx context.Context, call connect.CallInfo, id order.ID, paid string, resource x402.Resource) (*roamcardv1.Order, error) {
-	sold, err := c.Checkout.Pay(ctx, id, paid, resource)
+// pay pays an order that exists.
+func (s Sales) pay(
+	ctx context.Context, call connect.CallInfo, id order.ID, header string, resource x402.Resource,
+) (*roamcardv1.Order, error) {
+	paid, err := s.Checkout.Pay(ctx, id, header, resource)
 	if err != nil {
 		return nil, err
 	}
-	orders, err := c.orders(ctx, sold)
+	orders, err := s.orders(ctx, paid)
 	if err != nil {
 		return nil, err
 	}
-	return orders[0], handOut(call, sold)
+	return orders[0], sendReceipt(call, paid)
 }
 
 // CreateCardOrder implements roamcardv1connect.CardServiceHandler.
-func (s CardService) CreateCardOrder(ctx context.Context, _ *roamcardv1.CreateCardOrderRequest) (*roamcardv1.CreateCardOrderResponse, error) {
-	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.CardIssue, Alone: true}, struct{}{})
+func (s CardService) CreateCardOrder(
+	ctx context.Context, _ *roamcardv1.CreateCardOrderRequest,
+) (*roamcardv1.CreateCardOrderResponse, error) {
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardIssue, Alone: true}, struct{}{})
 	if f, ok := fault.As(err); ok && f.Code == fault.BINUnavailable {
 		// Nothing was to be paid yet: this route calls it a conflict (spec section 7).
 		return nil, fault.New(fault.CardBINUnavailable, f.Detail)
@@ -73,7 +78,9 @@ func (s CardService) CreateCardOrder(ctx context.Context, _ *roamcardv1.CreateCa
 }
 
 // CreateOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrderRequest) (*roamcardv1.CreateOrderResponse, error) {
+func (s OrderService) CreateOrder(
+	ctx context.Context, req *roamcardv1.CreateOrderRequest,
+) (*roamcardv1.CreateOrderResponse, error) {
 	gross, err := grossOf(req)
 	if err != nil {
 		return nil, err
@@ -82,7 +89,8 @@ func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrd
 	if err != nil {
 		return nil, err
 	}
-	o, err := s.open(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource}, card.TopupRequest{Gross: gross})
+	o, err := s.create(ctx, checkout.CreateRequest{Kind: order.CardTopup, Resource: resource},
+		card.TopupRequest{Gross: gross})
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +98,9 @@ func (s OrderService) CreateOrder(ctx context.Context, req *roamcardv1.CreateOrd
 }
 
 // PayOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) PayOrder(ctx context.Context, req *roamcardv1.PayOrderRequest) (*roamcardv1.PayOrderResponse, error) {
+func (s OrderService) PayOrder(
+	ctx context.Context, req *roamcardv1.PayOrderRequest,
+) (*roamcardv1.PayOrderResponse, error) {
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
@@ -103,12 +113,14 @@ func (s OrderService) PayOrder(ctx context.Context, req *roamcardv1.PayOrderRequ
 }
 
 // SubmitPayment implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) SubmitPayment(ctx context.Context, req *roamcardv1.SubmitPaymentRequest) (*roamcardv1.SubmitPaymentResponse, error) {
+func (s OrderService) SubmitPayment(
+	ctx context.Context, req *roamcardv1.SubmitPaymentRequest,
+) (*roamcardv1.SubmitPaymentResponse, error) {
 	call, ok := connect.CallInfoForHandlerContext(ctx)
 	if !ok {
 		return nil, fmt.Errorf("pay outside of a call")
 	}
-	mine, err := s.Checkout.Order(ctx, order.ID(req.GetOrderId()), wallet(ctx))
+	mine, err := s.Orders.Order(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +133,7 @@ func (s OrderService) SubmitPayment(ctx context.Context, req *roamcardv1.SubmitP
 	return &roamcardv1.SubmitPaymentResponse{Order: o}, nil
 }
 
-// grossOf is what an order is to cost, told in dollars, in cents, or both ways alike.
+// grossOf is the price of an order, given in dollars, in cents, or in both.
 func grossOf(req *roamcardv1.CreateOrderRequest) (money.Cents, error) {
 	named := money.Cents(req.GetAmountUsdCents())
 	if req.Amount == nil {
@@ -133,11 +145,12 @@ func grossOf(req *roamcardv1.CreateOrderRequest) (money.Cents, error) {
 	gross, err := dollars(req.Amount)
 	switch {
 	case err != nil:
-		return 0, invalid("amount", "amount", "must be US dollars with at most two decimals, as a number or a string such as 25.50")
+		return 0, rpcx.Invalid("amount", "amount",
+			"must be US dollars with at most two decimals, as a number or a string such as 25.50")
 	case gross < card.MinOrder || gross > card.MaxOrder:
-		return 0, invalid("amount", "amount.range", fmt.Sprintf("must be %s to %s", card.MinOrder, card.MaxOrder))
+		return 0, rpcx.Invalid("amount", "amount.range", fmt.Sprintf("must be %s to %s", card.MinOrder, card.MaxOrder))
 	case req.AmountUsdCents != nil && named != gross:
-		return 0, invalid("amount", "amount.differs", "must be the same as amountUsdCents")
+		return 0, rpcx.Invalid("amount", "amount.differs", "must be the same as amountUsdCents")
 	}
 	return gross, nil
 }
@@ -147,20 +160,21 @@ func dollars(v *structpb.Value) (money.Cents, error) {
 	case *structpb.Value_StringValue:
 		return money.ParseDollars(k.StringValue)
 	case *structpb.Value_NumberValue:
-		// The shortest decimal that means the number is the one that was sent, see CheckJSON.
+		// The shortest decimal of the number is the one that was sent, see rpcx.CheckJSON.
 		return money.ParseDollars(strconv.FormatFloat(k.NumberValue, 'f', -1, 64))
 	}
 	return 0, money.ErrAmount
 }
 
-// ownURL reads an absolute URL on the service's own origin; empty stays empty.
-func (c Config) ownURL(text string) (string, error) {
+// ownURL checks that a URL is absolute and on the service's own origin; empty stays empty.
+func (v OrderViews) ownURL(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
 	u, err := url.Parse(text)
-	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme+"://"+u.Host != c.BaseURL {
-		return "", invalid("resource", "resource.origin", "must be an absolute URL that starts with "+c.BaseURL+"/")
+	if err != nil || u.User != nil || u.Fragment != "" || u.Scheme+"://"+u.Host != v.BaseURL {
+		return "", rpcx.Invalid("resource", "resource.origin",
+			"must be an absolute URL that starts with "+v.BaseURL+"/")
 	}
 	return u.String(), nil
 }

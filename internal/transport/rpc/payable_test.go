@@ -20,7 +20,7 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 )
 
-func TestAnAmountIsToldInDollarsOrCents(t *testing.T) {
+func TestAmountIsGivenInDollarsOrCents(t *testing.T) {
 	text, number := structpb.NewStringValue, structpb.NewNumberValue
 	for _, tt := range []struct {
 		amount *structpb.Value
@@ -60,8 +60,8 @@ func TestAnAmountIsToldInDollarsOrCents(t *testing.T) {
 	}
 }
 
-func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
-	c := Config{Issued: cardtest.NewStore(nil), BaseURL: "https://shop.example"}
+func TestUnpaidOrderShowsPayableURLAndExpiry(t *testing.T) {
+	views := OrderViews{Issued: cardtest.NewStore(nil), BaseURL: "https://shop.example"}
 	until := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tt := range []struct {
 		status order.Status
@@ -73,39 +73,43 @@ func TestAnUnpaidOrderTellsWhereAndUntilWhenItIsPaid(t *testing.T) {
 		{order.Settling, "", "queued"},
 		{order.Settled, "", "queued"},
 	} {
-		shown, err := c.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1", Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
+		shown, err := views.orders(t.Context(), checkout.PaidOrder{Order: order.Order{ID: "ord_1",
+			Kind: order.CardIssue, Status: tt.status, ExpiresAt: &until}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		o := shown[0]
-		if o.GetPayableUrl() != tt.url || o.GetIssuance().GetStatus() != tt.issue || !o.GetExpiresAt().AsTime().Equal(until) {
+		if o.GetPayableUrl() != tt.url || o.GetIssuance().GetStatus() != tt.issue ||
+			!o.GetExpiresAt().AsTime().Equal(until) {
 			t.Errorf("%s: %v", tt.status, o)
 		}
 	}
 }
 
-func TestTheAnswerWithoutACardRangeIsAConflict(t *testing.T) {
-	d := newAdmin(t)
-	d.issuer.SetBINs(card.BIN{Prefix: "400000"})
-	ctx, _ := as(t, d.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders))
-	_, err := d.client.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})
+func TestCreateCardOrderWithoutBINIsConflict(t *testing.T) {
+	h := newHarness(t)
+	h.issuer.SetBINs(card.BIN{Prefix: "400000"})
+	ctx, _ := as(t, h.session(authtest.NewWallet(t, "ada"), auth.ScopeOrders))
+	_, err := h.client.CreateCardOrder(ctx, &roamcardv1.CreateCardOrderRequest{})
 	if p := problemOf(t, err); p.GetCode() != "card_bin_unavailable" || p.GetStatus() != 409 {
 		t.Errorf("problem %v", p)
 	}
 }
 
-func TestAResourceLiesOnTheServicesOwnOrigin(t *testing.T) {
-	c := Config{BaseURL: "https://shop.example"}
+func TestResourceMustBeOnOwnOrigin(t *testing.T) {
+	views := OrderViews{BaseURL: "https://shop.example"}
 	for _, good := range []string{"", "https://shop.example", "https://shop.example/a?b=c"} {
-		if got, err := c.ownURL(good); err != nil || got != good {
+		if got, err := views.ownURL(good); err != nil || got != good {
 			t.Errorf("%q is %q, %v", good, got, err)
 		}
 	}
 	for _, bad := range []string{
-		"/a", "//shop.example/", "http://shop.example/", "https://shop.example:444/", "https://shop.example.evil/", "https://u@shop.example/",
-		"https://evil.example/https://shop.example", "https://shop.example/#f", "https:shop.example", "mailto:a@shop.example", strings.Repeat("x", 100),
+		"/a", "//shop.example/", "http://shop.example/", "https://shop.example:444/", "https://shop.example.evil/",
+		"https://u@shop.example/",
+		"https://evil.example/https://shop.example", "https://shop.example/#f", "https:shop.example",
+		"mailto:a@shop.example", strings.Repeat("x", 100),
 	} {
-		if got, err := c.ownURL(bad); fault.Of(err) != fault.SchemaInvalid {
+		if got, err := views.ownURL(bad); fault.Of(err) != fault.SchemaInvalid {
 			t.Errorf("%q is %q, %v", bad, got, err)
 		}
 	}

@@ -6,34 +6,56 @@ import (
 	"fmt"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
+
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/availability"
 	"github.com/roamcard/roamcard/internal/fault"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/payment"
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/esim"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
-// RuntimeService tells whether the service runs, whether it can sell, and under which terms.
-type RuntimeService struct{ Config }
+// RuntimeService reports whether the service runs, whether it can sell, and its public settings.
+type RuntimeService struct {
+	// Health fails when the process cannot serve.
+	Health func(ctx context.Context) error
+	// Availability says of each product whether it can be sold now.
+	Availability map[order.Kind]availability.Product
+	// BaseURL is the service's own origin, without a slash at the end.
+	BaseURL string
+	Terms   payment.Terms
+	// Environment is production or sandbox.
+	Environment string
+	Version     string
+}
 
 // GetHealth implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetHealth(ctx context.Context, _ *roamcardv1.GetHealthRequest) (*roamcardv1.GetHealthResponse, error) {
+func (s RuntimeService) GetHealth(
+	ctx context.Context, _ *roamcardv1.GetHealthRequest,
+) (*roamcardv1.GetHealthResponse, error) {
 	if err := s.Health(ctx); err != nil {
-		return nil, fmt.Errorf("check the database: %w", errors.Join(err, fault.New(fault.DependencyDown, "The database does not answer.")))
+		return nil, fmt.Errorf("check the database: %w", errors.Join(err,
+			fault.New(fault.DependencyDown, "The database does not answer.")))
 	}
 	return &roamcardv1.GetHealthResponse{Status: "ok"}, nil
 }
 
 // GetLiveness implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetLiveness(context.Context, *roamcardv1.GetLivenessRequest) (*roamcardv1.GetLivenessResponse, error) {
+func (s RuntimeService) GetLiveness(
+	context.Context, *roamcardv1.GetLivenessRequest,
+) (*roamcardv1.GetLivenessResponse, error) {
 	return &roamcardv1.GetLivenessResponse{Status: "ok"}, nil
 }
 
 // GetReadiness implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadinessRequest) (*roamcardv1.GetReadinessResponse, error) {
+func (s RuntimeService) GetReadiness(
+	ctx context.Context, _ *roamcardv1.GetReadinessRequest,
+) (*roamcardv1.GetReadinessResponse, error) {
 	// Top-ups depend on the same as cards.
 	checks, err := readiness(s.Availability[order.CardIssue].Ready(ctx))
 	if err != nil {
@@ -42,7 +64,7 @@ func (s RuntimeService) GetReadiness(ctx context.Context, _ *roamcardv1.GetReadi
 	return &roamcardv1.GetReadinessResponse{Status: "ready", Checks: checks}, nil
 }
 
-// readiness shows checks, or fails with the names of those that do.
+// readiness shows checks, or fails with the names of the failing ones.
 func readiness(checks []availability.Result) ([]*roamcardv1.ReadinessCheck, error) {
 	shown := make([]*roamcardv1.ReadinessCheck, len(checks))
 	var failing []string
@@ -55,14 +77,15 @@ func readiness(checks []availability.Result) ([]*roamcardv1.ReadinessCheck, erro
 		}
 	}
 	if len(failing) > 0 {
-		// First, or the fault behind a failing check would be shown in its place.
+		// First in the chain, or the fault of a failing check would be shown instead.
 		not := fault.Newf(fault.NotReady, "Failing: %s.", strings.Join(failing, ", "))
 		return nil, fmt.Errorf("check readiness: %w", errors.Join(append([]error{not}, errs...)...))
 	}
 	return shown, nil
 }
 
-// named is a failing check, and whose fault it is where that is known: a provider's detail stays in the log.
+// named is the name of a failing check, with its code when it is about the chain or the facilitator: a
+// provider's detail stays in the log.
 func named(c availability.Result) string {
 	f, ok := fault.As(c.Err)
 	if !ok {
@@ -77,13 +100,19 @@ func named(c availability.Result) string {
 }
 
 // GetConfig implements roamcardv1connect.RuntimeServiceHandler.
-func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRequest) (*roamcardv1.GetConfigResponse, error) {
+func (s RuntimeService) GetConfig(
+	ctx context.Context, _ *roamcardv1.GetConfigRequest,
+) (*roamcardv1.GetConfigResponse, error) {
 	paused := map[order.Kind]bool{}
 	for _, product := range order.Kinds() {
 		var err error
 		if paused[product], err = s.Availability[product].Paused(ctx); err != nil {
 			return nil, err
 		}
+	}
+	purchase, err := rpcx.PolicyOf(purchaseCard())
+	if err != nil {
+		return nil, err
 	}
 	return &roamcardv1.GetConfigResponse{
 		BaseUrl: s.BaseURL,
@@ -95,18 +124,27 @@ func (s RuntimeService) GetConfig(ctx context.Context, _ *roamcardv1.GetConfigRe
 		Card: &roamcardv1.CardConfig{
 			WalletPaymentUsdCents: uint32(card.Price), CardIssueFeeUsdCents: uint32(card.Fee),
 			ExpectedAvailableAfterIssueUsdCents: uint32(card.Remaining),
-			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder), MaxOrderUsdCents: uint32(card.MaxOrder),
-			LoadFeeBps: card.LoadFeeBPS, IssuePaused: paused[order.CardIssue], TopupPaused: paused[order.CardTopup],
+			MinOrderUsdCents:                    uint32(card.MinOrder), DefaultOrderUsdCents: uint32(card.DefaultOrder),
+			MaxOrderUsdCents: uint32(card.MaxOrder),
+			LoadFeeBps:       card.LoadFeeBPS,
+			IssuePaused:      paused[order.CardIssue], TopupPaused: paused[order.CardTopup],
 		},
 		Esim: &roamcardv1.EsimConfig{
-			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice), PurchasePaused: paused[order.ESIM],
+			MinPriceUsdCents: uint32(esim.MinPrice), MaxPriceUsdCents: uint32(esim.MaxPrice),
+			PurchasePaused: paused[order.ESIM],
 		},
 		Limits: &roamcardv1.LimitConfig{
-			IdempotencyKeyMaxLength: 200, PurchaseBodyMaxBytes: 4096, PaymentHeaderMaxBytes: 16384,
+			IdempotencyKeyMaxLength: rpcx.MaxIdempotencyKey, PurchaseBodyMaxBytes: purchase.GetMaxBodyBytes(),
+			PaymentHeaderMaxBytes:  x402.MaxHeader,
 			SessionSeconds:         uint32(auth.DefaultSessionTTL.Seconds()),
 			SignInChallengeSeconds: uint32(auth.DefaultSignInTTL.Seconds()),
 			RevealChallengeSeconds: uint32(auth.DefaultRevealTTL.Seconds()),
 		},
 		TreasuryMode: "manual", Environment: s.Environment, Version: s.Version,
 	}, nil
+}
+
+// purchaseCard is the method whose limits stand for those of every purchase.
+func purchaseCard() protoreflect.MethodDescriptor {
+	return roamcardv1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("PurchaseCard")
 }

@@ -9,18 +9,22 @@ import (
 	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/internal/checkout"
 	"github.com/roamcard/roamcard/internal/order"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 )
 
-// watchFor ends a stream before the edge's own limit does.
+// watchFor ends a stream before the edge's write timeout does.
 const watchFor = 30 * time.Second
 
 // WatchOrder implements roamcardv1connect.OrderServiceHandler.
-func (s OrderService) WatchOrder(ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse]) error {
-	return s.Checkout.Watch(ctx, order.ID(req.GetOrderId()), wallet(ctx), int(req.GetAfter()), watchFor, func(at checkout.PaidOrder) error {
-		orders, err := s.orders(ctx, at)
-		if err != nil {
-			return err
-		}
-		return out.Send(&roamcardv1.WatchOrderResponse{Order: orders[0], Cursor: uint32(at.Order.Version)})
-	})
+func (s OrderService) WatchOrder(
+	ctx context.Context, req *roamcardv1.WatchOrderRequest, out *connect.ServerStream[roamcardv1.WatchOrderResponse],
+) error {
+	return s.Orders.Watch(ctx, order.ID(req.GetOrderId()), rpcx.Wallet(ctx), int(req.GetAfter()), watchFor,
+		func(at checkout.PaidOrder) error {
+			orders, err := s.orders(ctx, at)
+			if err != nil {
+				return err
+			}
+			return out.Send(&roamcardv1.WatchOrderResponse{Order: orders[0], Cursor: uint32(at.Order.Version)})
+		})
 }

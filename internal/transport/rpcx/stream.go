@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// Streams puts before the methods that stream what stands before all others: errors, policy, validation.
+// Streams does for streaming methods what Errors, Policies and validation do for unary ones.
 func Streams(c Config, validation connect.Interceptor) connect.Interceptor {
 	return streams{c, validation}
 }
@@ -41,7 +41,9 @@ func (s streams) WrapStreamingHandler(next connect.StreamingHandlerFunc) connect
 	}
 }
 
-func (s streams) checked(ctx context.Context, conn connect.StreamingHandlerConn, next connect.StreamingHandlerFunc) error {
+func (s streams) checked(
+	ctx context.Context, conn connect.StreamingHandlerConn, next connect.StreamingHandlerFunc,
+) error {
 	method, ok := conn.Spec().Schema.(protoreflect.MethodDescriptor)
 	if !ok {
 		return next(ctx, conn) // not one of ours, such as reflection
@@ -50,19 +52,19 @@ func (s streams) checked(ctx context.Context, conn connect.StreamingHandlerConn,
 	if err != nil {
 		return err
 	}
-	if ctx, err = checkAccess(ctx, s.Auth, p, conn.RequestHeader()); err != nil {
+	if ctx, err = checkAccess(ctx, s.Callers, p, conn.RequestHeader()); err != nil {
 		return err
 	}
-	if err := throttle(s.Limits, p, caller(ctx)); err != nil {
+	if err := throttle(s.Limits, p, Caller(ctx)); err != nil {
 		return err
 	}
-	leave, err := s.Limits.Enter(limit.Streams, caller(ctx).Wallet.Lower())
+	leave, err := s.Limits.Enter(limit.Streams, Caller(ctx).Wallet.Lower())
 	if err != nil {
 		return err
 	}
 	defer leave()
 	if p.GetNoStore() {
-		conn.ResponseHeader().Set("Cache-Control", "private, no-store")
+		conn.ResponseHeader().Set("Cache-Control", PrivateNoStore)
 	}
 	return next(ctx, conn)
 }

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"bytes"
@@ -25,8 +25,8 @@ const (
 	maxPath = 120
 )
 
-// CheckJSON says what keeps a JSON document from being the documented shape of a message; nothing
-// when it is. It is stricter than protojson, which also takes proto names, numbers in quotes,
+// CheckJSON lists where a JSON document differs from the documented form of a message; the list is empty
+// when it does not. It is stricter than protojson, which also takes proto names, numbers in quotes,
 // fractions and exponents for integers, and null.
 func CheckJSON(data []byte, message protoreflect.MessageDescriptor) []fault.Field {
 	switch {
@@ -35,7 +35,8 @@ func CheckJSON(data []byte, message protoreflect.MessageDescriptor) []fault.Fiel
 	case !utf8.Valid(data):
 		return []fault.Field{{Rule: "json.utf8", Message: "The body must be valid UTF-8."}}
 	case depth(data) > maxJSONDepth:
-		return []fault.Field{{Rule: "json.depth", Message: fmt.Sprintf("The body nests deeper than %d levels.", maxJSONDepth)}}
+		return []fault.Field{{Rule: "json.depth", Message: fmt.Sprintf("The body nests deeper than %d levels.",
+			maxJSONDepth)}}
 	case !json.Valid(data):
 		return []fault.Field{{Rule: "json.syntax", Message: "The body must be one JSON object."}}
 	}
@@ -45,7 +46,7 @@ func CheckJSON(data []byte, message protoreflect.MessageDescriptor) []fault.Fiel
 	return g.fields
 }
 
-// depth is the deepest nesting of the document, counted without recursion so that it can be asked first.
+// depth is the deepest nesting of the document. It does not recurse, so that it is safe before anything is parsed.
 func depth(data []byte) int {
 	var now, most int
 	inText := false
@@ -66,8 +67,8 @@ func depth(data []byte) int {
 	return most
 }
 
-// gate walks a document that is known to be valid JSON beside the descriptor it should match. Every
-// method that reads a value leaves pos behind that value.
+// gate compares a document, which is valid JSON, with the descriptor that it should match. Every method that
+// reads a value leaves pos after that value.
 type gate struct {
 	data   []byte
 	pos    int
@@ -76,7 +77,7 @@ type gate struct {
 
 func (g *gate) report(path, rule, message string) {
 	if len(g.fields) < maxFieldProblems {
-		g.fields = append(g.fields, fault.Field{Path: clip(path), Rule: rule, Message: message})
+		g.fields = append(g.fields, fault.Field{Path: Clip(path, maxPath), Rule: rule, Message: message})
 	}
 }
 
@@ -176,8 +177,8 @@ func (g *gate) null(path string) {
 	g.report(path, "json.null", "Must not be null; leave the member out.")
 }
 
-// wellKnownText reads a well-known type that is a string in JSON. The members are protojson's to
-// judge; asking it for this value alone gives the answer a path.
+// wellKnownText reads a well-known type that is a string in JSON. protojson decides whether it is valid; asked
+// about this value alone, its answer can be reported with a path.
 func (g *gate) wellKnownText(message protoreflect.MessageDescriptor, path string) {
 	start := g.pos
 	g.anything(path)
@@ -199,8 +200,8 @@ func (g *gate) shaped(bracket byte, path, message string) {
 // maxDigits is how many digits of a number a float64 keeps whatever they are.
 const maxDigits = 15
 
-// value reads a value of any type that is going to be a google.protobuf.Value. That holds numbers as
-// float64: one that would change on the way is refused.
+// value reads a value of any type for a google.protobuf.Value, which holds numbers as float64: a number that
+// would change is refused.
 func (g *gate) value(path string) {
 	if c := g.data[g.pos]; c != '-' && (c < '0' || c > '9') {
 		g.anything(path)
@@ -216,7 +217,7 @@ func (g *gate) value(path string) {
 	}
 }
 
-// anything reads a value of any type; inside it members must still be unique and strings sound.
+// anything reads a value of any type. Its members must still be unique, and its strings valid.
 func (g *gate) anything(path string) {
 	switch g.data[g.pos] {
 	case '{':
@@ -284,7 +285,7 @@ func (g *gate) token() string {
 	return string(g.data[start:g.pos])
 }
 
-// text reads a string and unescapes it; false when it holds what no text of ours may hold.
+// text reads a string and unescapes it; false when it has a NUL or half of a surrogate pair.
 func (g *gate) text(path string) (string, bool) {
 	rest := g.data[g.pos+1:]
 	if end := bytes.IndexAny(rest, "\"\\"); rest[end] == '"' { // nothing to unescape

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"strings"
@@ -19,14 +19,15 @@ import (
 	_ "google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// everything is a message with a member of each kind that JSON shows in its own way.
+// everything is a message with a member of each kind that has a JSON form of its own.
 func everything(t testing.TB) protoreflect.MessageDescriptor {
 	t.Helper()
 	type kind = descriptorpb.FieldDescriptorProto_Type
 	number := int32(0)
 	field := func(name string, k kind, typeName string, repeated bool) *descriptorpb.FieldDescriptorProto {
 		number++
-		f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: proto.Int32(number), Type: k.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
+		f := &descriptorpb.FieldDescriptorProto{Name: &name, Number: proto.Int32(number), Type: k.Enum(),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()}
 		if typeName != "" {
 			f.TypeName = &typeName
 		}
@@ -38,10 +39,13 @@ func everything(t testing.TB) protoreflect.MessageDescriptor {
 	message := descriptorpb.FieldDescriptorProto_TYPE_MESSAGE
 	file := &descriptorpb.FileDescriptorProto{
 		Name: proto.String("everything.proto"), Package: proto.String("test"), Syntax: proto.String("proto3"),
-		Dependency: []string{"google/protobuf/struct.proto", "google/protobuf/timestamp.proto", "google/protobuf/wrappers.proto"},
-		EnumType: []*descriptorpb.EnumDescriptorProto{{Name: proto.String("Color"), Value: []*descriptorpb.EnumValueDescriptorProto{
-			{Name: proto.String("COLOR_UNSPECIFIED"), Number: proto.Int32(0)}, {Name: proto.String("COLOR_RED"), Number: proto.Int32(1)},
-		}}},
+		Dependency: []string{"google/protobuf/struct.proto", "google/protobuf/timestamp.proto",
+			"google/protobuf/wrappers.proto"},
+		EnumType: []*descriptorpb.EnumDescriptorProto{{Name: proto.String("Color"),
+			Value: []*descriptorpb.EnumValueDescriptorProto{
+				{Name: proto.String("COLOR_UNSPECIFIED"), Number: proto.Int32(0)},
+				{Name: proto.String("COLOR_RED"), Number: proto.Int32(1)},
+			}}},
 		MessageType: []*descriptorpb.DescriptorProto{{
 			Name: proto.String("Everything"),
 			Field: []*descriptorpb.FieldDescriptorProto{
@@ -70,8 +74,12 @@ func everything(t testing.TB) protoreflect.MessageDescriptor {
 			NestedType: []*descriptorpb.DescriptorProto{{
 				Name: proto.String("CountsEntry"), Options: &descriptorpb.MessageOptions{MapEntry: proto.Bool(true)},
 				Field: []*descriptorpb.FieldDescriptorProto{
-					{Name: proto.String("key"), Number: proto.Int32(1), Type: descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
-					{Name: proto.String("value"), Number: proto.Int32(2), Type: descriptorpb.FieldDescriptorProto_TYPE_UINT32.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
+					{Name: proto.String("key"), Number: proto.Int32(1),
+						Type:  descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum(),
+						Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
+					{Name: proto.String("value"), Number: proto.Int32(2),
+						Type:  descriptorpb.FieldDescriptorProto_TYPE_UINT32.Enum(),
+						Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum()},
 				},
 			}},
 		}},
@@ -83,7 +91,7 @@ func everything(t testing.TB) protoreflect.MessageDescriptor {
 	return descriptor.Messages().ByName("Everything")
 }
 
-func TestDocumentedJSONPassesTheGate(t *testing.T) {
+func TestCheckJSONAcceptsDocumentedForms(t *testing.T) {
 	message := everything(t)
 	for _, doc := range []string{
 		`{}`,
@@ -111,7 +119,7 @@ func TestDocumentedJSONPassesTheGate(t *testing.T) {
 	}
 }
 
-func TestUndocumentedJSONStopsAtTheGate(t *testing.T) {
+func TestCheckJSONRefusesUndocumentedForms(t *testing.T) {
 	for _, c := range []struct{ name, doc, path, rule string }{
 		{"empty", ``, "", "json.syntax"},
 		{"array", `[]`, "", "json.type"},
@@ -176,12 +184,13 @@ func TestUndocumentedJSONStopsAtTheGate(t *testing.T) {
 	}
 }
 
-func TestTheGateReportsEveryWrongMemberUpToALimit(t *testing.T) {
+func TestCheckJSONReportsWrongMembersUpToLimit(t *testing.T) {
 	var rules []string
 	for _, f := range CheckJSON([]byte(`{"cents":"1","some_text":"x","child":{"flag":null}}`), everything(t)) {
 		rules = append(rules, f.Path+" "+f.Rule)
 	}
-	if diff := cmp.Diff([]string{"cents json.type", "some_text json.unknown", "child.flag json.null"}, rules); diff != "" {
+	if diff := cmp.Diff([]string{"cents json.type", "some_text json.unknown", "child.flag json.null"},
+		rules); diff != "" {
 		t.Error(diff)
 	}
 	many := `{"tags":[` + strings.Repeat(`1,`, 200) + `1]}`
@@ -194,7 +203,7 @@ func TestTheGateReportsEveryWrongMemberUpToALimit(t *testing.T) {
 	}
 }
 
-func TestURLTextBecomesTheJSONOfItsField(t *testing.T) {
+func TestJSONFromTextFollowsRulesOfBody(t *testing.T) {
 	fields := everything(t).Fields()
 	for _, c := range []struct{ field, text, want string }{
 		{"someText", `a "b" </script>`, `"a \"b\" \u003c/script\u003e"`},
@@ -230,8 +239,8 @@ func TestURLTextBecomesTheJSONOfItsField(t *testing.T) {
 	}
 }
 
-// FuzzCheckJSON holds the gate to its promise: what passes is understood by protojson, and what
-// protojson writes of it passes again.
+// FuzzCheckJSON proves that protojson reads every accepted document, and that what protojson writes is accepted
+// again.
 func FuzzCheckJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"someText":"\ud83d\ude00","cents":1}`, `{"items":[{"tags":["a"]}],"free":{"a":null}}`,
@@ -247,7 +256,7 @@ func FuzzCheckJSON(f *testing.F) {
 		}
 		read := dynamicpb.NewMessage(message)
 		if err := protojson.Unmarshal(data, read); err != nil {
-			t.Fatalf("passed the gate, but: %v", err)
+			t.Fatalf("accepted, but: %v", err)
 		}
 		written, err := protojson.Marshal(read)
 		if err != nil {

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"bytes"
@@ -17,14 +17,13 @@ import (
 )
 
 // JSON makes handlers read JSON strictly (see CheckJSON) and write default values. A document that
-// does not match is refused with a schema_invalid fault that names the members; the refusal happens
-// where this option stands among the interceptors, so put it inside Errors and outside whatever
-// looks at the message.
+// does not match is refused with a schema_invalid fault that names the members. The refusal happens in an
+// interceptor of this option: put it inside Errors and outside everything that reads the message.
 //
 // Connect itself would turn the codec's error into a bare invalid_argument: it wraps what Unmarshal
-// returns, drops the details of an inner *connect.Error, and runs no interceptor. So the codec
-// leaves its findings in the message and succeeds, and the interceptor of this option turns them
-// into the fault. The two only come together, which is why neither is exported.
+// returns, drops the details of an inner *connect.Error, and runs no interceptor. So the codec stores its
+// findings in the message and succeeds, and the interceptor turns them into the fault. Neither works
+// without the other, so neither is exported.
 func JSON() connect.HandlerOption {
 	mark := make([]byte, 16)
 	// Never fails; see crypto/rand.
@@ -44,9 +43,10 @@ func UnmarshalJSON(data []byte, message proto.Message) error {
 		return Malformed(fields...)
 	}
 	if err := (protojson.UnmarshalOptions{}).Unmarshal(data, message); err != nil {
-		// The gate has looked at every member; what is left concerns several at once, such as two
-		// members of a oneof. protojson's own words differ between builds and are not repeated.
-		return Malformed(fault.Field{Rule: "json.value", Message: "The members cannot be given together or hold an impossible value."})
+		// CheckJSON accepts each member by itself; this is about several, such as two members of a oneof.
+		// The text of protojson's error differs between builds and is not repeated.
+		return Malformed(fault.Field{Rule: "json.value",
+			Message: "The members cannot be given together or hold an impossible value."})
 	}
 	return nil
 }
@@ -65,8 +65,8 @@ func MarshalJSON(message proto.Message) ([]byte, error) {
 	return compact.Bytes(), nil
 }
 
-// Malformed is the fault of a request whose members are wrong. Of those only so many are shown: what was made to
-// be all wrong would be told in twenty times its own size.
+// Malformed is the fault of a request with wrong members. It lists the first few: a list of all could be
+// twenty times as long as the request.
 func Malformed(fields ...fault.Field) *fault.Fault {
 	fields = fields[:min(len(fields), maxFieldProblems)]
 	return fault.New(fault.SchemaInvalid, "The request has members that are wrong, see fields.").With(fields...)
@@ -80,7 +80,7 @@ const findingsField = protowire.MaxValidNumber
 // codec is the strict JSON codec of connect's handlers.
 type codec struct {
 	name string
-	// mark tells findings of this process from an unknown field that a caller sent.
+	// mark distinguishes findings of this process from an unknown field that a caller sent.
 	mark []byte
 }
 
@@ -106,7 +106,7 @@ func (c codec) MarshalStable(message any) ([]byte, error) {
 	return MarshalJSON(m)
 }
 
-// Unmarshal reads strictly. Findings about the document are left in the message, see JSON.
+// Unmarshal reads strictly. Findings about the document are stored in the message, see JSON.
 func (c codec) Unmarshal(data []byte, message any) error {
 	m, ok := message.(proto.Message)
 	if !ok {
@@ -128,7 +128,7 @@ func (c codec) Unmarshal(data []byte, message any) error {
 	return nil
 }
 
-// findings refuses messages in which the codec left its findings.
+// findings refuses messages in which the codec stored its findings.
 type findings struct{ mark []byte }
 
 func (i findings) WrapUnary(next connect.UnaryFunc) connect.UnaryFunc {

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// inProcess calls a handler without a network, in a context of the test's choice.
+// inProcess calls a handler without a network, with a given context.
 type inProcess struct {
 	handler http.Handler
 	ctx     context.Context
@@ -23,7 +23,7 @@ func (p inProcess) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// refuseAll is an interceptor that lets nothing through.
+// refuseAll is an interceptor that refuses every call.
 type refuseAll struct{ connect.Interceptor }
 
 func (refuseAll) WrapUnary(connect.UnaryFunc) connect.UnaryFunc {
@@ -32,17 +32,19 @@ func (refuseAll) WrapUnary(connect.UnaryFunc) connect.UnaryFunc {
 	}
 }
 
-func TestTheContextCarriesWhatTheFaceKnows(t *testing.T) {
+func TestCallInfoTravelsInContext(t *testing.T) {
 	ctx := context.Background()
 	if IsPreview(ctx) || Resource(ctx) != "" {
 		t.Error("an empty context knows something")
 	}
-	face := CallInfo{Preview: true, Resource: "/pay/1?x=2", Shows: true}
-	ctx = WithCallInfo(ctx, &face)
-	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || face.Problem() != nil {
-		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), face.Problem())
+	info := CallInfo{Preview: true, Resource: "/pay/1?x=2", WritesProblem: true}
+	ctx = WithCallInfo(ctx, &info)
+	if !IsPreview(ctx) || Resource(ctx) != "/pay/1?x=2" || info.Problem() != nil {
+		t.Errorf("preview %v, resource %q, problem %v", IsPreview(ctx), Resource(ctx), info.Problem())
 	}
-	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 || face.Problem().GetStatus() != 402 {
-		t.Errorf("a face that shows the problem gets %d details and the problem %v", len(err.Details()), face.Problem())
+	if err := ToConnect(ctx, fault.New(fault.PaymentRequired, "")); len(err.Details()) != 0 ||
+		info.Problem().GetStatus() != 402 {
+		t.Errorf("a caller that writes the problem gets %d details and the problem %v", len(err.Details()),
+			info.Problem())
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +17,7 @@ import (
 	"connectrpc.com/connect"
 	"github.com/google/uuid"
 
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
 	"github.com/roamcard/roamcard/gen/go/roamcard/v1/roamcardv1connect"
 	"github.com/roamcard/roamcard/internal/auth"
 	"github.com/roamcard/roamcard/internal/auth/authtest"
@@ -26,14 +28,15 @@ import (
 	"github.com/roamcard/roamcard/internal/product/card"
 	"github.com/roamcard/roamcard/internal/product/card/cardtest"
 	"github.com/roamcard/roamcard/internal/telemetry"
+	"github.com/roamcard/roamcard/internal/transport/rpcx"
 	"github.com/roamcard/roamcard/internal/x402"
 )
 
 const operatorToken = "operator token of the test"
 
-// admin serves the card service over HTTP with everything that stands before its methods; its stores
-// and its issuer are in memory, and it keeps no orders.
-type admin struct {
+// harness serves the card service over HTTP with all interceptors. Its stores and its issuer are
+// in memory; orders are not stored.
+type harness struct {
 	*testing.T
 	url      string
 	auth     *auth.Auth
@@ -45,55 +48,61 @@ type admin struct {
 	now      time.Time
 }
 
-func newAdmin(t *testing.T) *admin {
+func newHarness(t *testing.T) *harness {
 	t.Helper()
-	d := &admin{
+	h := &harness{
 		T: t, sessions: &authtest.Sessions{}, issuer: cardtest.NewIssuer(cardtest.Config{Instant: true}),
 		store: cardtest.NewStore(nil), log: &lines{}, now: time.Now(),
 	}
-	now := func() time.Time { return d.now }
+	now := func() time.Time { return h.now }
 	var err error
-	d.auth, err = auth.New(auth.Config{
-		Challenges: &authtest.Challenges{}, Sessions: d.sessions, Domain: "shop.example", URI: "https://shop.example",
-		ChainID: x402.ChainID, Now: now, Operators: []auth.Operator{{Name: "ada", Hash: sha256.Sum256([]byte(operatorToken))}},
+	h.auth, err = auth.New(auth.Config{
+		Challenges: &authtest.Challenges{}, Sessions: h.sessions, Domain: "shop.example", URI: "https://shop.example",
+		ChainID: x402.ChainID, Now: now, Operators: []auth.Operator{{Name: "ada",
+			Hash: sha256.Sum256([]byte(operatorToken))}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cards := card.New(card.Config{
-		Store: d.store, Issuer: d.issuer, Vault: d.issuer, Stock: d.issuer, Now: now, CallTimeout: time.Second,
+		Store: h.store, Issuer: h.issuer, Vault: h.issuer, Stock: h.issuer, Now: now, CallTimeout: time.Second,
 		Workers: availability.Check{Name: "workers", Run: func(context.Context) error { return nil }},
 	})
 	terms := payment.Terms{
 		Network: x402.NetworkID, Asset: x402.Address{0: 8, 19: 3}, PayTo: x402.Address{0: 0x70, 19: 1},
 		Domain: x402.Domain{Name: "USD Coin", Version: "2", ChainID: x402.ChainID, Contract: x402.Address{0: 8, 19: 3}},
 	}
-	handlers, err := Handlers(Config{
-		Checkout: checkout.New(checkout.Config{
-			Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32), Log: slog.New(slog.DiscardHandler),
-		}),
-		Cards: cards, Issued: d.store, Auth: d.auth, Terms: terms, BaseURL: "https://shop.example", Now: now,
+	service := CardService{
+		Sales: Sales{
+			OrderViews: OrderViews{Issued: h.store, BaseURL: "https://shop.example"},
+			Checkout: checkout.New(checkout.Config{
+				Products: []checkout.Product{cards}, Terms: terms, Now: now, QuoteKey: make([]byte, 32),
+				Log: slog.New(slog.DiscardHandler),
+			}),
+		},
+		Cards: cards, Credentials: cards, Reveals: h.auth, Terms: terms,
 		Availability: map[order.Kind]availability.Product{order.CardIssue: cards.Availability()},
-	})
+	}
+	before, err := rpcx.HandlerOptions(rpcx.Config{Callers: h.auth})
 	if err != nil {
 		t.Fatal(err)
 	}
 	mux := http.NewServeMux()
-	for _, h := range handlers {
+	for _, h := range Handlers(Services{Cards: service}, before...) {
 		mux.Handle(h.Path, h.Handler)
 	}
-	log := slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	log := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var calls telemetry.Calls
 		mux.ServeHTTP(w, r.WithContext(telemetry.WithCalls(r.Context(), &calls)))
 		log.LogAttrs(r.Context(), calls.Last().Level(), "request", calls.Last().AppendAttrs(nil)...)
 	}))
 	t.Cleanup(server.Close)
-	d.url, d.client = server.URL, roamcardv1connect.NewCardServiceClient(server.Client(), server.URL)
-	return d
+	h.url, h.client = server.URL, roamcardv1connect.NewCardServiceClient(server.Client(), server.URL)
+	return h
 }
 
-// lines keeps what is logged.
+// lines records what is logged.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -114,37 +123,38 @@ func (l *lines) String() string {
 }
 
 // session signs a wallet in for some scopes and an hour, and returns its bearer token.
-func (d *admin) session(w authtest.Wallet, scopes ...auth.Scope) string {
-	d.Helper()
+func (h *harness) session(w authtest.Wallet, scopes ...auth.Scope) string {
+	h.Helper()
 	random := make([]byte, 32)
 	_, _ = rand.Read(random)
 	token := "rcs_" + base64.RawURLEncoding.EncodeToString(random)
-	err := d.sessions.Create(d.Context(), auth.Session{
+	err := h.sessions.Create(h.Context(), auth.Session{
 		ID: uuid.New(), Wallet: w.Address(), Scopes: scopes, TokenHash: sha256.Sum256([]byte(token)),
-		IssuedAt: d.now.UTC(), ExpiresAt: d.now.UTC().Add(time.Hour),
+		IssuedAt: h.now.UTC(), ExpiresAt: h.now.UTC().Add(time.Hour),
 	})
 	if err != nil {
-		d.Fatal(err)
+		h.Fatal(err)
 	}
 	return token
 }
 
-// paidOrder gives a wallet an active card.
-func (d *admin) paidOrder(w authtest.Wallet) card.Card {
-	d.Helper()
+// issue gives a wallet an active card.
+func (h *harness) issue(w authtest.Wallet) card.Card {
+	h.Helper()
 	ref := cardtest.NewRef()
-	a, err := d.issuer.Open(d.Context(), card.Opening{Ref: ref, Load: card.Price})
+	a, err := h.issuer.Open(h.Context(), card.Opening{Ref: ref, Load: card.Price})
 	if err != nil {
-		d.Fatal(err)
+		h.Fatal(err)
 	}
 	c := card.Card{
-		ID: uuid.New(), Order: "ord_1", Owner: w.Address(), Status: card.Active, Ref: ref, Account: a.ID, Last4: a.Last4, CreatedAt: d.now,
+		ID: uuid.New(), Order: "ord_1", Owner: w.Address(), Status: card.Active, Ref: ref, Account: a.ID,
+		Last4: a.Last4, CreatedAt: h.now,
 	}
-	d.store.Put(c)
+	h.store.Put(c)
 	return c
 }
 
-// as makes a context whose call carries a bearer token, and reads the answer's headers.
+// as makes a context whose call sends a bearer token; info has the headers of the answer.
 func as(t *testing.T, token string) (context.Context, connect.CallInfo) {
 	t.Helper()
 	ctx, info := connect.NewClientContext(t.Context())
@@ -152,4 +162,22 @@ func as(t *testing.T, token string) (context.Context, connect.CallInfo) {
 		info.RequestHeader().Set("Authorization", "Bearer "+token)
 	}
 	return ctx, info
+}
+
+// problemOf is the problem detail of a failed call.
+func problemOf(t *testing.T, err error) *roamcardv1.Problem {
+	t.Helper()
+	failed, ok := errors.AsType[*connect.Error](err)
+	if !ok {
+		t.Fatalf("%v is not a connect error", err)
+	}
+	for _, detail := range failed.Details() {
+		if value, err := detail.Value(); err == nil {
+			if problem, ok := value.(*roamcardv1.Problem); ok {
+				return problem
+			}
+		}
+	}
+	t.Fatalf("%v has no problem", err)
+	return nil
 }

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -18,19 +18,30 @@ import (
 	"github.com/roamcard/roamcard/internal/secret"
 )
 
-// HeaderIdempotencyKey carries the key on the routes that take it as a header.
+// HeaderIdempotencyKey is the header of the key on the routes that do not take it in the body.
 const HeaderIdempotencyKey = "Idempotency-Key"
 
-// HeaderDeliveryToken carries the delivery token of an eSIM order.
+// PrivateNoStore is the Cache-Control of an answer that nothing between us and the caller may keep.
+const PrivateNoStore = "private, no-store"
+
+// HeaderDeliveryToken is the header of the delivery token of an eSIM order.
 const HeaderDeliveryToken = "X-Esim-Delivery-Token"
 
-// Deliveries says which order a delivery token opens: that with the id, or an order_not_found. A text that is
-// no delivery token is a session_invalid.
+// Callers tells who sends a request, by its Authorization header.
+type Callers interface {
+	// Authenticate is the wallet of a session, or a session_invalid.
+	Authenticate(ctx context.Context, authorization string) (auth.Caller, error)
+	// Operator is an operator by name, or an operator_token_invalid.
+	Operator(ctx context.Context, authorization string) (auth.Caller, error)
+}
+
+// Deliveries checks delivery tokens. Open returns the order with the id when the token is valid for it, and is an
+// order_not_found when it is not. A text that is no delivery token is a session_invalid.
 type Deliveries interface {
 	Open(ctx context.Context, id order.ID, token secret.Text) (order.Order, error)
 }
 
-// PolicyOf is what a method demands and promises. A method without one is not served.
+// PolicyOf reads a method's policy: who may call it and how often. A method without one is not served.
 func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 	p, ok := proto.GetExtension(m.Options(), roamcardv1.E_Policy).(*roamcardv1.Policy)
 	if !ok || p.GetAccess() == roamcardv1.Access_ACCESS_UNSPECIFIED {
@@ -39,11 +50,11 @@ func PolicyOf(m protoreflect.MethodDescriptor) (*roamcardv1.Policy, error) {
 	return p, nil
 }
 
-// RateOf is the class of a method's requests, as the edge counts them by address.
+// RateOf is the rate class under which the edge counts a method's requests by address.
 func RateOf(p *roamcardv1.Policy) limit.Class {
 	switch {
 	case p.GetRate() == string(limit.Reveal):
-		return limit.Poll // its own rate is the owner's, see Policies
+		return limit.Poll // reveals are counted by wallet, see throttle
 	case p.GetRate() != "":
 		return limit.Class(p.GetRate())
 	case p.GetPaid():
@@ -54,7 +65,7 @@ func RateOf(p *roamcardv1.Policy) limit.Class {
 	return limit.Poll
 }
 
-// throttle counts a wallet's requests, whatever address they come from.
+// throttle counts a wallet's requests from all addresses.
 func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 	if who.Kind != auth.KindWallet {
 		return nil
@@ -67,9 +78,9 @@ func throttle(l *limit.Limiter, p *roamcardv1.Policy, who auth.Caller) error {
 	return err
 }
 
-// Policies enforces the policy of every method before its handler runs: who may call and how often, the
+// Policies enforces the policy of every unary method before its handler runs: who may call and how often, the
 // idempotency header, and no-store.
-func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterceptorFunc {
+func Policies(c Config) connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
 			method, ok := req.Spec().Schema.(protoreflect.MethodDescriptor)
@@ -81,27 +92,27 @@ func Policies(a *auth.Auth, d Deliveries, l *limit.Limiter) connect.UnaryInterce
 				return nil, err
 			}
 			if p.GetAccess() == roamcardv1.Access_ACCESS_DELIVERY {
-				ctx, err = checkDelivery(ctx, a, d, p, req)
+				ctx, err = checkDelivery(ctx, c, p, req)
 			} else {
-				ctx, err = checkAccess(ctx, a, p, req.Header())
+				ctx, err = checkAccess(ctx, c.Callers, p, req.Header())
 			}
 			if err != nil {
 				return nil, err
 			}
-			if err := throttle(l, p, caller(ctx)); err != nil {
+			if err := throttle(c.Limits, p, Caller(ctx)); err != nil {
 				return nil, err
 			}
 			res, err := next(ctx, req)
 			if err == nil && p.GetNoStore() {
-				res.Header().Set("Cache-Control", "private, no-store")
+				res.Header().Set("Cache-Control", PrivateNoStore)
 			}
 			return res, err
 		}
 	}
 }
 
-// checkAccess lets a caller in, or says why not.
-func checkAccess(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
+// checkAccess authenticates the caller as the policy requires, and adds it to the context.
+func checkAccess(ctx context.Context, a Callers, p *roamcardv1.Policy, h http.Header) (context.Context, error) {
 	switch p.GetAccess() {
 	case roamcardv1.Access_ACCESS_PUBLIC, roamcardv1.Access_ACCESS_PAYER:
 	case roamcardv1.Access_ACCESS_SESSION, roamcardv1.Access_ACCESS_DELIVERY:
@@ -125,20 +136,22 @@ func checkAccess(ctx context.Context, a *auth.Auth, p *roamcardv1.Policy, h http
 	return ctx, checkKey(p.GetIdempotencyHeader(), h.Values(HeaderIdempotencyKey))
 }
 
-// checkDelivery lets the holder of the order's delivery token in, in place of its owner, or else the owner,
-// even with a token that opens nothing any more, but not with what never was one.
-func checkDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv1.Policy, req connect.AnyRequest) (context.Context, error) {
+// checkDelivery authenticates the holder of the order's delivery token, who may do what its owner may, or else the
+// owner by session. A revoked token next to a session is ignored; a text that is no token is refused.
+func checkDelivery(
+	ctx context.Context, c Config, p *roamcardv1.Policy, req connect.AnyRequest,
+) (context.Context, error) {
 	h := req.Header()
 	named, ok := req.Any().(interface{ GetOrderId() string })
-	if !ok || d == nil {
+	if !ok || c.Deliveries == nil {
 		return ctx, fmt.Errorf("%s names no order", req.Spec().Procedure)
 	}
 	if len(h.Values(HeaderDeliveryToken)) == 0 {
-		return checkAccess(ctx, a, p, h)
+		return checkAccess(ctx, c.Callers, p, h)
 	}
-	o, err := d.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
+	o, err := c.Deliveries.Open(ctx, order.ID(named.GetOrderId()), secret.New(h.Get(HeaderDeliveryToken)))
 	if err != nil && h.Get("Authorization") != "" && fault.Of(err) == fault.OrderNotFound {
-		return checkAccess(ctx, a, p, h)
+		return checkAccess(ctx, c.Callers, p, h)
 	}
 	if err != nil {
 		return ctx, err
@@ -146,18 +159,21 @@ func checkDelivery(ctx context.Context, a *auth.Auth, d Deliveries, p *roamcardv
 	return auth.WithCaller(ctx, auth.Caller{Kind: auth.KindDelivery, Wallet: o.Owner}), nil
 }
 
-const maxKey = 200
+// MaxIdempotencyKey is how many characters a key may have.
+const MaxIdempotencyKey = 200
 
 func checkKey(rule roamcardv1.IdempotencyHeader, keys []string) error {
 	switch {
 	case rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_UNSPECIFIED:
 		return nil
 	case len(keys) == 0 && rule == roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_REQUIRED:
-		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey, maxKey)
+		return fault.Newf(fault.IdempotencyKeyMissing, "Send %s with 1 to %d characters.", HeaderIdempotencyKey,
+			MaxIdempotencyKey)
 	case len(keys) == 0:
 		return nil
-	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > maxKey:
-		return invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters", maxKey))
+	case len(keys) > 1, keys[0] == "", !utf8.ValidString(keys[0]), utf8.RuneCountInString(keys[0]) > MaxIdempotencyKey:
+		return Invalid(HeaderIdempotencyKey, "header", fmt.Sprintf("must be one value of 1 to %d characters",
+			MaxIdempotencyKey))
 	}
 	return nil
 }

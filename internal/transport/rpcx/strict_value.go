@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"encoding/base64"
@@ -18,9 +18,11 @@ var plainInteger = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
 // JSONFromText turns the text of a path variable or query parameter into the JSON value of its
 // field, by the same rules as a body; ok is false when it has none, and problem says why.
-func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value json.RawMessage, problem fault.Field, ok bool) {
+func JSONFromText(
+	field protoreflect.FieldDescriptor, path, text string,
+) (value json.RawMessage, problem fault.Field, ok bool) {
 	refuse := func(rule, message string) (json.RawMessage, fault.Field, bool) {
-		return nil, fault.Field{Path: clip(path), Rule: rule, Message: message}, false
+		return nil, fault.Field{Path: Clip(path, maxPath), Rule: rule, Message: message}, false
 	}
 	switch field.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
@@ -38,7 +40,7 @@ func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value 
 		}
 		return quoted, fault.Field{}, true
 	default:
-		// Of the other kinds only JSON's own tokens pass: the text goes into a document as it is.
+		// The text becomes part of a document as it is, so it must be one JSON token.
 		if rule, message := tokenProblem(field.Kind(), text); rule != "" || !json.Valid([]byte(text)) {
 			if rule == "" {
 				rule, message = "json.type", expectation(field.Kind())
@@ -49,7 +51,7 @@ func JSONFromText(field protoreflect.FieldDescriptor, path, text string) (value 
 	}
 }
 
-// textProblem judges a JSON string given for a field.
+// textProblem says why a JSON string is no value of a field; empty when it is one.
 func textProblem(field protoreflect.FieldDescriptor, text string) (rule, message string) {
 	switch kind := field.Kind(); kind {
 	case protoreflect.StringKind:
@@ -74,7 +76,7 @@ func textProblem(field protoreflect.FieldDescriptor, text string) (rule, message
 	}
 }
 
-// tokenProblem judges a JSON number, true or false given for a field of the kind.
+// tokenProblem says why a JSON number, true or false is no value of a field of the kind; empty when it is one.
 func tokenProblem(kind protoreflect.Kind, token string) (rule, message string) {
 	switch kind {
 	case protoreflect.BoolKind:
@@ -136,7 +138,7 @@ func expectation(kind protoreflect.Kind) string {
 	}
 }
 
-// isBase64 takes what protojson takes: either alphabet, padded or not.
+// isBase64 accepts what protojson accepts: either alphabet, padded or not.
 func isBase64(text string) bool {
 	encoding := base64.RawStdEncoding
 	if strings.ContainsAny(text, "-_") {
@@ -149,14 +151,11 @@ func isBase64(text string) bool {
 	return err == nil && !strings.ContainsAny(text, "\r\n")
 }
 
-// clip shortens a path made of the caller's own member names.
-func clip(path string) string {
-	if len(path) <= maxPath {
-		return path
+// Clip bounds what an answer repeats of a caller's own text.
+func Clip(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	cut := maxPath
-	for !utf8.RuneStart(path[cut]) {
-		cut--
-	}
-	return path[:cut] + "…"
+	// It may be cut in the middle of a character.
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -21,7 +21,7 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-func TestEveryFaultHasItsConnectCode(t *testing.T) {
+func TestToConnectMapsEveryFaultToItsCode(t *testing.T) {
 	want := map[int]connect.Code{
 		400: connect.CodeInvalidArgument, 401: connect.CodeUnauthenticated, 402: connect.CodeFailedPrecondition,
 		404: connect.CodeNotFound, 405: connect.CodeUnimplemented, 409: connect.CodeFailedPrecondition,
@@ -36,22 +36,26 @@ func TestEveryFaultHasItsConnectCode(t *testing.T) {
 		case kind.Status == 409 && kind.Retryable:
 			code = connect.CodeAborted
 		}
-		var face CallInfo
-		err := ToConnect(WithCallInfo(context.Background(), &face), fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
+		var info CallInfo
+		err := ToConnect(WithCallInfo(context.Background(), &info),
+			fmt.Errorf("wrapped: %w", fault.New(kind.Code, "why")))
 		problem := problemOf(t, err)
-		if err.Code() != code || face.Problem().GetStatus() != uint32(kind.Status) || problem.GetCode() != string(kind.Code) || err.Message() != "why" {
-			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(), face.Problem().GetStatus(), err.Message(), problem, code)
+		if err.Code() != code || info.Problem().GetStatus() != uint32(kind.Status) ||
+			problem.GetCode() != string(kind.Code) || err.Message() != "why" {
+			t.Errorf("%s: code %v, status %d, message %q, problem %v; want code %v", kind.Code, err.Code(),
+				info.Problem().GetStatus(), err.Message(), problem, code)
 		}
 	}
 }
 
-func TestAProblemSaysAllThatTheFaultKnows(t *testing.T) {
+func TestProblemHasEveryMemberOfFault(t *testing.T) {
 	ctx := telemetry.WithRequestID(context.Background(), "req-1")
 	f := fault.New(fault.SettlementUnknown, "").About("ord_1").After(1500 * time.Millisecond)
 	err := ToConnect(ctx, f)
 	want := &roamcardv1.Problem{
 		Type: "/problems/settlement_unknown", Title: f.Title, Status: 503, Detail: f.Title, Code: "settlement_unknown",
-		Retryable: true, SafeToPayAgain: false, NextAction: "retry_same_request", RequestId: "req-1", OrderId: proto.String("ord_1"),
+		Retryable: true, SafeToPayAgain: false, NextAction: "retry_same_request", RequestId: "req-1",
+		OrderId: proto.String("ord_1"),
 	}
 	if diff := cmp.Diff(want, problemOf(t, err), protocmp.Transform()); diff != "" {
 		t.Error(diff)
@@ -61,14 +65,14 @@ func TestAProblemSaysAllThatTheFaultKnows(t *testing.T) {
 	}
 }
 
-// challenge is a fault that brings headers, as payment's are.
+// challenge is a fault with headers, like those of payments.
 type challenge struct{ *fault.Fault }
 
 func (c challenge) Headers() http.Header { return http.Header{"Payment-Required": {"eyJ4Ijoy"}} }
 
 func (c challenge) Unwrap() error { return c.Fault }
 
-func TestHeadersOfAnErrorBecomeMetadata(t *testing.T) {
+func TestToConnectCopiesHeadersOfError(t *testing.T) {
 	err := ToConnect(context.Background(), fmt.Errorf("buy: %w", challenge{fault.New(fault.PaymentRequired, "")}))
 	if got := err.Meta().Get("Payment-Required"); got != "eyJ4Ijoy" {
 		t.Errorf("Payment-Required = %q", got)
@@ -78,7 +82,7 @@ func TestHeadersOfAnErrorBecomeMetadata(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAFaultShowsNothingOfItself(t *testing.T) {
+func TestToConnectHidesErrorsThatAreNoFault(t *testing.T) {
 	secret := errors.New("password authentication failed for user roam")
 	err := ToConnect(context.Background(), fmt.Errorf("read order: %w", secret))
 	if err.Code() != connect.CodeInternal || strings.Contains(err.Error(), "password") {
@@ -92,7 +96,7 @@ func TestWhatIsNotAFaultShowsNothingOfItself(t *testing.T) {
 	}
 }
 
-func TestEndedCallsKeepTheirCode(t *testing.T) {
+func TestToConnectKeepsCodeOfEndedCalls(t *testing.T) {
 	for cause, code := range map[error]connect.Code{
 		context.Canceled:         connect.CodeCanceled,
 		context.DeadlineExceeded: connect.CodeDeadlineExceeded,
@@ -105,7 +109,7 @@ func TestEndedCallsKeepTheirCode(t *testing.T) {
 	}
 }
 
-func TestAFaultWinsOverTheCancellationItWraps(t *testing.T) {
+func TestToConnectPrefersFaultToCancellation(t *testing.T) {
 	err := ToConnect(context.Background(), errors.Join(context.Canceled, fault.New(fault.SettlementUnknown, "")))
 	if err.Code() != connect.CodeUnavailable {
 		t.Errorf("code = %v", err.Code())
@@ -114,20 +118,21 @@ func TestAFaultWinsOverTheCancellationItWraps(t *testing.T) {
 
 func TestToConnectIsAppliedOnce(t *testing.T) {
 	first := ToConnect(context.Background(), fault.New(fault.CardNotFound, "gone"))
-	var face CallInfo
-	again := ToConnect(WithCallInfo(context.Background(), &face), fmt.Errorf("outer: %w", first))
-	if again != first || len(again.Details()) != 1 || face.Problem().GetStatus() != 404 {
-		t.Errorf("again = %v with %d details, problem %v", again, len(again.Details()), face.Problem())
+	var info CallInfo
+	again := ToConnect(WithCallInfo(context.Background(), &info), fmt.Errorf("outer: %w", first))
+	if again != first || len(again.Details()) != 1 || info.Problem().GetStatus() != 404 {
+		t.Errorf("again = %v with %d details, problem %v", again, len(again.Details()), info.Problem())
 	}
 	if ToConnect(context.Background(), nil) != nil {
 		t.Error("no error became one")
 	}
 }
 
-func TestBrokenRulesNameTheJSONMembers(t *testing.T) {
+func TestViolationsNameJSONMembers(t *testing.T) {
 	server := serve(t, &signIn{})
 	client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL)
-	_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{PreferredMessageSchemes: []string{"eip191", "rsa"}})
+	_, err := client.CreateChallenge(context.Background(),
+		&roamcardv1.CreateChallengeRequest{PreferredMessageSchemes: []string{"eip191", "rsa"}})
 	want := []string{"address string.min_len", "preferredMessageSchemes[1] string.in"}
 	if diff := cmp.Diff(want, rules(problemOf(t, err))); diff != "" {
 		t.Error(diff)
@@ -141,7 +146,8 @@ func TestFieldPathsAreJSONPaths(t *testing.T) {
 	indexed := element("orders")
 	indexed.SetIndex(3)
 	path := []*validate.FieldPathElement{indexed, element("payable_url")}
-	if got := jsonPath(path, (&roamcardv1.ListOrdersResponse{}).ProtoReflect().Descriptor()); got != "orders[3].payable_url" {
+	descriptor := (&roamcardv1.ListOrdersResponse{}).ProtoReflect().Descriptor()
+	if got := jsonPath(path, descriptor); got != "orders[3].payable_url" {
 		t.Errorf("with the descriptor: %s", got)
 	}
 	if got := jsonPath(path, nil); got != "orders[3].payableUrl" {
@@ -149,7 +155,7 @@ func TestFieldPathsAreJSONPaths(t *testing.T) {
 	}
 }
 
-func TestPreviewsAreNotValidated(t *testing.T) {
+func TestUnlessPreviewSkipsValidation(t *testing.T) {
 	impl := &signIn{err: fault.New(fault.PaymentRequired, "")}
 	_, handler := roamcardv1connect.NewAuthServiceHandler(impl, connect.WithInterceptors(Errors()), JSON(),
 		connect.WithInterceptors(UnlessPreview(refuseAll{})))

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"bytes"
@@ -21,14 +21,16 @@ import (
 	"github.com/roamcard/roamcard/internal/fault"
 )
 
-// signIn answers AuthService calls with fixed errors and keeps what reached it.
+// signIn answers AuthService calls with fixed errors and records the requests.
 type signIn struct {
 	roamcardv1connect.UnimplementedAuthServiceHandler
 	err  error
 	seen []*roamcardv1.CreateChallengeRequest
 }
 
-func (s *signIn) CreateChallenge(_ context.Context, req *roamcardv1.CreateChallengeRequest) (*roamcardv1.CreateChallengeResponse, error) {
+func (s *signIn) CreateChallenge(
+	_ context.Context, req *roamcardv1.CreateChallengeRequest,
+) (*roamcardv1.CreateChallengeResponse, error) {
 	s.seen = append(s.seen, req)
 	if s.err != nil {
 		return nil, s.err
@@ -78,10 +80,11 @@ func rules(problem *roamcardv1.Problem) []string {
 	return out
 }
 
-func TestMalformedJSONReachesConnectCallersAsAProblem(t *testing.T) {
+func TestMalformedJSONIsProblemForConnectCallers(t *testing.T) {
 	impl := &signIn{}
 	server := serve(t, impl)
-	for _, contentType := range []string{"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8"} {
+	for _, contentType := range []string{"application/json", "application/json; charset=utf-8",
+		"application/json;charset=UTF-8"} {
 		for _, c := range []struct {
 			body string
 			want []string
@@ -91,7 +94,8 @@ func TestMalformedJSONReachesConnectCallersAsAProblem(t *testing.T) {
 			{`{"preferred_message_schemes":[]}`, []string{"preferred_message_schemes json.unknown"}},
 			{``, []string{" json.syntax"}},
 		} {
-			res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, contentType, strings.NewReader(c.body))
+			res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, contentType,
+				strings.NewReader(c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,20 +130,21 @@ func TestMalformedJSONReachesConnectCallersAsAProblem(t *testing.T) {
 	}
 }
 
-// lenient is connect's JSON codec with bytes of the test's choice in place of the message.
+// lenient is a JSON codec that sends fixed bytes for any message.
 type lenient struct{ body string }
 
 func (l lenient) Name() string                    { return "json" }
 func (l lenient) Marshal(any) ([]byte, error)     { return []byte(l.body), nil }
 func (l lenient) Unmarshal(d []byte, m any) error { return codec{}.Unmarshal(d, m) }
 
-func TestMalformedJSONIsAProblemOnEveryProtocol(t *testing.T) {
+func TestMalformedJSONIsProblemOnEveryProtocol(t *testing.T) {
 	server := serve(t, &signIn{})
 	for name, option := range map[string][]connect.ClientOption{
 		"connect":  nil,
 		"gRPC-Web": {connect.WithGRPCWeb()},
 	} {
-		options := append([]connect.ClientOption{connect.WithCodec(lenient{body: `{"address":"a","nope":1}`})}, option...)
+		options := append([]connect.ClientOption{connect.WithCodec(lenient{body: `{"address":"a","nope":1}`})},
+			option...)
 		client := roamcardv1connect.NewAuthServiceClient(server.Client(), server.URL, options...)
 		_, err := client.CreateChallenge(context.Background(), &roamcardv1.CreateChallengeRequest{})
 		if diff := cmp.Diff([]string{"nope json.unknown"}, rules(problemOf(t, err))); diff != "" {
@@ -150,7 +155,8 @@ func TestMalformedJSONIsAProblemOnEveryProtocol(t *testing.T) {
 
 func TestWellFormedJSONIsServedWithDefaults(t *testing.T) {
 	server := serve(t, &signIn{})
-	res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, "application/json", strings.NewReader(`{"address":"0xab"}`))
+	res, err := http.Post(server.URL+roamcardv1connect.AuthServiceCreateChallengeProcedure, "application/json",
+		strings.NewReader(`{"address":"0xab"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +174,7 @@ func TestWellFormedJSONIsServedWithDefaults(t *testing.T) {
 	}
 }
 
-func TestACallerCannotForgeFindings(t *testing.T) {
+func TestFindingsCannotBeForged(t *testing.T) {
 	impl := &signIn{}
 	server := serve(t, impl)
 	req := &roamcardv1.CreateChallengeRequest{Address: "0xab"}
@@ -180,7 +186,7 @@ func TestACallerCannotForgeFindings(t *testing.T) {
 	}
 }
 
-func TestFindingsOfTheCodecReplaceTheMessage(t *testing.T) {
+func TestFindingsReplaceMessage(t *testing.T) {
 	c := codec{name: "json", mark: []byte("0123456789abcdef")}
 	m := &roamcardv1.CreateChallengeRequest{Address: "before"}
 	if err := c.Unmarshal([]byte(`{"address":"a","nope":1}`), m); err != nil {

@@ -1,4 +1,4 @@
-package rpc
+package rpcx
 
 import (
 	"context"
@@ -20,8 +20,8 @@ import (
 	"github.com/roamcard/roamcard/internal/telemetry"
 )
 
-// Errors answers with faults: every error that leaves a handler becomes a *connect.Error with a
-// Problem detail. It notes the call and its end for the request's line. Put it outside everything else.
+// Errors turns every error of a handler into a *connect.Error with a Problem detail, see ToConnect, and records
+// the call and its outcome for the request's log line. Put it outside everything else.
 func Errors() connect.UnaryInterceptorFunc {
 	return func(next connect.UnaryFunc) connect.UnaryFunc {
 		return func(ctx context.Context, req connect.AnyRequest) (connect.AnyResponse, error) {
@@ -32,7 +32,7 @@ func Errors() connect.UnaryInterceptorFunc {
 				return res, nil
 			}
 			if excess := limit.Excess(ctx); excess != nil {
-				// Whatever else is wrong with it, its payment proves nothing, and there were too many like it.
+				// The payment proves nothing, and there were too many such calls: that comes before any other error.
 				err = excess
 			}
 			var message protoreflect.MessageDescriptor
@@ -44,8 +44,8 @@ func Errors() connect.UnaryInterceptorFunc {
 	}
 }
 
-// failed is what the caller may see of a call's error. What was behind it is noted when it is the
-// service's own, or that of something it depends on.
+// failed is what the caller may see of a call's error. The cause is recorded for the log when the failure is
+// the service's or a dependency's.
 func failed(ctx context.Context, call telemetry.Call, err error, message protoreflect.MessageDescriptor) error {
 	shown := toConnect(ctx, err, message)
 	problem := problemIn(shown)
@@ -57,10 +57,9 @@ func failed(ctx context.Context, call telemetry.Call, err error, message protore
 	return shown
 }
 
-// ToConnect is the one place that knows Connect codes: it turns an error into the *connect.Error
-// that the caller may see, with a Problem detail and the headers that the error carries (any error
-// of the chain with a method Headers() http.Header), and leaves the problem for the face, see Face.
-// What is not a fault is ours and shows as internal; Cause still finds it.
+// ToConnect turns an error into the *connect.Error that the caller may see, with a Problem detail and the
+// headers of any error of the chain that has a method Headers() http.Header. The problem is left in the
+// CallInfo, too. An error that is not a fault is ours and shows as internal; Cause still finds it.
 func ToConnect(ctx context.Context, err error) *connect.Error { return toConnect(ctx, err, nil) }
 
 func toConnect(ctx context.Context, err error, message protoreflect.MessageDescriptor) *connect.Error {
@@ -76,8 +75,8 @@ func toConnect(ctx context.Context, err error, message protoreflect.MessageDescr
 	f, code := asFault(err, message)
 	problem := ProblemOf(ctx, f)
 	shown := connect.NewError(code, &shownError{problem: problem, cause: err})
-	face := callInfoOf(ctx)
-	if face.problem = problem; !face.Shows {
+	info := callInfoOf(ctx)
+	if info.problem = problem; !info.WritesProblem {
 		if detail, detailErr := connect.NewErrorDetail(problem); detailErr == nil {
 			shown.AddDetail(detail)
 		}
@@ -98,7 +97,7 @@ func toConnect(ctx context.Context, err error, message protoreflect.MessageDescr
 	return shown
 }
 
-// Cause is what was behind an error made by ToConnect, for the log; other errors are their own cause.
+// Cause is the error from which ToConnect made err, for the log; other errors are their own cause.
 func Cause(err error) error {
 	if shown, ok := errors.AsType[*shownError](err); ok {
 		return shown.cause
@@ -114,7 +113,7 @@ func problemIn(err error) *roamcardv1.Problem {
 	return nil
 }
 
-// shownError shows the caller's sentence and keeps the cause.
+// shownError is the sentence that the caller sees, and keeps the cause.
 type shownError struct {
 	problem *roamcardv1.Problem
 	cause   error
@@ -124,13 +123,14 @@ func (e *shownError) Error() string { return e.problem.GetDetail() }
 
 func (e *shownError) Unwrap() error { return e.cause }
 
-// asFault decides what the caller is told, and with which code.
+// asFault chooses the fault that the caller sees, and its code.
 func asFault(err error, message protoreflect.MessageDescriptor) (*fault.Fault, connect.Code) {
 	if f, ok := fault.As(err); ok {
 		return f, codeOf(f)
 	}
 	if connectErr, ok := errors.AsType[*connect.Error](err); ok {
-		if violations := violationsDetail(connectErr); violations != nil && connectErr.Code() == connect.CodeInvalidArgument {
+		if violations := violationsDetail(connectErr); violations != nil &&
+			connectErr.Code() == connect.CodeInvalidArgument {
 			return Malformed(ViolationFields(violations, message)...), connect.CodeInvalidArgument
 		}
 		return FaultOfCode(connectErr.Code()), connectErr.Code()
@@ -144,8 +144,8 @@ func asFault(err error, message protoreflect.MessageDescriptor) (*fault.Fault, c
 	return fault.New(fault.Internal, ""), connect.CodeInternal
 }
 
-// codeOf chooses the Connect code of a fault. FailedPrecondition says "do not retry until something
-// changes"; Unavailable and ResourceExhausted invite a retry.
+// codeOf chooses the Connect code of a fault; no other file chooses codes. FailedPrecondition means "do not
+// retry until something changes"; Unavailable and ResourceExhausted invite a retry.
 func codeOf(f *fault.Fault) connect.Code {
 	switch f.Status {
 	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
@@ -175,7 +175,13 @@ func codeOf(f *fault.Fault) connect.Code {
 	}
 }
 
-// FaultOfCode is the fault of an error that connect itself made, before or beside our handlers.
+// Invalid is the fault of one member, or header, that breaks a rule.
+func Invalid(path, rule, message string) *fault.Fault {
+	return fault.Newf(fault.SchemaInvalid, "%s %s.", path, message).With(fault.Field{Path: path, Rule: rule,
+		Message: message})
+}
+
+// FaultOfCode is the fault of an error that connect itself made, without our handlers.
 func FaultOfCode(code connect.Code) *fault.Fault {
 	switch code {
 	case connect.CodeInvalidArgument, connect.CodeOutOfRange:
@@ -214,12 +220,12 @@ func ProblemOf(ctx context.Context, f *fault.Fault) *roamcardv1.Problem {
 	return problem
 }
 
-// RetryAfterSeconds is the value of a Retry-After header, rounded up: a caller must not come early.
+// RetryAfterSeconds is the value of a Retry-After header, rounded up: a caller must not retry early.
 func RetryAfterSeconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// sentence is what happened this time, or the title when the fault says no more.
+// sentence is the detail of a fault, or its title when it has none.
 func sentence(f *fault.Fault) string {
 	if f.Detail == "" {
 		return f.Title
@@ -227,29 +233,30 @@ func sentence(f *fault.Fault) string {
 	return f.Detail
 }
 
-// ViolationFields names the members that break a rule by their JSON path. Without the message's
-// descriptor the names are guessed from the proto names.
+// ViolationFields lists the members that break a rule by their JSON paths. Without the message's descriptor
+// JSON names are derived from proto names.
 func ViolationFields(violations *validate.Violations, message protoreflect.MessageDescriptor) []fault.Field {
 	fields := make([]fault.Field, 0, len(violations.GetViolations()))
 	for _, v := range violations.GetViolations() {
 		fields = append(fields, fault.Field{
 			Path:    jsonPath(v.GetField().GetElements(), message),
 			Rule:    v.GetRuleId(),
-			Message: said(v),
+			Message: violationText(v),
 		})
 	}
 	return fields
 }
 
-// said is what a rule says of a value. A long pattern is for programs, which have it from the document.
-func said(v *validate.Violation) string {
-	if text := v.GetMessage(); v.GetRuleId() != "string.pattern" || len(text) <= maxSaid {
+// violationText is a rule's message about a value. A long pattern is replaced: programs have it from the OpenAPI
+// document.
+func violationText(v *validate.Violation) string {
+	if text := v.GetMessage(); v.GetRuleId() != "string.pattern" || len(text) <= maxViolationText {
 		return text
 	}
 	return "does not match the documented pattern"
 }
 
-const maxSaid = 160
+const maxViolationText = 160
 
 func jsonPath(elements []*validate.FieldPathElement, message protoreflect.MessageDescriptor) string {
 	var b strings.Builder
@@ -262,7 +269,7 @@ func jsonPath(elements []*validate.FieldPathElement, message protoreflect.Messag
 		case *validate.FieldPathElement_Index:
 			fmt.Fprintf(&b, "[%d]", key.Index)
 		case *validate.FieldPathElement_StringKey:
-			b.WriteString("." + clip(key.StringKey))
+			b.WriteString("." + Clip(key.StringKey, maxPath))
 		}
 		message = below(element.GetFieldName(), message)
 	}
@@ -286,7 +293,7 @@ func jsonName(name string, message protoreflect.MessageDescriptor) string {
 	return head
 }
 
-// below is the message that a field holds, if any.
+// below is the message type of a field, or nil.
 func below(name string, message protoreflect.MessageDescriptor) protoreflect.MessageDescriptor {
 	if message == nil {
 		return nil

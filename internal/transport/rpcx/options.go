@@ -1,0 +1,89 @@
+// Package rpcx is what every RPC has around its method: call info, policy, strict JSON, validation, faults as errors.
+//
+//	call -> errors -> strict JSON -> policy -> validation -> method of a service in package rpc
+//
+// The layers that turn other protocols into calls use it too, and need nothing of the services.
+package rpcx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"buf.build/go/protovalidate"
+	"connectrpc.com/connect"
+	"connectrpc.com/validate"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/limit"
+)
+
+// MaxMessage is how many bytes a message may have. REST has a tighter limit for each method.
+const MaxMessage = 64 << 10
+
+// Config is what enforcing the policies needs.
+type Config struct {
+	Callers    Callers
+	Deliveries Deliveries
+	// Limits counts what wallets ask for; nil does not limit.
+	Limits *limit.Limiter
+}
+
+// HandlerOptions are the interceptors and limits of every service: errors, strict JSON, policy, validation. The
+// validation rules of every method are compiled here, so that a wrong one fails at start-up and not on a request.
+func HandlerOptions(c Config) ([]connect.HandlerOption, error) {
+	messages, err := requests()
+	if err != nil {
+		return nil, err
+	}
+	rules, err := protovalidate.New(protovalidate.WithMessages(messages...), protovalidate.WithDisableLazy())
+	if err != nil {
+		return nil, fmt.Errorf("compile the validation rules: %w", err)
+	}
+	validation := validate.NewInterceptor(validate.WithValidator(rules))
+	// The first is the outermost.
+	return []connect.HandlerOption{
+		connect.WithInterceptors(Errors()),
+		JSON(),
+		connect.WithInterceptors(Policies(c), UnlessPreview(validation)),
+		connect.WithInterceptors(Streams(c, validation)),
+		connect.WithReadMaxBytes(MaxMessage),
+		connect.WithCompressMinBytes(1024),
+		connect.WithRecover(recovered),
+	}, nil
+}
+
+// recovered makes a panic an internal error; its value is logged, never shown.
+func recovered(_ context.Context, _ connect.Spec, _ http.Header, value any) error {
+	return fmt.Errorf("panic: %v", value)
+}
+
+// requests makes an empty request of every method, and checks that every method has a policy.
+func requests() ([]proto.Message, error) {
+	var all []proto.Message
+	var errs []error
+	protoregistry.GlobalFiles.RangeFilesByPackage(roamcardv1.File_roamcard_v1_policy_proto.Package(),
+		func(f protoreflect.FileDescriptor) bool {
+			for i := range f.Services().Len() {
+				methods := f.Services().Get(i).Methods()
+				for j := range methods.Len() {
+					m := methods.Get(j)
+					if _, err := PolicyOf(m); err != nil {
+						errs = append(errs, err)
+					}
+					kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
+					if err != nil {
+						errs = append(errs, fmt.Errorf("request of %s: %w", m.FullName(), err))
+						continue
+					}
+					all = append(all, kind.New().Interface())
+				}
+			}
+			return true
+		})
+	return all, errors.Join(errs...)
+}

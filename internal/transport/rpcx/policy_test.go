@@ -1,0 +1,137 @@
+package rpcx
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/types/descriptorpb"
+
+	roamcardv1 "github.com/roamcard/roamcard/gen/go/roamcard/v1"
+	"github.com/roamcard/roamcard/internal/auth"
+	"github.com/roamcard/roamcard/internal/auth/authtest"
+	"github.com/roamcard/roamcard/internal/fault"
+	"github.com/roamcard/roamcard/internal/x402"
+)
+
+const operatorToken = "operator token of the test"
+
+// newAuth knows one operator and one session, whose token it returns: ada's, with the scope orders.
+func newAuth(t *testing.T) (callers *auth.Auth, session string) {
+	t.Helper()
+	sessions := &authtest.Sessions{}
+	callers, err := auth.New(auth.Config{
+		Challenges: &authtest.Challenges{}, Sessions: sessions, Domain: "shop.example", URI: "https://shop.example",
+		ChainID: x402.ChainID, Operators: []auth.Operator{{Name: "ada", Hash: sha256.Sum256([]byte(operatorToken))}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	session = "rcs_" + base64.RawURLEncoding.EncodeToString(make([]byte, 32))
+	now := time.Now().UTC()
+	err = sessions.Create(t.Context(), auth.Session{
+		ID: uuid.New(), Wallet: authtest.NewWallet(t, "ada").Address(), Scopes: []auth.Scope{auth.ScopeOrders},
+		TokenHash: sha256.Sum256([]byte(session)), IssuedAt: now, ExpiresAt: now.Add(time.Hour),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return callers, session
+}
+
+func TestPolicyRefusesCallersOfOtherAccess(t *testing.T) {
+	callers, session := newAuth(t)
+	type policy = roamcardv1.Policy
+	public, payer := &policy{Access: roamcardv1.Access_ACCESS_PUBLIC}, &policy{Access: roamcardv1.Access_ACCESS_PAYER}
+	owner := &policy{Access: roamcardv1.Access_ACCESS_SESSION, Scope: "orders"}
+	operator := &policy{Access: roamcardv1.Access_ACCESS_OPERATOR}
+	for _, tt := range []struct {
+		name   string
+		policy *policy
+		token  string
+		want   fault.Code
+		kind   auth.CallerKind
+	}{
+		{"anyone at a public method", public, "", "", auth.KindAnonymous},
+		{"anyone at a paid method", payer, "", "", auth.KindAnonymous},
+		{"an owner at an owner's", owner, session, "", auth.KindWallet},
+		{"an operator at an owner's", owner, operatorToken, fault.SessionInvalid, ""},
+		{"an operator at an operator's", operator, operatorToken, "", auth.KindOperator},
+		{"an owner at an operator's", operator, session, fault.OperatorTokenInvalid, ""},
+		{"a wrong token at an operator's", operator, operatorToken + " ", fault.OperatorTokenInvalid, ""},
+		{"nobody at an operator's", operator, "", fault.OperatorTokenInvalid, ""},
+	} {
+		h := http.Header{}
+		if tt.token != "" {
+			h.Set("Authorization", "Bearer "+tt.token)
+		}
+		ctx, err := checkAccess(t.Context(), callers, tt.policy, h)
+		if got := fault.Of(err); got != tt.want {
+			t.Errorf("%s: %q (%v), want %q", tt.name, got, err, tt.want)
+		}
+		if who, _ := auth.CallerFrom(ctx); err == nil && who.Kind != tt.kind {
+			t.Errorf("%s: called by %+v", tt.name, who)
+		}
+	}
+	if _, err := checkAccess(t.Context(), callers, &policy{Access: 99}, http.Header{}); err == nil {
+		t.Error("an unknown access is served")
+	}
+}
+
+func TestPolicyRequiresOneIdempotencyKey(t *testing.T) {
+	const (
+		unused   = roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_UNSPECIFIED
+		optional = roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_OPTIONAL
+		required = roamcardv1.IdempotencyHeader_IDEMPOTENCY_HEADER_REQUIRED
+	)
+	for _, tt := range []struct {
+		name string
+		rule roamcardv1.IdempotencyHeader
+		keys []string
+		want fault.Code
+	}{
+		{"none, unused", unused, nil, ""},
+		{"two, unused", unused, []string{"a", "b"}, ""},
+		{"none, optional", optional, nil, ""},
+		{"none, required", required, nil, fault.IdempotencyKeyMissing},
+		{"one", required, []string{"a"}, ""},
+		{"200 characters", required, []string{strings.Repeat("é", 200)}, ""},
+		{"201 characters", required, []string{strings.Repeat("a", 201)}, fault.SchemaInvalid},
+		{"empty", required, []string{""}, fault.SchemaInvalid},
+		{"empty, optional", optional, []string{""}, fault.SchemaInvalid},
+		{"two", optional, []string{"a", "a"}, fault.SchemaInvalid},
+		{"no UTF-8", required, []string{"\xff"}, fault.SchemaInvalid},
+	} {
+		if got := fault.Of(checkKey(tt.rule, tt.keys)); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestPolicyOfRefusesMethodWithoutPolicy(t *testing.T) {
+	purchase := roamcardv1.File_roamcard_v1_card_proto.Services().ByName("CardService").Methods().ByName("PurchaseCard")
+	if p, err := PolicyOf(purchase); err != nil || !p.GetPaid() || p.GetAccess() != roamcardv1.Access_ACCESS_PAYER {
+		t.Errorf("%v, %v", p, err)
+	}
+	bare, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
+		Name: proto.String("bare.proto"), Package: proto.String("bare"),
+		MessageType: []*descriptorpb.DescriptorProto{{Name: proto.String("Nothing")}},
+		Service: []*descriptorpb.ServiceDescriptorProto{{Name: proto.String("Bare"),
+			Method: []*descriptorpb.MethodDescriptorProto{{
+				Name: proto.String("Do"), InputType: proto.String(".bare.Nothing"),
+				OutputType: proto.String(".bare.Nothing"),
+			}}}},
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := PolicyOf(bare.Services().Get(0).Methods().Get(0)); err == nil {
+		t.Errorf("served by %v", p)
+	}
+}
