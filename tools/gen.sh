@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes everything that is generated: gen/, the clients' messages, and ent.
+# Makes everything that is generated: gen/, the clients' messages, Python's blocking client, and ent.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 buf=tools/node_modules/.bin/buf
@@ -14,5 +14,6 @@ rm -rf gen/go/roamcard gen/openapi
 clients/python/setup.sh
 PATH="$PWD/clients/python/.venv/bin:$PATH" npm run --silent --prefix clients/typescript gen
 clients/python/.venv/bin/python clients/python/tools/models.py
+clients/python/.venv/bin/python clients/python/tools/sync.py
 go generate ./ent
 node clients/testing/publish.mjs

@@ -15,7 +15,7 @@ bin/staticcheck ./cmd/... ./internal/... ./ent/schema/... $(go list -m -f '{{.Di
 tools/teeth.sh --check
 
 # Generated files are compared with themselves before and after, so that a work in progress lints too.
-generated() { find gen third_party ent clients/typescript/src/gen clients/python/src/roamcard/_gen internal/devtools/devnet/contracts clients/go/roamcard/roamcardtest/published.json clients/typescript/src/testing/published.ts clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum; }
+generated() { find gen third_party ent clients/typescript/src/gen clients/python/src/roamcard/_gen clients/python/src/roamcard/_sync internal/devtools/devnet/contracts clients/go/roamcard/roamcardtest/published.json clients/typescript/src/testing/published.ts clients/python/src/roamcard/testing/published.json -type f -not -name '*.pyc' 2>/dev/null | sort | xargs sha256sum; }
 before=$(generated)
 tools/gen.sh
 node internal/devtools/devnet/contracts/build.mjs --check

@@ -1,5 +1,7 @@
 """Buys roamcard cards and eSIMs with USDC on Base; a purchase cannot be paid twice by accident."""
 
+from ._async.groups import AsyncCardOrder
+from ._async.paging import AsyncListing, AsyncPage
 from ._gen.models import (
     Card,
     CardStatus,
@@ -15,8 +17,9 @@ from ._gen.models import (
     OrderStatus,
 )
 from ._gen.roamcard.v1.order_pb import EsimCredentials
+from ._sync.groups import CardOrder
+from ._sync.paging import Listing, Page
 from .aio import AsyncPayingInterceptor, AsyncRoamcard
-from .aio_groups import AsyncCardOrder
 from .answers import RawResponse, RawResponses
 from .client import PayingInterceptor, Roamcard
 from .errors import (
@@ -40,10 +43,8 @@ from .errors import (
     UntrustedMessageError,
 )
 from .filestore import FileStore
-from .groups import CardOrder
 from .journal import Book, Entry, Journal, MemoryStore, SignedAuthorization, Store, default_journal
 from .model import Model
-from .paging import AsyncListing, AsyncPage, Listing, Page
 from .payer import Events
 from .policy import Policy, Quote, Quoted
 from .presenters import EsimPresenter, PagePresenter, Presented, Presenter, Showing, TerminalPresenter

@@ -1,10 +1,8 @@
-"""Carries programs out and awaits meanwhile."""
+"""Runs programs and awaits meanwhile."""
 
 from __future__ import annotations
 
-import asyncio
 import copy
-import inspect
 import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,21 +11,38 @@ from connectrpc.client import ResponseMetadata
 from connectrpc.errors import ConnectError
 from pyqwest import Client, ReadError, RemoteProtocolError, WriteError
 
-from ._gen.roamcard.v1.activity_connect import ActivityServiceClient
-from ._gen.roamcard.v1.auth_connect import AuthServiceClient
-from ._gen.roamcard.v1.card_connect import CardServiceClient
-from ._gen.roamcard.v1.esim_connect import EsimServiceClient
-from ._gen.roamcard.v1.operator_connect import OperatorServiceClient
-from ._gen.roamcard.v1.order_connect import OrderServiceClient
-from ._gen.roamcard.v1.order_pb import WatchOrderResponse
-from ._gen.roamcard.v1.service_connect import RuntimeServiceClient
-from .answers import RawResponse, api_error_of, note
-from .core import Core, now
-from .errors import ApiError
-from .network import UNPACKED, BoundedTransport, RefusedAnswerError, asking
-from .options import Options
-from .payer import Purchase
-from .programs import Answer, Authorize, Call, CallFailed, Do, Emit, Exchange, Fetch, Follow, Forget, Next, Pause, Program, ReadRetries
+from .._gen.roamcard.v1.activity_connect import ActivityServiceClient
+from .._gen.roamcard.v1.auth_connect import AuthServiceClient
+from .._gen.roamcard.v1.card_connect import CardServiceClient
+from .._gen.roamcard.v1.esim_connect import EsimServiceClient
+from .._gen.roamcard.v1.operator_connect import OperatorServiceClient
+from .._gen.roamcard.v1.order_connect import OrderServiceClient
+from .._gen.roamcard.v1.order_pb import WatchOrderResponse
+from .._gen.roamcard.v1.service_connect import RuntimeServiceClient
+from ..answers import RawResponse, api_error_of, note
+from ..core import Core, now
+from ..errors import ApiError
+from ..network import UNPACKED, RefusedAnswerError, asking
+from ..options import Options
+from ..payer import Purchase
+from ..programs import (
+    Answer,
+    Authorize,
+    Call,
+    CallFailed,
+    Do,
+    Emit,
+    Exchange,
+    Fetch,
+    Follow,
+    Forget,
+    Next,
+    Pause,
+    Program,
+    ReadRetries,
+)
+from .concurrency import Lock, Runs, call, get, raise_if_cancelled, sleep
+from .network import BoundedTransport
 
 if TYPE_CHECKING:
     from .network import AnyTransport
@@ -36,7 +51,7 @@ T = TypeVar("T")
 
 
 class AsyncEngine:
-    """Carries the programs of a core out, in one event loop."""
+    """Runs the programs of a core, for one event loop."""
 
     def __init__(self, core: Core, options: Options, transport: AnyTransport | None) -> None:
         self.core = core
@@ -52,8 +67,8 @@ class AsyncEngine:
             "orders": OrderServiceClient(url, http_client=http, **UNPACKED),
             "runtime": RuntimeServiceClient(url, http_client=http, **UNPACKED),
         }
-        self._signing_in = asyncio.Lock()
-        self._running: dict[tuple[str, str, str], asyncio.Task[Any]] = {}
+        self._signing_in = Lock()
+        self._runs = Runs(core.logger)
 
     def with_options(self, options: Options) -> AsyncEngine:
         """The same with other options: connections, session and running purchases are shared."""
@@ -63,12 +78,12 @@ class AsyncEngine:
 
     async def close(self) -> None:
         """Waits for the purchases whose callers gave up, and ends the use of the connections."""
-        await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await self._runs.drain()
         for client in self._clients.values():
             await client.close()
 
     async def run(self, program: Program[T]) -> T:
-        """Carries a program out."""
+        """Runs a program and returns what it comes to."""
         try:
             effect = next(program)
             while True:
@@ -83,7 +98,7 @@ class AsyncEngine:
             return result
 
     async def each(self, program: Program[None]) -> AsyncIterator[Any]:
-        """Carries a program out and hands on what it emits, as it is asked for."""
+        """Runs a program and yields what it emits, as it is asked for."""
         stream: AsyncIterator[WatchOrderResponse] | None = None
         try:
             effect = next(program)
@@ -109,41 +124,21 @@ class AsyncEngine:
         finally:
             await _end(stream)
 
-    async def once(self, purchase: Purchase, program: Program[T], face: str = "client") -> T:
-        """Lets calls of one purchase at the same time share one run.
-
-        A call that is cancelled leaves the run to the others, and to its end: what was sent is not unsent by that.
-        """
-        name = (face, self.core.payer.identity(purchase), purchase.fingerprint)
-        running = self._running.get(name)
-        if running is None:
-            self._running[name] = running = asyncio.create_task(self.run(program))
-            running.add_done_callback(lambda task: self._ended(name, task))
-        try:
-            result: T = await asyncio.shield(running)
-        except asyncio.CancelledError as error:
-            vars(error)["idempotency_key"] = purchase.key
-            raise
-        return result
-
-    def _ended(self, name: tuple[str, str, str], task: asyncio.Task[Any]) -> None:
-        del self._running[name]
-        if not task.cancelled() and (error := task.exception()) is not None:
-            # Whoever still waits is told by the task; asked here, it is not called lost when nobody does.
-            self.core.logger.debug("a purchase ended in %s", type(error).__name__)
+    async def once(self, purchase: Purchase, program: Program[T], via: str = "client") -> T:
+        """Lets calls of one purchase at the same time share one run; `via` names the interface that they came by."""
+        name = (via, self.core.payer.identity(purchase), purchase.fingerprint)
+        return await self._runs.share(name, purchase.key, lambda: self.run(program))
 
     async def _perform(self, effect: Any) -> Any:
         match effect:
             case Call():
                 return await self._call(effect)
             case Do(act):
-                # Wallets, files and pages block; functions of the caller may be async.
-                outcome = await asyncio.to_thread(act)
-                return await outcome if inspect.isawaitable(outcome) else outcome
+                return await call(act)
             case Exchange(act):
                 return await act()
             case Pause(seconds):
-                return await asyncio.sleep(seconds)
+                return await sleep(seconds)
             case Authorize(stale):
                 return await self._authorize(stale)
             case Forget():
@@ -155,18 +150,18 @@ class AsyncEngine:
                 return await self._fetch(path)
         raise AssertionError(effect)
 
-    async def _call(self, call: Call) -> Answer:
-        began, method = time.monotonic(), f"{call.service}.{call.method}"
-        timeout, headers = self.options.timeout, self.options.sent(call.headers)
+    async def _call(self, what: Call) -> Answer:
+        began, method = time.monotonic(), f"{what.service}.{what.method}"
+        timeout, headers = self.options.timeout, self.options.sent(what.headers)
         with asking(timeout) as asked, ResponseMetadata() as metadata:
             try:
-                act = getattr(self._clients[call.service], call.method)
-                message = await act(call.request, headers=headers, timeout_ms=max(1, int(timeout * 1000)))
+                act = getattr(self._clients[what.service], what.method)
+                message = await act(what.request, headers=headers, timeout_ms=max(1, int(timeout * 1000)))
             except ConnectError as error:
                 raise_if_cancelled(error)
                 note(self.core.logger, RawResponse(method, asked.status, asked.headers), time.monotonic() - began)
                 raise CallFailed(error, asked.status, asked.headers) from error
-        kept = None if call.service == "auth" else message
+        kept = None if what.service == "auth" else message
         note(self.core.logger, RawResponse(method, asked.status, metadata.headers, kept), time.monotonic() - began)
         return Answer(message, metadata.headers)
 
@@ -174,8 +169,9 @@ class AsyncEngine:
         began = time.monotonic()
         with asking(self.options.timeout) as asked:
             try:
-                answer = await asyncio.wait_for(self._http.get(self.core.base_url + path, self.options.sent({})), self.options.timeout)
-            except (OSError, asyncio.TimeoutError, ReadError, RemoteProtocolError, WriteError, RefusedAnswerError) as error:
+                url, timeout = self.core.base_url + path, self.options.timeout
+                answer = await get(self._http, url, self.options.sent({}), timeout)
+            except (OSError, ReadError, RemoteProtocolError, WriteError, RefusedAnswerError) as error:
                 note(self.core.logger, RawResponse(f"GET {path}", asked.status, asked.headers), time.monotonic() - began)
                 raise ApiError(asked.status, "unreachable", str(error), retryable=not isinstance(error, RefusedAnswerError)) from error
         headers = {name: value for name, value in answer.headers.items()}
@@ -201,12 +197,6 @@ async def _next(stream: AsyncIterator[WatchOrderResponse] | None) -> WatchOrderR
     except ConnectError as error:
         raise_if_cancelled(error)
         raise api_error_of(error) from error
-
-
-def raise_if_cancelled(error: ConnectError) -> None:
-    """Lets a cancelled task end: the generated clients make a failed call of its cancellation."""
-    if isinstance(error.__cause__, asyncio.CancelledError):
-        raise asyncio.CancelledError from error
 
 
 async def _end(stream: Any) -> None:

@@ -1,4 +1,4 @@
-"""The words of the client that awaits, by what they are about."""
+"""The methods of the client that awaits, by what they are about."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from ._gen.models import (
+from .._gen.models import (
     Card,
     EsimPlan,
     GetCardBalanceResponse,
@@ -17,17 +17,17 @@ from ._gen.models import (
     GetTopupDiscoveryResponse,
     Order,
 )
-from ._gen.roamcard.v1.card_pb import GetCardDiscoveryRequest, GetTopupDiscoveryRequest
-from ._gen.roamcard.v1.esim_pb import GetEsimDiscoveryRequest
-from .aio_engine import AsyncEngine
-from .calls import called
-from .core import Core
-from .model import read
+from .._gen.roamcard.v1.card_pb import GetCardDiscoveryRequest, GetTopupDiscoveryRequest
+from .._gen.roamcard.v1.esim_pb import GetEsimDiscoveryRequest
+from ..calls import called
+from ..core import Core
+from ..model import read
+from ..policy import Quoted
+from ..presenters import EsimPresenter, Presented, Presenter, Where, presenter_of
+from ..results import EsimOrder, PaidOrder, id_of, no_card, unfulfilled
+from ..secret import Secret
+from .engine import AsyncEngine
 from .paging import AsyncListing
-from .policy import Quoted
-from .presenters import EsimPresenter, Presented, Presenter, Where, presenter_of
-from .results import EsimOrder, PaidOrder, id_of, no_card, unfulfilled
-from .secret import Secret
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class AsyncCardOrder(PaidOrder):
 
 
 class Group:
-    """Words about one thing, and what carries them out."""
+    """Methods about one thing, and the engine that runs them."""
 
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
@@ -119,7 +119,12 @@ class AsyncCards(Group):
         return await self._engine.once(*self._core.top_up(amount_usd_cents, idempotency_key))
 
     async def wait_until_active(
-        self, order: Order | PaidOrder | str, *, timeout: float = 120, interval: float = 2, on_update: Callable[[Order], None] | None = None
+        self,
+        order: Order | PaidOrder | str,
+        *,
+        timeout: float = 120,
+        interval: float = 2,
+        on_update: Callable[[Order], None] | None = None,
     ) -> Card:
         """Waits until the card of an order is ACTIVE, and returns it.
 
@@ -164,7 +169,11 @@ class AsyncEsim(Group):
         return await self._engine.run(self._core.esim_status(order, delivery_token))
 
     async def install(
-        self, order: Order | PaidOrder | str, present: EsimPresenter | Where = "browser", *, delivery_token: Secret[str] | None = None
+        self,
+        order: Order | PaidOrder | str,
+        present: EsimPresenter | Where = "browser",
+        *,
+        delivery_token: Secret[str] | None = None,
     ) -> Presented:
         """Shows the eSIM of a fulfilled order to a person. The caller learns whether it was seen, and nothing else."""
         return await self._engine.run(self._core.install_esim(order, presenter_of(present), delivery_token))
@@ -202,7 +211,12 @@ class AsyncOrders(Group):
         return self._engine.each(self._core.watch(order, interval, timeout))
 
     async def wait_until_fulfilled(
-        self, order: Order | PaidOrder | str, *, timeout: float = 300, interval: float = 2, on_update: Callable[[Order], None] | None = None
+        self,
+        order: Order | PaidOrder | str,
+        *,
+        timeout: float = 300,
+        interval: float = 2,
+        on_update: Callable[[Order], None] | None = None,
     ) -> Order:
         """Waits until what was ordered is there, and returns the order.
 

@@ -1,11 +1,13 @@
-"""The routes of operators for the client that awaits, thin over the generated messages."""
+"""The routes of operators, thin over the generated messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
-from ._gen.models import (
+from protobuf import Message
+
+from .._gen.models import (
     FeeJob,
     Finding,
     GetActivityResponse,
@@ -18,8 +20,8 @@ from ._gen.models import (
     StrayTransfer,
     Switch,
 )
-from ._gen.roamcard.v1.activity_pb import GetActivityRequest, PruneActivityRequest
-from ._gen.roamcard.v1.operator_pb import (
+from .._gen.roamcard.v1.activity_pb import GetActivityRequest, PruneActivityRequest
+from .._gen.roamcard.v1.operator_pb import (
     DecideOrderRequest,
     GetChallengeRetentionRequest,
     GetReconciliationRequest,
@@ -37,10 +39,10 @@ from ._gen.roamcard.v1.operator_pb import (
     RetryFeeJobRequest,
     SetSwitchRequest,
 )
-from .aio_groups import Group
-from .calls import owned
-from .core import new_key
-from .model import read
+from ..calls import owned
+from ..core import new_key
+from ..model import M, read
+from .groups import Group
 from .paging import AsyncListing
 
 
@@ -49,28 +51,32 @@ class AsyncAdmin(Group):
 
     def fee_jobs(self, *, status: Literal["queued", "processing", "succeeded", "failed", "operator_review"] | None = None) -> AsyncListing[FeeJob]:
         """Lists the withdrawals of the platform fee, newest first, page by page as they are taken."""
-        return AsyncListing(self._engine, self._core.pages(FeeJob, "list_fee_jobs", "jobs", ListFeeJobsRequest(status=status)))
+        return self._list(FeeJob, "list_fee_jobs", "jobs", ListFeeJobsRequest(status=status))
 
     async def reconcile_fee_job(self, id: str) -> FeeJob:
         """Reads what became of a withdrawal at the issuer. It never asks for it again."""
-        return read(FeeJob, (await self._engine.run(self._core.operated("reconcile_fee_job", ReconcileFeeJobRequest(id=id)))).job)
+        answer = await self._call("reconcile_fee_job", ReconcileFeeJobRequest(id=id))
+        return read(FeeJob, answer.job)
 
     async def retry_fee_job(self, id: str, reason: str, *, idempotency_key: str | None = None) -> FeeJob:
         """Queues the next version of a withdrawal whose failure the issuer confirmed. The same key queues it once."""
         request = RetryFeeJobRequest(id=id, reason=reason)
-        return read(FeeJob, (await self._engine.run(self._core.operated("retry_fee_job", request, idempotency_key or new_key()))).job)
+        answer = await self._call("retry_fee_job", request, idempotency_key or new_key())
+        return read(FeeJob, answer.job)
 
     async def reconcile(self) -> Reconciliation:
         """Compares the books now."""
-        return read(Reconciliation, (await self._engine.run(self._core.operated("reconcile", ReconcileRequest()))).report)
+        answer = await self._call("reconcile", ReconcileRequest())
+        return read(Reconciliation, answer.report)
 
     async def reconciliation(self) -> Reconciliation:
         """Reads what the last comparison of the books found."""
-        return read(Reconciliation, (await self._engine.run(self._core.operated("get_reconciliation", GetReconciliationRequest()))).report)
+        answer = await self._call("get_reconciliation", GetReconciliationRequest())
+        return read(Reconciliation, answer.report)
 
     def transfers(self, *, status: Literal["open", "resolved"] | None = None) -> AsyncListing[StrayTransfer]:
         """Lists the transfers to the payee that belong to no order, newest first: open ones, or those in another status."""
-        return AsyncListing(self._engine, self._core.pages(StrayTransfer, "list_transfers", "transfers", ListTransfersRequest(status=status)))
+        return self._list(StrayTransfer, "list_transfers", "transfers", ListTransfersRequest(status=status))
 
     async def resolve_transfer(
         self,
@@ -83,58 +89,80 @@ class AsyncAdmin(Group):
     ) -> StrayTransfer:
         """Says what has become of such a transfer, for good. No money moves. The same key resolves it once."""
         request = ResolveTransferRequest(transaction=transaction, log_index=log_index, resolution=resolution, reason=reason)
-        answer = await self._engine.run(self._core.operated("resolve_transfer", request, idempotency_key or new_key()))
+        answer = await self._call("resolve_transfer", request, idempotency_key or new_key())
         return read(StrayTransfer, answer.transfer)
 
     def findings(self, *, status: Literal["open", "resolved"] | None = None, code: str | None = None) -> AsyncListing[Finding]:
         """Lists what differs between the books, newest first: what is open, or in another status; of any code, or of one."""
-        return AsyncListing(self._engine, self._core.pages(Finding, "list_findings", "findings", ListFindingsRequest(status=status, code=code)))
+        return self._list(Finding, "list_findings", "findings", ListFindingsRequest(status=status, code=code))
 
     async def resolve_finding(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Finding:
         """Says that a finding is understood. It blocks nothing until there is more of it. The same key resolves it once."""
         request = ResolveFindingRequest(id=id, reason=reason)
-        return read(Finding, (await self._engine.run(self._core.operated("resolve_finding", request, idempotency_key or new_key()))).finding)
+        answer = await self._call("resolve_finding", request, idempotency_key or new_key())
+        return read(Finding, answer.finding)
 
     def orders(self, *, status: str | None = None) -> AsyncListing[QueuedOrder]:
         """Lists orders, newest first: those that wait for an operator, or those in another status."""
-        return AsyncListing(self._engine, self._core.pages(QueuedOrder, "list_order_queue", "orders", ListOrderQueueRequest(status=status)))
+        return self._list(QueuedOrder, "list_order_queue", "orders", ListOrderQueueRequest(status=status))
 
     async def inspect_order(self, order_id: str) -> InspectOrderResponse:
         """Reads the whole life of one order."""
-        return read(InspectOrderResponse, await self._engine.run(self._core.operated("inspect_order", InspectOrderRequest(order_id=order_id))))
+        return read(InspectOrderResponse, await self._call("inspect_order", InspectOrderRequest(order_id=order_id)))
 
     async def decide_order(
-        self, order_id: str, action: Literal["refund", "retry", "fulfilled"], reason: str, *, idempotency_key: str | None = None
+        self,
+        order_id: str,
+        action: Literal["refund", "retry", "fulfilled"],
+        reason: str,
+        *,
+        idempotency_key: str | None = None,
     ) -> QueuedOrder:
         """Decides an order that waits in operator_review. The same key decides it once."""
         request = DecideOrderRequest(order_id=order_id, action=action, reason=reason)
-        return read(QueuedOrder, (await self._engine.run(self._core.operated("decide_order", request, idempotency_key or new_key()))).order)
+        answer = await self._call("decide_order", request, idempotency_key or new_key())
+        return read(QueuedOrder, answer.order)
 
     async def switches(self) -> Sequence[Switch]:
         """Lists the kill switch of every product."""
-        return [read(Switch, switch) for switch in (await self._engine.run(self._core.operated("list_switches", ListSwitchesRequest()))).switches]
+        answer = await self._call("list_switches", ListSwitchesRequest())
+        return [read(Switch, switch) for switch in answer.switches]
 
     async def set_switch(
-        self, product: Literal["card_issue", "card_topup", "esim"], paused: bool, reason: str, *, idempotency_key: str | None = None
+        self,
+        product: Literal["card_issue", "card_topup", "esim"],
+        paused: bool,
+        reason: str,
+        *,
+        idempotency_key: str | None = None,
     ) -> Switch:
         """Closes or opens the sale of a product."""
         request = SetSwitchRequest(product=product, paused=paused, reason=reason)
-        return read(Switch, (await self._engine.run(self._core.operated("set_switch", request, idempotency_key or new_key()))).switch)
+        answer = await self._call("set_switch", request, idempotency_key or new_key())
+        return read(Switch, answer.switch)
 
     async def challenge_retention(self) -> GetChallengeRetentionResponse:
         """Reads how many sign-in and reveal challenges are kept."""
-        return read(
-            GetChallengeRetentionResponse, await self._engine.run(self._core.operated("get_challenge_retention", GetChallengeRetentionRequest()))
-        )
+        answer = await self._call("get_challenge_retention", GetChallengeRetentionRequest())
+        return read(GetChallengeRetentionResponse, answer)
 
     async def prune_challenges(self) -> PruneChallengesResponse:
         """Deletes challenges that are past their retention, in batches. Call it again while some remain."""
-        return read(PruneChallengesResponse, await self._engine.run(self._core.operated("prune_challenges", PruneChallengesRequest())))
+        return read(PruneChallengesResponse, await self._call("prune_challenges", PruneChallengesRequest()))
 
     async def activity(self, *, days: int | None = None) -> GetActivityResponse:
         """Reads what happened in the last days, 7 unless they are named. By the wallet's session."""
-        return read(GetActivityResponse, await self._engine.run(owned("activity", "get_activity", GetActivityRequest(days=days))))
+        return read(GetActivityResponse, await self._own("get_activity", GetActivityRequest(days=days)))
 
     async def prune_activity(self) -> PruneActivityResponse:
         """Deletes the product events that are past their retention. By the wallet's session."""
-        return read(PruneActivityResponse, await self._engine.run(owned("activity", "prune_activity", PruneActivityRequest())))
+        return read(PruneActivityResponse, await self._own("prune_activity", PruneActivityRequest()))
+
+    async def _call(self, method: str, request: Message[Any], key: str | None = None) -> Any:
+        return await self._engine.run(self._core.operated(method, request, key))
+
+    async def _own(self, method: str, request: Message[Any]) -> Any:
+        return await self._engine.run(owned("activity", method, request))
+
+    def _list(self, kind: type[M], method: str, items: str, request: Message[Any]) -> AsyncListing[M]:
+        return AsyncListing(self._engine, self._core.pages(kind, method, items, request))
