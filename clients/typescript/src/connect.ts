@@ -3,28 +3,18 @@ import { clone, toJson } from "@bufbuild/protobuf";
 import { Code, ConnectError, type Interceptor, type UnaryRequest, type UnaryResponse } from "@connectrpc/connect";
 import type { AnsweredOrder } from "./answer.js";
 import { type ApiError, apiError, type ProblemFields, RoamcardError } from "./errors.js";
-import { CardService } from "./gen/roamcard/v1/card_pb.js";
-import { EsimService } from "./gen/roamcard/v1/esim_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { ProblemSchema } from "./gen/roamcard/v1/problem_pb.js";
 import { requestIdHeader } from "./logger.js";
 import { type Attempt, isUnclear, type Payer, type Reply, retryAfterMs } from "./payer.js";
 import { printableCause } from "./printable.js";
+import { paymentOf, payRoute, products, type Purchase, purchaseOf } from "./products.js";
 import type { Signer } from "./signers.js";
-import * as sold from "./sold.js";
-import type { Sold } from "./sold.js";
 import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
 type PaidMessage = { idempotencyKey: string; amountUsdCents?: number; planId?: string; orderId: string };
 
-const paidMethods: Record<string, (message: PaidMessage) => Sold> = {
-  [nameOf(CardService.method.purchaseCard)]: ({ idempotencyKey }) => sold.card(idempotencyKey),
-  [nameOf(CardService.method.topUpCard)]: ({ idempotencyKey, amountUsdCents }) => sold.topUp(idempotencyKey, amountUsdCents),
-  [nameOf(EsimService.method.purchaseEsim)]: ({ idempotencyKey, planId }) => sold.esim(idempotencyKey, planId ?? ""),
-  [nameOf(OrderService.method.payOrder)]: ({ orderId }) => sold.order(orderId),
-};
-
-/** Pays for the paid methods of the API, on any transport. Everything else passes by. */
+/** Pays for the paid methods of the API, on any transport. Everything else passes through. */
 export function payingInterceptor(payer: Payer, signer: Signer): Interceptor {
   return (next) => async (request) => {
     if (request.stream || request.header.has(signatureHeader)) return next(request);
@@ -40,19 +30,27 @@ export function payingInterceptor(payer: Payer, signer: Signer): Interceptor {
 export async function attemptOf(
   payer: Payer, request: UnaryRequest, next: (request: UnaryRequest) => Promise<UnaryResponse>, wallet: string | undefined,
 ): Promise<Attempt<UnaryResponse> | undefined> {
-  const paid = paidMethods[nameOf(request.method)];
-  if (!paid) return undefined;
+  const method = nameOf(request.method);
   let { message } = request;
-  let bought = paid(message as unknown as PaidMessage);
-  if (bought.operation === sold.esimRoute && !(message as unknown as PaidMessage).planId) {
-    const planId = await payer.planFor(bought.path, bought.key, wallet);
-    message = Object.assign(clone(request.method.input, message), { planId });
-    bought = paid(message as unknown as PaidMessage);
+  let asked = message as unknown as PaidMessage;
+  let bought: Purchase;
+  const product = products.find((row) => nameOf(row.method) === method);
+  if (product) {
+    if (product.hasPlans && !asked.planId) {
+      const planId = await payer.planFor(product.path, asked.idempotencyKey, wallet);
+      message = Object.assign(clone(request.method.input, message), { planId });
+      asked = message as unknown as PaidMessage;
+    }
+    bought = purchaseOf(product, asked.idempotencyKey, asked);
+  } else if (method === nameOf(OrderService.method.payOrder)) {
+    bought = paymentOf(asked.orderId);
+  } else {
+    return undefined;
   }
   return {
     ...bought,
     request: toJson(request.method.input, message) as Record<string, unknown>,
-    resource: bought.operation === sold.payRoute ? undefined : `${payer.origin}/${nameOf(request.method)}`,
+    resource: bought.operation === payRoute ? undefined : `${payer.origin}/${method}`,
     signal: request.signal,
     send: async (payment, signal) => {
       const header = new Headers(request.header);

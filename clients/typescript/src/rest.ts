@@ -8,11 +8,10 @@ import { AuthService } from "./gen/roamcard/v1/auth_pb.js";
 import { OrderService } from "./gen/roamcard/v1/order_pb.js";
 import { unitsOfCents } from "./money.js";
 import { type Attempt, isUnclear, Payer, type PayerOptions, type Published, type Reply, retryAfterMs } from "./payer.js";
+import { paymentOf, payRoute, productAt, type Purchase, purchaseOf } from "./products.js";
 import { retrying, standardRetries } from "./retry.js";
 import { Session } from "./session.js";
 import type { Signer } from "./signers.js";
-import * as sold from "./sold.js";
-import type { Sold } from "./sold.js";
 import { userAgent, userAgentHeader } from "./version.js";
 import { provesDead, requiredHeader, signatureHeader } from "./x402.js";
 
@@ -34,16 +33,8 @@ export interface FetchOptions extends Omit<PayerOptions, "published" | "origin">
   fetch?: Fetch;
 }
 
-type Body = Record<string, unknown>;
-
-const paidRoutes: Record<string, (key: string, body: Body) => Sold> = {
-  "/api/card/purchase": (key) => sold.card(key),
-  "/api/card/topup": (key, { amountUsdCents }) => sold.topUp(key, typeof amountUsdCents === "number" ? amountUsdCents : undefined),
-  "/api/esim/purchase": (key, { planId }) => sold.esim(key, String(planId ?? "")),
-};
-
 /**
- * A fetch that pays for the service's paid routes and passes everything else by. Under an official x402 client, which
+ * A fetch that pays for the service's paid routes and passes everything else through. Under an official x402 client, which
  * signs by itself, it lets no terms through that are not as published, keeps what was signed and sends it again until
  * the answer is clear; when a purchase has a payment already, that one goes out at once and the client on top sees 200
  * instead of 402.
@@ -103,12 +94,12 @@ async function attemptOf(
   let bought = boughtBy(request.method, path, text);
   if (!bought) return undefined;
   // A purchase of any eSIM becomes one of a plan, which has a price to be held to.
-  if (bought.operation === sold.esimRoute && (bought.request.planId ?? "") === "") {
+  if (productAt(bought.operation)?.hasPlans && (bought.request.planId ?? "") === "") {
     text = JSON.stringify({ ...bought.request, planId: await payer.planFor(bought.path, bought.key, wallet) });
     bought = boughtBy(request.method, path, text)!;
   }
   return {
-    ...bought, signal: request.signal, resource: bought.operation === sold.payRoute ? undefined : payer.origin + path,
+    ...bought, signal: request.signal, resource: bought.operation === payRoute ? undefined : payer.origin + path,
     send: async (payment, signal) => {
       const headers = new Headers(request.headers);
       if (payment) headers.set(signatureHeader, payment);
@@ -120,12 +111,17 @@ async function attemptOf(
 }
 
 // boughtBy says what a request buys; of one that is wrong the service will say what is wrong.
-function boughtBy(method: string, path: string, text: string): (Sold & { request: Record<string, unknown> }) | undefined {
+function boughtBy(method: string, path: string, text: string): (Purchase & { request: Record<string, unknown> }) | undefined {
   const [, orderId] = /^(?:\/api\/x402)?\/pay\/([^/?#]+)$/.exec(path) ?? [];
-  if (orderId && ["GET", "POST"].includes(method)) return { ...sold.order(orderId), request: { orderId } };
-  const route = method === "POST" ? paidRoutes[path] : undefined;
-  const body = route && objectOf(text);
-  return typeof body?.idempotencyKey === "string" ? { ...route!(body.idempotencyKey, body), request: body } : undefined;
+  if (orderId && ["GET", "POST"].includes(method)) return { ...paymentOf(orderId), request: { orderId } };
+  const product = method === "POST" ? productAt(path) : undefined;
+  const body = product && objectOf(text);
+  if (!body || typeof body.idempotencyKey !== "string") return undefined;
+  const item = {
+    ...(typeof body.amountUsdCents === "number" && { amountUsdCents: body.amountUsdCents }),
+    planId: String(body.planId ?? ""),
+  };
+  return { ...purchaseOf(product!, body.idempotencyKey, item), request: body };
 }
 
 // replyOf reads an answer to its end: one that breaks off says nothing.

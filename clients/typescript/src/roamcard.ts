@@ -8,6 +8,7 @@ import { Esims, Plans } from "./esims.js";
 import type { Entry } from "./journal.js";
 import { RoamcardError } from "./errors.js";
 import { Orders, type PaidOrder } from "./orders.js";
+import { productAt } from "./products.js";
 import type { SessionInfo } from "./results.js";
 import { sameAddress } from "./x402.js";
 
@@ -83,10 +84,9 @@ export class Roamcard {
 
   async #resume({ operation, key: idempotencyKey, request }: Entry, options: CallOptions): Promise<PaidOrder> {
     const { planId, amountUsdCents } = request as { planId?: string; amountUsdCents?: number };
-    if (operation === "/api/card/purchase") return this.cards.purchase({ idempotencyKey, ...options });
-    if (operation === "/api/card/topup") return this.cards.topUp({ idempotencyKey, amountUsdCents, ...options });
-    if (operation === "/api/esim/purchase") return this.esim.purchase({ idempotencyKey, planId, ...options });
-    return this.orders.pay(idempotencyKey, options);
+    const product = productAt(operation);
+    if (!product) return this.orders.pay(idempotencyKey, options);
+    return product.purchase(this, { idempotencyKey, ...options }, { amountUsdCents, planId });
   }
 }
 
