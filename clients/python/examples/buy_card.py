@@ -22,7 +22,9 @@ with client:
     try:
         bought = client.cards.purchase(idempotency_key="example-card")
     except AmbiguousPaymentError:
-        raise SystemExit("It is not known yet whether the payment was taken. Run this again: it pays at most once.") from None
+        raise SystemExit(
+            "It is not known yet whether the payment was taken. Run this again: it pays at most once."
+        ) from None
     print(f"Order {bought.order_id} is paid.")
     card = bought.wait_until_active(on_update=lambda order: print(f"The order is {order.status}."))
     print(f"Card {card.id} ending in {card.last4} is ACTIVE.")

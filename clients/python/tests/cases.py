@@ -1,4 +1,4 @@
-"""The cases of clients/testing/hostile.json: what the service lies, what the client then does, and the most that it may cost."""
+"""The cases of clients/testing/hostile.json: how the service lies, what the client does, and the most it may cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def play(case: dict[str, Any], dev: Dev, side: Side, hostile: Hostile, **options
         order, error = outcome(client, step["do"], key)
         if key is None:
             key = keys["told"] = error.idempotency_key if error else order.idempotency_key
-        assert (error is not None) if step["expect"] == "error" else kind_of(error) == step["expect"], f"step {number}: {error!r}"
+        assert (error is not None) if step["expect"] == "error" else kind_of(error) == step["expect"], (
+            f"step {number}: {error!r}"
+        )
         if error is not None and signer.signed and step["expect"] != "denied":
             assert error.idempotency_key == key != "", f"step {number}: the key in {error!r}"
     assert len(dev.transfers(account)) <= case["transfers"]
@@ -54,7 +56,12 @@ def outcome(client: Any, what: str, key: str | None) -> tuple[Any, RoamcardError
 
 
 def kind_of(error: Exception | None) -> str:
-    kinds = {AmbiguousPaymentError: "ambiguous", TermsMismatchError: "terms", PolicyDeniedError: "denied", ApiError: "refused"}
+    kinds = {
+        AmbiguousPaymentError: "ambiguous",
+        TermsMismatchError: "terms",
+        PolicyDeniedError: "denied",
+        ApiError: "refused",
+    }
     if error is None:
         return "ok"
     return next((name for kind, name in kinds.items() if isinstance(error, kind)), "other")

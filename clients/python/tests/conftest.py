@@ -1,4 +1,4 @@
-"""One development server for a run, wallets of their own for each test, and the fault proxy between client and service."""
+"""One development server for a run, new wallets for each test, and the fault proxy between client and service."""
 
 from __future__ import annotations
 
@@ -50,12 +50,16 @@ class Dev:
 
     def fund(self, account: Any, dollars: int) -> None:
         slot = keccak(bytes.fromhex(account.address[2:].rjust(64, "0")) + (2).to_bytes(32, "big"))
-        self.call("anvil_setStorageAt", self._usdc, "0x" + slot.hex(), "0x" + (dollars * 1_000_000).to_bytes(32, "big").hex())
+        self.call(
+            "anvil_setStorageAt", self._usdc, "0x" + slot.hex(), "0x" + (dollars * 1_000_000).to_bytes(32, "big").hex()
+        )
 
     def transfers(self, account: Any) -> list[int]:
         """The amounts of every transfer from the wallet to the service, asked of the chain."""
         topics = [TRANSFER, *("0x" + a[2:].lower().rjust(64, "0") for a in (account.address, self.pay_to))]
-        logs = self.call("eth_getLogs", {"address": self._usdc, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"})
+        logs = self.call(
+            "eth_getLogs", {"address": self._usdc, "topics": topics, "fromBlock": "0x0", "toBlock": "latest"}
+        )
         return [int(log["data"], 16) for log in logs]
 
     def call(self, method: str, *params: Any) -> Any:
@@ -111,7 +115,9 @@ class Proxy:
 
     def __init__(self, upstream: str) -> None:
         script = str(ROOT / "clients/testing/fault-proxy.mjs")
-        self._process = subprocess.Popen(["node", script, upstream], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            ["node", script, upstream], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self._process.stdout
         where = json.loads(self._process.stdout.readline())
         self.base_url: str = where["baseUrl"]
@@ -280,7 +286,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     with open(os.environ[SCENARIOS], "a") as file:
         for name, told in sorted(_told.items()):
             transfers = {n for outcome, n in told if outcome == "passed"}
-            if len(told) >= 2 and all(outcome == "passed" for outcome, _ in told) and len(transfers) == 1 and None not in transfers:
+            if (
+                len(told) >= 2
+                and all(outcome == "passed" for outcome, _ in told)
+                and len(transfers) == 1
+                and None not in transfers
+            ):
                 file.write(json.dumps({"client": "python", "scenario": name, "transfers": transfers.pop()}) + "\n")
 
 
@@ -289,7 +300,10 @@ def age(store: Any, seconds: int) -> None:
 
     def change(book: Any) -> None:
         for id, entry in book.purchases.items():
-            older = tuple(replace(a, signed_at=a.signed_at - seconds, valid_before=a.valid_before - seconds) for a in entry.authorizations)
+            older = tuple(
+                replace(a, signed_at=a.signed_at - seconds, valid_before=a.valid_before - seconds)
+                for a in entry.authorizations
+            )
             book.purchases[id] = replace(entry, authorizations=older)
 
     store.update(change)

@@ -78,7 +78,8 @@ class Exchange:
             terms["resource"]["url"] = "http://other.test/api/card/purchase"
         else:
             changes: dict[int, dict[str, Any]] = {
-                0: {"amount": "24990000"}, 1: {"payTo": STRANGER}, 2: {"asset": STRANGER}, 4: {"maxTimeoutSeconds": 3600},
+                0: {"amount": "24990000"}, 1: {"payTo": STRANGER}, 2: {"asset": STRANGER},
+                4: {"maxTimeoutSeconds": 3600},
             }  # fmt: skip
             offer.update(changes[kind])
         return replace(answered, headers={**answered.headers, "payment-required": _base64(terms)})
@@ -128,7 +129,12 @@ class Exchange:
     def _forge(self, header: str, order_id: str, more: int) -> Answered:
         """Answers with an order that fits the payment, but for so many cents."""
         value = json.loads(base64.b64decode(header))["payload"]["authorization"]["value"]
-        order = {"orderId": order_id, "kind": self.key.partition(" ")[0], "status": "settled", "amountUsdCents": int(value) // 10_000 + more}
+        order = {
+            "orderId": order_id,
+            "kind": self.key.partition(" ")[0],
+            "status": "settled",
+            "amountUsdCents": int(value) // 10_000 + more,
+        }
         return self._plain(200, json.dumps({"order": order}))
 
 

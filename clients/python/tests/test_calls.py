@@ -1,4 +1,4 @@
-"""How calls are made: retries of reads, options of one call, what every request says of itself, pages, and transports of httpx."""
+"""How calls are made: retries of reads, options of one call, headers of requests, pages, and transports of httpx."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ from roamcard.version import USER_AGENT
 
 
 def client_on(wire: Wire, side: Side, dev: Dev, signer: Any = None, **options: Any) -> Any:
-    return side.client(signer or CountingSigner(dev.wallet()), base_url=dev.base_url, http_transport=wire.transport, **options)
+    return side.client(
+        signer or CountingSigner(dev.wallet()), base_url=dev.base_url, http_transport=wire.transport, **options
+    )
 
 
 def refused(request: httpx.Request) -> Exception:
@@ -72,7 +74,13 @@ def test_retries_end_and_are_only_for_what_may_pass(dev: Dev, side: Side) -> Non
     with pytest.raises(UnavailableError):
         client_on(wire, side, dev, read_retries=0).discovery.agent()
     assert len(wire.requests) == 1
-    for final in (gateway(404), gateway(500), gateway(307, location="/"), gateway(200, content_encoding="br"), gateway(200)):
+    for final in (
+        gateway(404),
+        gateway(500),
+        gateway(307, location="/"),
+        gateway(200, content_encoding="br"),
+        gateway(200),
+    ):
         wire = Wire(side.kind, *[final] * 9)
         with pytest.raises(ApiError):
             client_on(wire, side, dev).discovery.config()
@@ -100,7 +108,11 @@ def test_raw_answers_have_the_status_whoever_answered(dev: Dev, side: Side) -> N
     client = client_on(wire, side, dev)
     with client.with_raw_response() as raw, pytest.raises(UnavailableError):
         client.discovery.config()
-    assert [(r.method, r.status) for r in raw] == [("runtime.get_config", 0), ("runtime.get_config", 502), ("runtime.get_config", 504)]
+    assert [(r.method, r.status) for r in raw] == [
+        ("runtime.get_config", 0),
+        ("runtime.get_config", 502),
+        ("runtime.get_config", 504),
+    ]
     assert raw[1].headers["x-gateway"] == "one"
     wire = Wire(side.kind, gateway(307, location="/"))
     client = client_on(wire, side, dev)
@@ -128,7 +140,11 @@ def test_options_are_for_the_calls_that_are_made_by_them(dev: Dev, side: Side, p
 
     slow = side.client(CountingSigner(dev.wallet()), read_retries=0)
     proxy.inject({"delayMs": 5000}, {"delayMs": 5000})
-    hurried = slow.with_options(timeout=0.3) if side.kind == "sync" else type(slow)(slow._awaiting.with_options(timeout=0.3), side)
+    hurried = (
+        slow.with_options(timeout=0.3)
+        if side.kind == "sync"
+        else type(slow)(slow._awaiting.with_options(timeout=0.3), side)
+    )
     for call in (hurried.discovery.config, hurried.discovery.agent):
         began = time.monotonic()
         with pytest.raises(ApiError):
@@ -137,7 +153,16 @@ def test_options_are_for_the_calls_that_are_made_by_them(dev: Dev, side: Side, p
 
 
 @pytest.mark.parametrize(
-    "name", ["Authorization", "payment-signature", "Host", "Accept-Encoding", "Connect-Protocol-Version", "x\n", "X-Esim-Delivery-Token"]
+    "name",
+    [
+        "Authorization",
+        "payment-signature",
+        "Host",
+        "Accept-Encoding",
+        "Connect-Protocol-Version",
+        "x\n",
+        "X-Esim-Delivery-Token",
+    ],
 )
 def test_headers_that_are_the_clients_own_cannot_be_given(name: str, dev: Dev, side: Side) -> None:
     with pytest.raises(ValueError, match="header"):
@@ -213,7 +238,9 @@ def forward_proxy() -> Iterator[tuple[str, list[str]]]:
                 url = httpx.URL(head.split(b" ", 2)[1].decode())
                 asked.append(str(url))
                 with socket.create_connection((url.host, url.port)) as far:
-                    path = head.replace(str(url).encode(), url.raw_path, 1).replace(b"Connection: keep-alive", b"Connection: close")
+                    path = head.replace(str(url).encode(), url.raw_path, 1).replace(
+                        b"Connection: keep-alive", b"Connection: close"
+                    )
                     far.sendall(path)
                     while part := far.recv(65536):
                         near.sendall(part)
@@ -248,7 +275,9 @@ def test_a_clock_that_is_off_is_told_before_anything_is_signed(dev: Dev, side: S
         return response
 
     signer = CountingSigner(dev.wallet())
-    with pytest.raises(ClockError, match=r"it is \d{4}-.* UTC here, and Tue, 01 Jan 2041 00:00:00 GMT at the service") as failure:
+    with pytest.raises(
+        ClockError, match=r"it is \d{4}-.* UTC here, and Tue, 01 Jan 2041 00:00:00 GMT at the service"
+    ) as failure:
         client_on(Wire(side.kind, changes=late), side, dev, signer).cards.purchase()
     assert (signer.signed, failure.value.to_dict()["type"]) == ([], "ClockError")
 
@@ -256,19 +285,39 @@ def test_a_clock_that_is_off_is_told_before_anything_is_signed(dev: Dev, side: S
 EVIL = "\x1b[2J\x1b]0;owned\x07\u202egnp.exe\r\nFAKE LOG LINE"
 
 
-def test_control_characters_of_answers_are_escaped_in_errors_and_logs(dev: Dev, side: Side, caplog: pytest.LogCaptureFixture) -> None:
+def test_control_characters_of_answers_are_escaped_in_errors_and_logs(
+    dev: Dev, side: Side, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("DEBUG", "roamcard")
-    problem = {"status": 409, "code": EVIL, "detail": EVIL * 500, "nextAction": EVIL, "orderId": EVIL, "fields": [{"path": EVIL}]}
+    problem = {
+        "status": 409,
+        "code": EVIL,
+        "detail": EVIL * 500,
+        "nextAction": EVIL,
+        "orderId": EVIL,
+        "fields": [{"path": EVIL}],
+    }
 
     def evil(request: httpx.Request) -> httpx.Response:
-        return httpx.Response(409, headers={"content-type": "application/json"}, content=json.dumps({"message": EVIL, "code": "aborted", **problem}))
+        return httpx.Response(
+            409,
+            headers={"content-type": "application/json"},
+            content=json.dumps({"message": EVIL, "code": "aborted", **problem}),
+        )
 
     for call in ("agent", "config"):
         client = client_on(Wire(side.kind, evil), side, dev)
         with pytest.raises(ApiError) as failure:
             getattr(client.discovery, call)()
         error = failure.value
-        shown = [str(error), error.code, error.detail, error.next_action, str(error.order_id), json.dumps(error.to_dict(), ensure_ascii=False)]
+        shown = [
+            str(error),
+            error.code,
+            error.detail,
+            error.next_action,
+            str(error.order_id),
+            json.dumps(error.to_dict(), ensure_ascii=False),
+        ]
         shown += [str(error.__cause__ or ""), str([vars(f) for f in error.fields])]
         for text in shown:
             assert text.isprintable(), text
@@ -320,4 +369,8 @@ def test_streams_are_read_by_their_messages_and_not_nested_without_end() -> None
         Frames(1 << 20).fed(b"\2" + len(deep).to_bytes(4, "big") + deep)
     with pytest.raises(ValueError, match="bytes"):
         Frames(100).fed(b"\0" + (101).to_bytes(4, "big"))
-    assert not is_deep(json.dumps({"a": ["[{" * 500] * 100}).encode()) and is_deep(b"[" * 65) and not is_deep(b"[" * 64 + b"]" * 64)
+    assert (
+        not is_deep(json.dumps({"a": ["[{" * 500] * 100}).encode())
+        and is_deep(b"[" * 65)
+        and not is_deep(b"[" * 64 + b"]" * 64)
+    )

@@ -23,9 +23,10 @@ def engine(client: Any) -> Any:
 @pytest.mark.parametrize("kind", [Roamcard, AsyncRoamcard])
 def test_everything_is_read_from_the_environment(kind: Any, tmp_path: Path) -> None:
     client = kind.from_env({
-        "ROAMCARD_URL": " https://roamcard.example ", "ROAMCARD_MODE": "autonomous", "ROAMCARD_MAX_PER_PAYMENT_USD": "25.50",
-        "ROAMCARD_MAX_PER_DAY_USD": "100", "ROAMCARD_APPROVE_ABOVE_USD": "0", "ROAMCARD_JOURNAL": str(tmp_path / "j"),
-        "ROAMCARD_RPC_URL": "https://rpc.example", "ROAMCARD_WALLET_KEY": KEY, "ROAMCARD_OPERATOR_TOKEN": "tok",
+        "ROAMCARD_URL": " https://roamcard.example ", "ROAMCARD_MODE": "autonomous",
+        "ROAMCARD_MAX_PER_PAYMENT_USD": "25.50", "ROAMCARD_MAX_PER_DAY_USD": "100", "ROAMCARD_APPROVE_ABOVE_USD": "0",
+        "ROAMCARD_JOURNAL": str(tmp_path / "j"), "ROAMCARD_RPC_URL": "https://rpc.example", "ROAMCARD_WALLET_KEY": KEY,
+        "ROAMCARD_OPERATOR_TOKEN": "tok",
     })  # fmt: skip
     core = engine(client)
     assert (core.base_url, client.address) == ("https://roamcard.example", ADDRESS)
@@ -50,7 +51,11 @@ def test_the_least_is_a_client_that_reads_and_asks(dev: Dev, monkeypatch: pytest
 def test_what_is_given_wins_and_a_key_may_be_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text(f" {KEY[2:]}\n")
-    env = {"ROAMCARD_URL": "https://roamcard.example", "ROAMCARD_WALLET_KEY_FILE": str(file), "ROAMCARD_WALLET_KEY": " "}
+    env = {
+        "ROAMCARD_URL": "https://roamcard.example",
+        "ROAMCARD_WALLET_KEY_FILE": str(file),
+        "ROAMCARD_WALLET_KEY": " ",
+    }
     store, approve = MemoryStore(), lambda quote: True
     client = Roamcard.from_env(env, store=store, approve=approve, timeout=5, base_url="https://other.example")
     core = engine(client)
@@ -79,8 +84,9 @@ def test_a_command_that_signs_comes_before_a_key(dev: Dev, tmp_path: Path, monke
 def test_all_that_is_wrong_is_told_at_once_and_no_secret_is(tmp_path: Path) -> None:
     secret = "0xnot-a-key-but-secret"
     env = {
-        "ROAMCARD_URL": "roamcard", "ROAMCARD_MODE": "yolo", "ROAMCARD_MAX_PER_PAYMENT_USD": "1e3", "ROAMCARD_MAX_PER_DAY_USD": "0.00",
-        "ROAMCARD_APPROVE_ABOVE_USD": "25.001", "ROAMCARD_SIGNER_ADDRESS": "me", "ROAMCARD_RPC_URL": "rpc", "ROAMCARD_WALLET_KEY": secret,
+        "ROAMCARD_URL": "roamcard", "ROAMCARD_MODE": "yolo", "ROAMCARD_MAX_PER_PAYMENT_USD": "1e3",
+        "ROAMCARD_MAX_PER_DAY_USD": "0.00", "ROAMCARD_APPROVE_ABOVE_USD": "25.001", "ROAMCARD_SIGNER_ADDRESS": "me",
+        "ROAMCARD_RPC_URL": "rpc", "ROAMCARD_WALLET_KEY": secret,
         "ROAMCARD_OPERATOR_TOKEN_FILE": str(tmp_path / "none"),
     }  # fmt: skip
     with pytest.raises(ConfigError) as failure:
@@ -88,7 +94,9 @@ def test_all_that_is_wrong_is_told_at_once_and_no_secret_is(tmp_path: Path) -> N
     told = str(failure.value)
     assert all(f"{name}:" in told for name in env) and secret not in told
     both = {"ROAMCARD_SIGNER": "sign", "ROAMCARD_OPERATOR_TOKEN": "a-secret", "ROAMCARD_OPERATOR_TOKEN_FILE": "b"}
-    with pytest.raises(ConfigError, match=r"ROAMCARD_URL: it is needed.*ROAMCARD_SIGNER_ADDRESS: it is needed.*_TOKEN: .*set one") as failure:
+    with pytest.raises(
+        ConfigError, match=r"ROAMCARD_URL: it is needed.*ROAMCARD_SIGNER_ADDRESS: it is needed.*_TOKEN: .*set one"
+    ) as failure:
         Roamcard.from_env(both)
     assert "a-secret" not in str(failure.value)
     with pytest.raises(ConfigError, match="ROAMCARD_SIGNER: it is needed"):

@@ -30,7 +30,9 @@ def test_the_journal_is_that_of_every_language(vector: dict[str, Any], tmp_path:
 
 
 @pytest.mark.parametrize("vector", VECTORS["refused"], ids=[v["name"] for v in VECTORS["refused"]])
-def test_a_journal_that_cannot_be_read_signs_nothing(vector: dict[str, Any], tmp_path: Path, dev: Dev, side: Side) -> None:
+def test_a_journal_that_cannot_be_read_signs_nothing(
+    vector: dict[str, Any], tmp_path: Path, dev: Dev, side: Side
+) -> None:
     file = tmp_path / "journal.json"
     file.write_text(vector["text"])
     refuses(side, dev, FileStore(file), file, vector["reason"])
@@ -38,8 +40,13 @@ def test_a_journal_that_cannot_be_read_signs_nothing(vector: dict[str, Any], tmp
 
 
 @pytest.mark.parametrize(("option", "reason"), [("size=64k", "full"), ("ro", "read_only")])
-def test_a_journal_on_a_full_or_read_only_disk_signs_nothing(option: str, reason: str, tmp_path: Path, dev: Dev, side: Side) -> None:
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", option, "tmpfs", str(tmp_path)], capture_output=True).returncode != 0:
+def test_a_journal_on_a_full_or_read_only_disk_signs_nothing(
+    option: str, reason: str, tmp_path: Path, dev: Dev, side: Side
+) -> None:
+    if (
+        subprocess.run(["mount", "-t", "tmpfs", "-o", option, "tmpfs", str(tmp_path)], capture_output=True).returncode
+        != 0
+    ):
         pytest.skip("no file system can be mounted here")
     try:
         if reason == "full":
@@ -77,7 +84,12 @@ def test_a_disk_that_is_full_after_the_answer_loses_no_answer(dev: Dev, side: Si
     first = side.client(signer, store=store).cards.purchase(idempotency_key=key)
     store.left = 100
     again = side.client(signer, store=store).cards.purchase(idempotency_key=key)
-    assert (again.order_id, again.replayed, len(signer.signed), len(dev.transfers(account))) == (first.order_id, True, 1, 1)
+    assert (again.order_id, again.replayed, len(signer.signed), len(dev.transfers(account))) == (
+        first.order_id,
+        True,
+        1,
+        1,
+    )
     store.left, other, sent = 1, new_key(), len(proxy.payments())
     with pytest.raises(JournalError) as raised:
         side.client(signer, store=store).esim.purchase(idempotency_key=other)
@@ -98,7 +110,9 @@ for n in range(30):
 NODE_WRITER = """
 import { FileStore } from "roamcard/node";
 const [folder, name] = process.argv.slice(1);
-for (let n = 0; n < 30; n++) await new FileStore(folder).update((book) => { book.payees[`https://${name}.example/${n}`] = "0x1"; });
+for (let n = 0; n < 30; n++) {
+  await new FileStore(folder).update((book) => { book.payees[`https://${name}.example/${n}`] = "0x1"; });
+}
 """
 
 
@@ -107,10 +121,18 @@ def test_processes_of_two_languages_share_a_folder(tmp_path: Path) -> None:
     if not (typescript / "dist/node/index.js").exists():
         pytest.skip("the TypeScript client is not built")
     node = ["node", "--input-type=module", "-e", NODE_WRITER, str(tmp_path)]
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name, fate]) for name, fate in (("a", "lives"), ("b", "dies"))]
+    writers = [
+        subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), name, fate])
+        for name, fate in (("a", "lives"), ("b", "dies"))
+    ]
     writers.append(subprocess.Popen([*node, "node"], cwd=typescript / "test"))
     for writer in writers:
         writer.wait(60)
     book: Book = FileStore(tmp_path).read()
-    missing = [f"https://{name}.example/{n}" for name in ("a", "node") for n in range(30) if f"https://{name}.example/{n}" not in book.payees]
+    missing = [
+        f"https://{name}.example/{n}"
+        for name in ("a", "node")
+        for n in range(30)
+        if f"https://{name}.example/{n}" not in book.payees
+    ]
     assert missing == []

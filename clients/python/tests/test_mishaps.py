@@ -76,12 +76,16 @@ def buyer(service: FakeService, signer: CountingSigner, **more: Any) -> Roamcard
 
 def paid(service: FakeService, answer: Callable[[Incoming], Answered]) -> FakeTransport:
     """A transport on which this answers every payment."""
-    return FakeTransport(Faults(), lambda incoming: (answer if "payment-signature" in incoming.headers else service.serve)(incoming))
+    return FakeTransport(
+        Faults(), lambda incoming: (answer if "payment-signature" in incoming.headers else service.serve)(incoming)
+    )
 
 
 def challenged(service: FakeService, incoming: Incoming) -> Answered:
     """Answers a payment with a new challenge, and calls it dead."""
-    answered = service.serve(replace(incoming, headers={n: v for n, v in incoming.headers.items() if n != "payment-signature"}))
+    answered = service.serve(
+        replace(incoming, headers={n: v for n, v in incoming.headers.items() if n != "payment-signature"})
+    )
     return replace(answered, headers={**answered.headers, "payment-response": DEAD})
 
 
@@ -168,7 +172,10 @@ def test_what_the_chain_shows_but_cannot_be_kept_is_not_proven() -> None:
 def node() -> Iterator[tuple[str, list[str]]]:
     """A node whose chain is past the end of every authorization and has taken none."""
     asked: list[str] = []
-    results = {"eth_getBlockByNumber": {"number": "0x1", "timestamp": hex(int(time.time()) + 86_400)}, "eth_call": "0x0"}
+    results = {
+        "eth_getBlockByNumber": {"number": "0x1", "timestamp": hex(int(time.time()) + 86_400)},
+        "eth_call": "0x0",
+    }
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

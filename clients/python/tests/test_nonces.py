@@ -21,7 +21,9 @@ def test_the_nonces_are_those_of_every_language() -> None:
         assert nonce_of(v["origin"], v["path"], v["payer"], v["key"], v["attempt"]) == v["nonce"], v
 
 
-def test_a_payment_that_is_called_dead_is_the_only_one_while_the_chain_can_take_it(dev: Dev, proxy: Proxy, side: Side) -> None:
+def test_a_payment_that_is_called_dead_is_the_only_one_while_the_chain_can_take_it(
+    dev: Dev, proxy: Proxy, side: Side
+) -> None:
     account, key, store = dev.wallet(), f"py-{uuid.uuid4()}", MemoryStore()
     signer = CountingSigner(account)
     for _ in range(2):
@@ -33,7 +35,9 @@ def test_a_payment_that_is_called_dead_is_the_only_one_while_the_chain_can_take_
     # Two days later the chain cannot take it any more, and the next one has a nonce of its own.
     age(store, 172_800)
     with pytest.raises(ApprovalDeniedError):
-        side.client(signer, store=store, policy=Policy("human_approval", approve=lambda quote: False)).cards.purchase(idempotency_key=key)
+        side.client(signer, store=store, policy=Policy("human_approval", approve=lambda quote: False)).cards.purchase(
+            idempotency_key=key
+        )
     assert not side.client(signer, store=store, policy=CAPPED).cards.purchase(idempotency_key=key).replayed
     # Over Connect the path is the documented one all the same.
     expected = [nonce_of(dev.base_url, "/api/card/purchase", account.address, key, attempt) for attempt in range(2)]

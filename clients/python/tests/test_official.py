@@ -18,7 +18,15 @@ from x402.http.clients.httpx import PaymentError, x402AsyncTransport
 from x402.mechanisms.evm.exact import register_exact_evm_client
 from x402.mechanisms.evm.signers import EthAccountSigner
 
-from roamcard import AmbiguousPaymentError, AsyncRoamcard, MemoryStore, OutsideWallet, Policy, Roamcard, TermsMismatchError
+from roamcard import (
+    AmbiguousPaymentError,
+    AsyncRoamcard,
+    MemoryStore,
+    OutsideWallet,
+    Policy,
+    Roamcard,
+    TermsMismatchError,
+)
 from roamcard.testing import FakeService
 from roamcard.testing.faults import Answered, Faults, Incoming
 from roamcard.testing.serving import httpx_transport
@@ -46,8 +54,16 @@ class Outside:
 
     def http(self) -> httpx.Client:
         """A client that pays for nothing by itself."""
-        client = Roamcard(self.service.url, OutsideWallet(self.account.address), POLICY, store=self.store, http_transport=self.service.transport())
-        return httpx.Client(transport=client.transport(httpx_transport(Faults(), self._serve)), base_url=self.service.url)
+        client = Roamcard(
+            self.service.url,
+            OutsideWallet(self.account.address),
+            POLICY,
+            store=self.store,
+            http_transport=self.service.transport(),
+        )
+        return httpx.Client(
+            transport=client.transport(httpx_transport(Faults(), self._serve)), base_url=self.service.url
+        )
 
     def official(self, path: str, *bodies: dict[str, Any]) -> list[httpx.Response]:
         """What the official client gets, one request after the other."""
@@ -56,7 +72,9 @@ class Outside:
             official = register_exact_evm_client(x402Client(), EthAccountSigner(self.account))
             official.set_spend_controls({"max_amount_per_payment": "$250"})
             wallet = OutsideWallet(self.account.address)
-            below = AsyncRoamcard(self.service.url, wallet, POLICY, store=self.store, http_transport=self.service.async_transport())
+            below = AsyncRoamcard(
+                self.service.url, wallet, POLICY, store=self.store, http_transport=self.service.async_transport()
+            )
             paying = x402AsyncTransport(official, below.transport(Awaited(httpx_transport(Faults(), self._serve))))
             async with httpx.AsyncClient(transport=paying, base_url=self.service.url) as http:
                 return [await http.post(path, json=body) for body in bodies]
@@ -126,7 +144,9 @@ def test_what_was_signed_for_a_dearer_plan_is_not_sent() -> None:
     assert outside.payments() == []
 
 
-@pytest.mark.parametrize("changes", [{"validBefore": str(int(time.time()) + 86_400)}, {"validBefore": str(2**256 - 1)}, {"nonce": "0x12"}])
+@pytest.mark.parametrize(
+    "changes", [{"validBefore": str(int(time.time()) + 86_400)}, {"validBefore": str(2**256 - 1)}, {"nonce": "0x12"}]
+)
 def test_a_payment_that_is_good_for_longer_than_its_terms_allow_is_not_kept_or_sent(changes: dict[str, str]) -> None:
     outside = Outside()
     http, body = outside.http(), {"idempotencyKey": "k"}

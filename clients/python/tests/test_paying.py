@@ -49,7 +49,9 @@ def new_key() -> str:
     return f"py-{uuid.uuid4()}"
 
 
-def test_an_unknown_outcome_is_told_and_a_new_client_goes_on(dev: Dev, proxy: Proxy, side: Side, tmp_path: Path) -> None:
+def test_an_unknown_outcome_is_told_and_a_new_client_goes_on(
+    dev: Dev, proxy: Proxy, side: Side, tmp_path: Path
+) -> None:
     account, key = dev.wallet(), new_key()
     signer = CountingSigner(account)
     proxy.inject({"on": "paid", "cut": 0}, {"on": "paid", "status": 503})
@@ -104,7 +106,9 @@ def test_the_cap_of_a_day_holds_between_keys_that_race(dev: Dev, side: Side, tmp
     assert not quoted.allowed and "75.00 are allowed" in quoted.reason
 
 
-def test_a_final_refusal_is_told_by_type_and_the_same_payment_does_once_the_wallet_can_pay(dev: Dev, side: Side) -> None:
+def test_a_final_refusal_is_told_by_type_and_the_same_payment_does_once_the_wallet_can_pay(
+    dev: Dev, side: Side
+) -> None:
     account, key, store = dev.wallet(0), new_key(), MemoryStore()
     capped = side.client(CountingSigner(account), store=store, policy=Policy("autonomous", "25", "25"))
     with pytest.raises(InsufficientFundsError):
@@ -130,7 +134,9 @@ def test_a_key_belongs_to_one_request(dev: Dev, side: Side) -> None:
     assert len(dev.transfers(account)) == 1
 
 
-def test_a_wallet_behind_a_command_pays_signs_in_and_reveals(dev: Dev, side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wallet_behind_a_command_pays_signs_in_and_reveals(
+    dev: Dev, side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
     account = dev.wallet()
     monkeypatch.setenv("WALLET_KEY", account.key.hex())
     client = side.client(CommandSigner(account.address, [sys.executable, str(Path(__file__).parent / "signer.py")]))
@@ -185,7 +191,9 @@ def test_a_cancelled_purchase_goes_on_to_its_end_and_is_paid_once(dev: Dev, prox
 
 def test_a_watch_that_is_cancelled_leaves_nothing_behind(dev: Dev, proxy: Proxy) -> None:
     async def watched() -> set[asyncio.Task[Any]]:
-        async with AsyncRoamcard(proxy.base_url, CountingSigner(dev.wallet()), AUTONOMOUS, origin=dev.base_url) as client:
+        async with AsyncRoamcard(
+            proxy.base_url, CountingSigner(dev.wallet()), AUTONOMOUS, origin=dev.base_url
+        ) as client:
             order = await client.orders.open_card()
 
             async def follow() -> None:
@@ -229,10 +237,14 @@ def test_the_interceptors_pay_once(dev: Dev, proxy: Proxy) -> None:
     assert paid is not None and paid.order_id == order.order_id
     assert dev.transfers(other) == [CARD]
     with pytest.raises(ConflictError):
-        CardServiceClientSync(proxy.base_url, interceptors=[payer.interceptor()]).purchase_card(PurchaseCardRequest(idempotency_key=new_key()))
+        CardServiceClientSync(proxy.base_url, interceptors=[payer.interceptor()]).purchase_card(
+            PurchaseCardRequest(idempotency_key=new_key())
+        )
 
 
-def test_over_rest_the_policy_the_journal_and_the_replays_are_the_same(dev: Dev, proxy: Proxy, side: Side, tmp_path: Path) -> None:
+def test_over_rest_the_policy_the_journal_and_the_replays_are_the_same(
+    dev: Dev, proxy: Proxy, side: Side, tmp_path: Path
+) -> None:
     account, key = dev.wallet(), new_key()
     signer = CountingSigner(account)
     request = {"url": "/api/card/purchase", "json": {"idempotencyKey": key}}
@@ -290,7 +302,9 @@ def test_what_is_nested_without_end_is_no_answer(dev: Dev, side: Side) -> None:
                 return response
             return httpx.Response(status, headers={"content-type": "application/json"}, content=b'{"order":' * 100_000)
 
-        buyer = side.client(signer, base_url=dev.base_url, max_replays=0, http_transport=Wire(side.kind, changes=deep).transport)
+        buyer = side.client(
+            signer, base_url=dev.base_url, max_replays=0, http_transport=Wire(side.kind, changes=deep).transport
+        )
         with pytest.raises(AmbiguousPaymentError):
             buyer.esim.purchase(plan_id, idempotency_key=f"{key}-{status}")
 
@@ -300,5 +314,7 @@ def test_what_is_nested_without_end_is_no_answer(dev: Dev, side: Side) -> None:
 
     other = CountingSigner(dev.wallet())
     with pytest.raises(TermsMismatchError):
-        side.client(other, base_url=dev.base_url, http_transport=Wire(side.kind, changes=unreadable).transport).cards.purchase()
+        side.client(
+            other, base_url=dev.base_url, http_transport=Wire(side.kind, changes=unreadable).transport
+        ).cards.purchase()
     assert other.signed == []

@@ -1,6 +1,7 @@
 """Stories that are made up of crashes, lies and lost answers.
 
-After each event no key has two live authorizations, and no day more than its cap. ROAMCARD_SEED and ROAMCARD_RUNS repeat a story.
+After each event no key has two live authorizations, and no day more than its cap. ROAMCARD_SEED and ROAMCARD_RUNS
+repeat a story.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ def test_whatever_happens_nothing_is_paid_twice(monkeypatch: pytest.MonkeyPatch)
         world.live()
         if world.wrong:
             story = "\n".join(world.story)
-            pytest.fail(f"ROAMCARD_SEED={run} ROAMCARD_RUNS=1 repeats it:\n{story}\nwrong: " + "\nwrong: ".join(world.wrong), pytrace=False)
+            pytest.fail(
+                f"ROAMCARD_SEED={run} ROAMCARD_RUNS=1 repeats it:\n{story}\nwrong: " + "\nwrong: ".join(world.wrong),
+                pytrace=False,
+            )
         events += len(world.story)
         sent += len(world.sent)
         taken += len(world.service.token.transfers)

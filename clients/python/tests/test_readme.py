@@ -20,13 +20,23 @@ CARD = 25_000_000
 def run(dev: Dev, account: Any, folder: Path, arguments: list[str]) -> str:
     browser = folder / "browser"
     # A browser that looks at the page, in place of a person's.
-    browser.write_text(f"#!/bin/sh\nexec {sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' \"$1\"\n")
+    browser.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c 'import sys, urllib.request as r; r.urlopen(sys.argv[1])' \"$1\"\n"
+    )
     browser.chmod(0o755)
     environment = {
         **os.environ, "WALLET_KEY": account.key.hex(), "BROWSER": f"{browser} %s", "ROAMCARD_URL": dev.base_url,
         "ROAMCARD_WALLET_KEY": account.key.hex(), "ROAMCARD_JOURNAL": str(folder / ".roamcard"),
     }  # fmt: skip
-    return subprocess.run([sys.executable, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True, timeout=90).stdout
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        timeout=90,
+    ).stdout
 
 
 def test_the_readmes_snippets_run_one_after_the_other_for_one_wallet(dev: Dev, tmp_path: Path) -> None:
@@ -53,8 +63,16 @@ def test_the_readmes_snippets_stand_strict_type_checks(tmp_path: Path) -> None:
         folder.mkdir()
         for number, text in enumerate(texts):
             (folder / f"{name}_{number}.py").write_text(text)
-        command = ["mypy", "--strict", "--config-file=", f"--cache-dir={PACKAGE / '.mypy_cache'}", *map(str, folder.iterdir())]
-        return subprocess.run([sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        command = [
+            "mypy",
+            "--strict",
+            "--config-file=",
+            f"--cache-dir={PACKAGE / '.mypy_cache'}",
+            *map(str, folder.iterdir()),
+        ]
+        return subprocess.run(
+            [sys.executable, "-m", *command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
 
     as_they_are = checked("snippet", *SNIPPETS)
     assert as_they_are.returncode == 0, as_they_are.stdout

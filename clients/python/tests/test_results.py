@@ -9,7 +9,16 @@ from typing import Any, get_args
 import pytest
 from conftest import CountingSigner, Dev, Side
 
-from roamcard import ApiError, ConflictError, EthAccountSigner, MemoryStore, OrderKind, OrderStatus, RoamcardError, Secret
+from roamcard import (
+    ApiError,
+    ConflictError,
+    EthAccountSigner,
+    MemoryStore,
+    OrderKind,
+    OrderStatus,
+    RoamcardError,
+    Secret,
+)
 from roamcard._gen.models import CardStatus, DeliveryStatus, IssuanceStatus, PlanType
 
 
@@ -27,14 +36,24 @@ def test_every_result_survives_json_dumps_and_holds_no_secret(dev: Dev, side: Si
     orders = list(client.orders.list())
     plan = next(iter(client.plans.list()))
     results = [quoted, esim, bought, card, *orders, client.cards.balance(card.id), plan, client.discovery.config()]
-    results += [client.discovery.card(), client.discovery.topup(), client.discovery.esim(), client.auth.sign_in(), client.esim.status(esim)]
+    results += [
+        client.discovery.card(),
+        client.discovery.topup(),
+        client.discovery.esim(),
+        client.auth.sign_in(),
+        client.esim.status(esim),
+    ]
     text = dumped(*results)
     assert esim.delivery_token is not None and esim.credentials is not None
     credentials = esim.credentials.reveal()
     for secret in (esim.delivery_token.reveal(), credentials.iccid, credentials.matching_id, credentials.lpa):
         assert secret not in text and secret not in repr(results)
     told = esim.to_dict()
-    assert (told["delivery_token"], told["credentials"], told["order"]["order_id"]) == ("[redacted]", "[redacted]", esim.order_id)
+    assert (told["delivery_token"], told["credentials"], told["order"]["order_id"]) == (
+        "[redacted]",
+        "[redacted]",
+        esim.order_id,
+    )
     assert (told["receipt"]["network"], quoted.to_dict()["quote"]["amount"]) == ("eip155:8453", 25_000_000)
 
     order = bought.to_dict()["order"]
@@ -51,8 +70,16 @@ def test_every_result_survives_json_dumps_and_holds_no_secret(dev: Dev, side: Si
 def test_what_operators_read_survives_json_dumps(dev: Dev, side: Side) -> None:
     client = side.client(EthAccountSigner(dev.operator_wallet), operator_token=Secret(dev.operator_token))
     order = client.orders.open_card()
-    results = [client.admin.reconcile(), *client.admin.fee_jobs().page(size=2).items] if side.kind == "sync" else [client.admin.reconcile()]
-    results += [client.admin.inspect_order(order.order_id), *client.admin.switches(), client.admin.challenge_retention()]
+    results = (
+        [client.admin.reconcile(), *client.admin.fee_jobs().page(size=2).items]
+        if side.kind == "sync"
+        else [client.admin.reconcile()]
+    )
+    results += [
+        client.admin.inspect_order(order.order_id),
+        *client.admin.switches(),
+        client.admin.challenge_retention(),
+    ]
     results += [client.admin.activity(days=1), *client.admin.findings(), *client.admin.transfers()]
     told = json.loads(dumped(*results))
     assert told[0]["at"].endswith("Z") and isinstance(told[0]["balances"], list)

@@ -1,5 +1,5 @@
-"""What every client has to prove, see clients/testing/scenarios.json: against the real service, through a proxy that loses,
-delays and falsifies answers, by the client that blocks and the one that awaits."""
+"""What every client has to prove, see clients/testing/scenarios.json: against the real service, through a proxy that
+loses, delays and falsifies answers, by the client that blocks and the one that awaits."""
 
 from __future__ import annotations
 
@@ -112,7 +112,11 @@ def test_esim(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     plans = list(client.plans.list(country_code="JP", type="country"))
     assert plans and all(list(p.country_codes) == ["JP"] for p in plans)
     quoted = client.quote.esim(plans[0].plan_id)
-    assert (quoted.quote.operation, quoted.quote.amount, quoted.allowed) == ("/api/esim/purchase", int(plans[0].amount), True)
+    assert (quoted.quote.operation, quoted.quote.amount, quoted.allowed) == (
+        "/api/esim/purchase",
+        int(plans[0].amount),
+        True,
+    )
     bought = client.esim.purchase(plans[0].plan_id)
     assert (bought.order.delivery.plan_id, bought.status) == (plans[0].plan_id, "fulfilled")
     assert bought.credentials.reveal().lpa.startswith("LPA:1$")
@@ -148,7 +152,11 @@ def test_pay_order(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     assert (paid.order_id, paid.receipt.transaction) == (order.order_id, paid.order.payment.transaction)
     again = [client.orders.pay(name) for name in (order, order.order_id, order.payable_url)]
     http = side.http(client)
-    by_rest = [http.get(f"/pay/{order.order_id}"), http.post(f"/pay/{order.order_id}"), http.get(f"/api/x402/pay/{order.order_id}")]
+    by_rest = [
+        http.get(f"/pay/{order.order_id}"),
+        http.post(f"/pay/{order.order_id}"),
+        http.get(f"/api/x402/pay/{order.order_id}"),
+    ]
     assert {p.order_id for p in again} | {a.json()["orderId"] for a in by_rest} == {order.order_id}
     assert all(p.replayed for p in again) and all(a.json()["replayed"] for a in by_rest)
     assert (len(signer.signed), len(set(proxy.payments()))) == (1, 1)
@@ -179,7 +187,9 @@ def test_reply_late(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
 def test_unavailable(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     account = dev.wallet()
     signer = CountingSigner(account)
-    proxy.inject({"on": "paid", "status": 503, "forward": False}, {"on": "paid", "status": 503}, {"on": "paid", "status": 503})
+    proxy.inject(
+        {"on": "paid", "status": 503, "forward": False}, {"on": "paid", "status": 503}, {"on": "paid", "status": 503}
+    )
     side.client(signer).cards.purchase()
     assert (len(signer.signed), len(proxy.payments()), len(set(proxy.payments()))) == (1, 4, 1)
     paid_once(dev, account, moved)
@@ -187,7 +197,15 @@ def test_unavailable(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
 
 def test_killed(dev: Dev, proxy: Proxy, side: Side, moved: Moved, tmp_path: Path) -> None:
     account = dev.wallet()
-    arguments = [sys.executable, str(Path(__file__).parent / "buyer.py"), side.kind, proxy.base_url, dev.base_url, str(tmp_path), new_key()]
+    arguments = [
+        sys.executable,
+        str(Path(__file__).parent / "buyer.py"),
+        side.kind,
+        proxy.base_url,
+        dev.base_url,
+        str(tmp_path),
+        new_key(),
+    ]
     environment = {**os.environ, "WALLET_KEY": account.key.hex()}
     proxy.inject({"on": "paid", "delayMs": 60_000})
     first = subprocess.Popen(arguments, env=environment, stdout=subprocess.PIPE)
@@ -243,7 +261,8 @@ def test_caps(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
     with pytest.raises(TermsMismatchError):
         side.client(signer).esim.purchase()
 
-    # Two keys race for a day's 25: one is asked for while it has the budget, the other one is denied until it is given back.
+    # Two keys race for a day's 25: one is asked for while it has the budget, the other one is denied until it is given
+    # back.
     asked, answered = threading.Event(), threading.Event()
 
     def refuse(quote: Any) -> bool:
@@ -270,8 +289,9 @@ def test_caps(dev: Dev, proxy: Proxy, side: Side, moved: Moved) -> None:
 
 
 WRONG = [
-    {"payTo": STRANGER}, {"amount": "25000001"}, {"amount": "1"}, {"asset": STRANGER}, {"network": "eip155:1"}, {"scheme": "upto"},
-    {"resource": "https://elsewhere.example/"}, {"extra": {"name": "USDC", "version": "2"}}, {"maxTimeoutSeconds": 1_000_000},
+    {"payTo": STRANGER}, {"amount": "25000001"}, {"amount": "1"}, {"asset": STRANGER}, {"network": "eip155:1"},
+    {"scheme": "upto"}, {"resource": "https://elsewhere.example/"}, {"extra": {"name": "USDC", "version": "2"}},
+    {"maxTimeoutSeconds": 1_000_000},
 ]  # fmt: skip
 
 
@@ -367,8 +387,13 @@ def test_reveal(dev: Dev, proxy: Proxy, side: Side, moved: Moved, caplog: pytest
     pages: list[str] = []
     for options in ({"delivery_token": token}, {}):
         assert client.esim.status(bought.order_id, **options).status == "fulfilled"
-        assert client.esim.install(bought.order_id, PagePresenter(lambda url: pages.append(fetch(url)[1])), **options).presented
-    assert all(re.search(r'<img src="data:image/png;base64,[^"]+" alt="LPA:1\$', page) for page in pages) and len(pages) == 2
+        assert client.esim.install(
+            bought.order_id, PagePresenter(lambda url: pages.append(fetch(url)[1])), **options
+        ).presented
+    assert (
+        all(re.search(r'<img src="data:image/png;base64,[^"]+" alt="LPA:1\$', page) for page in pages)
+        and len(pages) == 2
+    )
 
     # The secrets show nowhere but where they are asked for.
     book = json.dumps([asdict(e) for e in store.read().purchases.values()])

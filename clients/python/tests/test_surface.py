@@ -32,7 +32,9 @@ def test_both_clients_have_the_same_words() -> None:
         words = words_of(getattr(one, group))
         assert words == words_of(getattr(other, group)) and words
     assert set(words_of(one)) == set(words_of(other))
-    blocking = str(inspect.signature(Roamcard)).replace("SyncTransport", "Transport").replace("httpx.Base", "httpx.AsyncBase")
+    blocking = (
+        str(inspect.signature(Roamcard)).replace("SyncTransport", "Transport").replace("httpx.Base", "httpx.AsyncBase")
+    )
     assert blocking == str(inspect.signature(AsyncRoamcard))
     assert set(roamcard.__all__) <= set(dir(roamcard))
 
@@ -99,7 +101,9 @@ def test_operators_have_their_routes(dev: Dev, side: Side) -> None:
         client.admin.retry_fee_job(job.id, "it did not fail")
     with pytest.raises(NotFoundError):
         client.admin.reconcile_fee_job("00000000-0000-4000-8000-000000000000")
-    assert client.admin.reconcile().at == client.admin.reconciliation().at or client.admin.reconciliation().at is not None
+    assert (
+        client.admin.reconcile().at == client.admin.reconciliation().at or client.admin.reconciliation().at is not None
+    )
     assert all(t.status == "open" for t in client.admin.transfers(status="open"))
     with pytest.raises(NotFoundError, match="transfer_not_found"):
         client.admin.resolve_transfer("0x" + "0" * 64, 0, "known", "a test")

@@ -29,7 +29,9 @@ def buyer(service: FakeService, **more: Any) -> Roamcard:
 def test_the_fake_answers_as_the_service_does() -> None:
     with FakeService() as service:
         service.listen()
-        walked = subprocess.run(["node", TESTING / "journey.mjs", service.url, KEY], check=True, capture_output=True, text=True, timeout=60)
+        walked = subprocess.run(
+            ["node", TESTING / "journey.mjs", service.url, KEY], check=True, capture_output=True, text=True, timeout=60
+        )
     assert json.loads(walked.stdout) == json.loads((TESTING / "shapes.json").read_text())
 
 
@@ -77,7 +79,9 @@ def test_a_poor_wallet_and_a_signature_of_another_one_are_told() -> None:
         def address(self) -> str:
             return str(Account.from_key("0x" + "01" * 32).address)
 
-    client = Roamcard("http://roamcard.test", Forger(Account.from_key(KEY)), POLICY, http_transport=FakeService().transport())
+    client = Roamcard(
+        "http://roamcard.test", Forger(Account.from_key(KEY)), POLICY, http_transport=FakeService().transport()
+    )
     with pytest.raises(ApiError, match="invalid_exact_evm_signature"):
         client.esim.purchase(idempotency_key="k")
 

@@ -22,10 +22,14 @@ from roamcard import AsyncRoamcard, FileStore, OutsideWallet, Policy
 CARD = 25_000_000
 
 
-def buyer(dev: Dev, proxy: Proxy, account: Any, store: FileStore, policy: Policy = AUTONOMOUS, **options: Any) -> httpx.AsyncClient:
+def buyer(
+    dev: Dev, proxy: Proxy, account: Any, store: FileStore, policy: Policy = AUTONOMOUS, **options: Any
+) -> httpx.AsyncClient:
     official = register_exact_evm_client(x402Client(), EthAccountSigner(account))
     official.set_spend_controls({"max_amount_per_payment": "$250"})
-    below = AsyncRoamcard(proxy.base_url, OutsideWallet(account.address), policy, origin=dev.base_url, store=store, **options)
+    below = AsyncRoamcard(
+        proxy.base_url, OutsideWallet(account.address), policy, origin=dev.base_url, store=store, **options
+    )
     return httpx.AsyncClient(transport=x402AsyncTransport(official, below.transport()), base_url=proxy.base_url)
 
 

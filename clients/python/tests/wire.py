@@ -14,7 +14,9 @@ Answer = Callable[[httpx.Request], httpx.Response | Exception | None]
 class Wire:
     """What passed, for one kind of client."""
 
-    def __init__(self, kind: str, *answers: Answer, changes: Callable[[httpx.Response], httpx.Response] | None = None) -> None:
+    def __init__(
+        self, kind: str, *answers: Answer, changes: Callable[[httpx.Response], httpx.Response] | None = None
+    ) -> None:
         self.requests: list[httpx.Request] = []
         self._answers = list(answers)
         self._changes = changes or (lambda response: response)

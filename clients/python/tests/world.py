@@ -1,4 +1,4 @@
-"""A world for made-up stories: the service, the wallet, the journal on its disk, the processes that crash, and who watches them."""
+"""A model for generated stories: the service, the wallet, its journal on disk, processes that crash, and the checks."""
 
 from __future__ import annotations
 
@@ -170,7 +170,10 @@ class World:
                 self._holds_cap(last)
 
     def _holds_cap(self, last: Sent) -> None:
-        """Checks the day that ends with an authorization. The token takes a nonce once: of those that share one, the largest counts."""
+        """Checks the day that ends with an authorization.
+
+        The token takes a nonce once: of those that share one, the largest counts.
+        """
         most: dict[str, int] = {}
         for s in self.sent:
             if 0 <= last.signed_at - s.signed_at < 24 * 60 * 60:
@@ -181,8 +184,8 @@ class World:
     def _look(self) -> None:
         """Checks what the token took.
 
-        It was sent, and of a key there is only one, unless the service called the one before dead and its time was over when the
-        next one was sent, as the clients' rules have it.
+        It was sent, and of a key there is only one, unless the service called the one before dead and its time was over
+        when the next one was sent, as the clients' rules have it.
         """
         last: dict[str, Sent] = {}
         counts: dict[str, int] = defaultdict(int)
@@ -196,7 +199,10 @@ class World:
             counts[one.key] += 1
             overlap = before is not None and one.sent_at < before.valid_before and before.sent_at < one.valid_before
             if overlap or counts[one.key] > 1 + self.dead[one.key]:
-                self.wrong.append(f"{one.key} has {counts[one.key]} transfers, and {self.dead[one.key]} of its payments were called dead")
+                self.wrong.append(
+                    f"{one.key} has {counts[one.key]} transfers, "
+                    f"and {self.dead[one.key]} of its payments were called dead"
+                )
 
 
 class Crashed(Exception):
@@ -287,13 +293,17 @@ class Process:
             self.world.seen(key, header)
         lost: ReadError | None = None
         try:
-            answered = Exchange(self.world, Incoming(request.method, path, headers, body), key, header).answer(self._mood)
+            answered = Exchange(self.world, Incoming(request.method, path, headers, body), key, header).answer(
+                self._mood
+            )
         except ReadError as error:
             lost = error
         self._step(f"after it sent {path}")
         if lost is not None:
             raise lost
-        return SyncResponse(status=answered.status, headers=Headers(list(answered.headers.items())), content=_parts(answered))
+        return SyncResponse(
+            status=answered.status, headers=Headers(list(answered.headers.items())), content=_parts(answered)
+        )
 
     def _step(self, at: str) -> None:
         with self._lock:

@@ -1,4 +1,7 @@
-"""Writes _gen/models.py: the messages of the API that are results, as plain classes. The generated messages are what they are made of."""
+"""Writes _gen/models.py: the messages of the API that are results, as plain classes.
+
+The generated messages are what they are made of.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,19 @@ sys.path.insert(0, str(GENERATED))
 from roamcard.v1 import activity_pb, auth_pb, card_pb, esim_pb, operator_pb, order_pb, service_pb  # noqa: E402
 
 RESULTS = (
-    order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, esim_pb.EsimPlan, auth_pb.GetSessionResponse, service_pb.GetConfigResponse,
-    card_pb.GetCardDiscoveryResponse, card_pb.GetTopupDiscoveryResponse, esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob,
-    operator_pb.Finding, operator_pb.Reconciliation, operator_pb.QueuedOrder, operator_pb.InspectOrderResponse, operator_pb.Switch,
-    operator_pb.StrayTransfer, operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse,
-    activity_pb.GetActivityResponse, activity_pb.PruneActivityResponse,
+    order_pb.Order, card_pb.Card, card_pb.GetCardBalanceResponse, esim_pb.EsimPlan, auth_pb.GetSessionResponse,
+    service_pb.GetConfigResponse, card_pb.GetCardDiscoveryResponse, card_pb.GetTopupDiscoveryResponse,
+    esim_pb.GetEsimDiscoveryResponse, operator_pb.FeeJob, operator_pb.Finding, operator_pb.Reconciliation,
+    operator_pb.QueuedOrder, operator_pb.InspectOrderResponse, operator_pb.Switch, operator_pb.StrayTransfer,
+    operator_pb.GetChallengeRetentionResponse, operator_pb.PruneChallengesResponse, activity_pb.GetActivityResponse,
+    activity_pb.PruneActivityResponse,
 )  # fmt: skip
 
 UNIONS = {
     "OrderKind": ("card_issue", "card_topup", "esim"),
     "OrderStatus": (
-        "payment_required", "settling", "settled", "provisioning", "fulfilled", "expired", "refund_pending", "refunded", "operator_review",
+        "payment_required", "settling", "settled", "provisioning", "fulfilled", "expired", "refund_pending", "refunded",
+        "operator_review",
     ),
     "IssuanceStatus": ("unpaid", "queued", "pending", "active", "refused", "review"),
     "TopupStatus": ("unpaid", "queued", "pending", "credited", "refused", "review"),
@@ -42,16 +47,18 @@ UNIONS = {
 """The texts that a member can be; a later service may add some."""
 
 MEMBERS = {
-    "Order.kind": "OrderKind", "Order.status": "OrderStatus", "Issuance.status": "IssuanceStatus", "Topup.status": "TopupStatus",
-    "Refund.status": "RefundStatus", "EsimDelivery.status": "DeliveryStatus", "Card.status": "CardStatus", "EsimPlan.type": "PlanType",
-    "FeeJob.status": "FeeJobStatus", "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "StrayTransfer.status": "ReviewStatus",
-    "StrayTransfer.resolution": "TransferResolution", "QueuedOrder.kind": "OrderKind", "QueuedOrder.status": "OrderStatus",
-    "RefundRecord.status": "RefundRecordStatus", "Switch.product": "OrderKind",
+    "Order.kind": "OrderKind", "Order.status": "OrderStatus", "Issuance.status": "IssuanceStatus",
+    "Topup.status": "TopupStatus", "Refund.status": "RefundStatus", "EsimDelivery.status": "DeliveryStatus",
+    "Card.status": "CardStatus", "EsimPlan.type": "PlanType", "FeeJob.status": "FeeJobStatus",
+    "Finding.product": "OrderKind", "Finding.status": "ReviewStatus", "StrayTransfer.status": "ReviewStatus",
+    "StrayTransfer.resolution": "TransferResolution", "QueuedOrder.kind": "OrderKind",
+    "QueuedOrder.status": "OrderStatus", "RefundRecord.status": "RefundRecordStatus", "Switch.product": "OrderKind",
 }  # fmt: skip
 
 ALWAYS = {
-    "GetConfigResponse": ("*",), "GetCardDiscoveryResponse": ("*",), "GetTopupDiscoveryResponse": ("*",), "GetEsimDiscoveryResponse": ("*",),
-    "Card": ("created_at",), "GetCardBalanceResponse": ("as_of",), "GetSessionResponse": ("expires_at",),
+    "GetConfigResponse": ("*",), "GetCardDiscoveryResponse": ("*",), "GetTopupDiscoveryResponse": ("*",),
+    "GetEsimDiscoveryResponse": ("*",), "Card": ("created_at",), "GetCardBalanceResponse": ("as_of",),
+    "GetSessionResponse": ("expires_at",),
 }  # fmt: skip
 """Members that every answer has, although a message could be without: all of a result, or some."""
 
@@ -66,7 +73,9 @@ def main() -> None:
         walk(result._desc, messages)
     # The words of QueuedOrder.status are told once, with those of an order.
     told = {**docs, "QueuedOrder.status": docs["Order.status"]}
-    unknown = [f"{member}: {word}" for member, union in MEMBERS.items() for word in UNIONS[union] if word not in told[member]]
+    unknown = [
+        f"{member}: {word}" for member, union in MEMBERS.items() for word in UNIONS[union] if word not in told[member]
+    ]
     if unknown:
         sys.exit(f"the contract does not say: {unknown}")
     parts = [HEAD]

@@ -34,11 +34,19 @@ def order_in(value: Any) -> AnsweredOrder | None:
     if isinstance(value, dict):
         payment = value.get("payment")
         payer = None if payment is None else payment.get("payer", "") if isinstance(payment, dict) else ""
-        return AnsweredOrder(value.get("orderId"), value.get("kind"), value.get("amountUsdCents"), value.get("replayed"), payer)
+        return AnsweredOrder(
+            value.get("orderId"), value.get("kind"), value.get("amountUsdCents"), value.get("replayed"), payer
+        )
     order = getattr(value, "order", None)
     if order is None:
         return None
-    return AnsweredOrder(order.order_id, order.kind, order.amount_usd_cents, order.replayed, order.payment.payer if order.payment else None)
+    return AnsweredOrder(
+        order.order_id,
+        order.kind,
+        order.amount_usd_cents,
+        order.replayed,
+        order.payment.payer if order.payment else None,
+    )
 
 
 def fault_of(order: AnsweredOrder | None, entry: Entry) -> RoamcardError | None:

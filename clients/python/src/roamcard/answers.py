@@ -70,7 +70,11 @@ def note(logger: logging.Logger, response: RawResponse, seconds: float) -> None:
     if (responses := _recording.get()) is not None:
         responses.append(response)
     logger.debug(
-        "%s answered %d in %.0f ms, request %s", response.method, response.status, seconds * 1000, printable(response.request_id) or "unknown"
+        "%s answered %d in %.0f ms, request %s",
+        response.method,
+        response.status,
+        seconds * 1000,
+        printable(response.request_id) or "unknown",
     )
 
 
@@ -102,13 +106,17 @@ def passes(cause: BaseException | None, status: int) -> bool:
     if status in _FOR_NOW:
         return True
     # An answer that came whole and cannot be read comes again as it is; the time of a call is over for good.
-    is_broken = isinstance(cause, (OSError, ReadError, WriteError, RemoteProtocolError)) and not isinstance(cause, TimeoutError)
+    is_broken = isinstance(cause, (OSError, ReadError, WriteError, RemoteProtocolError)) and not isinstance(
+        cause, TimeoutError
+    )
     return is_broken and status in (0, 200)
 
 
 def api_error_of(error: ConnectError, headers: Mapping[str, str] | None = None, status: int = 0) -> ApiError:
     """The error of this package for a failed call."""
-    failure = problem_of(error) or api_error_type(status)(status, f"connect_{error.code.value}", error.message, retryable=True)
+    failure = problem_of(error) or api_error_type(status)(
+        status, f"connect_{error.code.value}", error.message, retryable=True
+    )
     failure.retry_after = wait_of(headers or {})
     # Its text is shown with a traceback.
     error.args = (printable(error.message),)
@@ -122,9 +130,12 @@ def problem_of(error: ConnectError) -> ApiError | None:
         problem = detail.value(Problem) if detail.type_name == "roamcard.v1.Problem" else None
         if problem is not None:
             return api_error_type(problem.status)(
-                problem.status, problem.code, problem.detail, request_id=problem.request_id, retryable=problem.retryable,
-                safe_to_pay_again=problem.safe_to_pay_again, next_action=problem.next_action, order_id=problem.order_id or None,
-                fields=tuple(WrongField(printable(f.path), printable(f.rule), printable(f.message)) for f in problem.fields),
+                problem.status, problem.code, problem.detail, request_id=problem.request_id,
+                retryable=problem.retryable, safe_to_pay_again=problem.safe_to_pay_again,
+                next_action=problem.next_action, order_id=problem.order_id or None,
+                fields=tuple(
+                    WrongField(printable(f.path), printable(f.rule), printable(f.message)) for f in problem.fields
+                ),
             )  # fmt: skip
     return None
 
@@ -135,8 +146,9 @@ def rest_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError
     fields = [f for f in problem.get("fields") or [] if isinstance(f, dict)]
     return api_error_type(status)(
         status, str(problem.get("code") or f"http_{status}"), str(problem.get("detail") or "no detail"),
-        request_id=str(problem.get("requestId") or headers.get(REQUEST_ID_HEADER, "")), retryable=problem.get("retryable") is True,
-        safe_to_pay_again=problem.get("safeToPayAgain") is True, next_action=str(problem.get("nextAction") or ""), order_id=problem.get("orderId"),
+        request_id=str(problem.get("requestId") or headers.get(REQUEST_ID_HEADER, "")),
+        retryable=problem.get("retryable") is True, safe_to_pay_again=problem.get("safeToPayAgain") is True,
+        next_action=str(problem.get("nextAction") or ""), order_id=problem.get("orderId"),
         fields=tuple(WrongField(*(printable(f.get(name, "")) for name in ("path", "rule", "message"))) for f in fields),
         retry_after=wait_of(headers),
     )  # fmt: skip

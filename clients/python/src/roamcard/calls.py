@@ -27,7 +27,9 @@ _LAST_PAUSE = 4.0
 _LONGEST_WAIT = 30.0
 
 
-def called(service: str, method: str, request: Message[Any], headers: Mapping[str, str] | None = None) -> Program[Answer]:
+def called(
+    service: str, method: str, request: Message[Any], headers: Mapping[str, str] | None = None
+) -> Program[Answer]:
     """Calls a method; a read again where its failure may pass."""
     retries = (yield ReadRetries()) if method.startswith(_READS) else 0
     for attempt in range(retries + 1):
@@ -35,7 +37,11 @@ def called(service: str, method: str, request: Message[Any], headers: Mapping[st
             answer: Answer = yield Call(service, method, request, headers or {})
             return answer
         except CallFailed as failed:
-            pause = pause_before(attempt, failed.headers) if attempt < retries and passes(failed.error.__cause__, failed.status) else None
+            pause = (
+                pause_before(attempt, failed.headers)
+                if attempt < retries and passes(failed.error.__cause__, failed.status)
+                else None
+            )
             if pause is None:
                 raise api_error_of(failed.error, failed.headers, failed.status) from failed.error
         yield Pause(pause)

@@ -56,11 +56,15 @@ class Chain:
                 "fromBlock": hex(begin), "toBlock": hex(min(begin + _LOG_RANGE - 1, head)),
             })  # fmt: skip
             if logs:
-                return "cancelled" if logs[0]["topics"][0] == _CANCELLED else self._elsewhere(logs[0], entry.payer, int(a.amount))
+                return (
+                    "cancelled"
+                    if logs[0]["topics"][0] == _CANCELLED
+                    else self._elsewhere(logs[0], entry.payer, int(a.amount))
+                )
         return None
 
     def _elsewhere(self, used: dict[str, Any], payer: str, amount: int) -> Void | None:
-        """Reads the transfer that comes directly after an authorization's use: one of the amount is the payment itself."""
+        """Reads the transfer directly after an authorization's use: one of the same amount is the payment itself."""
         wanted = int(used["logIndex"], 16) + 1
         for log in self._ask("eth_getTransactionReceipt", used["transactionHash"])["logs"]:
             if int(log["logIndex"], 16) == wanted and log["topics"][:2] == [_TRANSFER, "0x" + _word(payer)]:
@@ -69,7 +73,9 @@ class Chain:
 
     def _ask(self, method: str, *params: Any) -> Any:
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
-        request = urllib.request.Request(self._url, body, {"content-type": "application/json", "user-agent": USER_AGENT})
+        request = urllib.request.Request(
+            self._url, body, {"content-type": "application/json", "user-agent": USER_AGENT}
+        )
         with self._opener.open(request, timeout=self._timeout) as answer:
             result = loads(answer.read(MOST_BYTES)).get("result")
         if result is None:

@@ -15,7 +15,16 @@ from urllib.parse import urlsplit
 
 from protobuf import Message
 
-from ._gen.models import Card, CardConfig, EsimPlan, GetCardBalanceResponse, GetConfigResponse, GetSessionResponse, NetworkConfig, Order
+from ._gen.models import (
+    Card,
+    CardConfig,
+    EsimPlan,
+    GetCardBalanceResponse,
+    GetConfigResponse,
+    GetSessionResponse,
+    NetworkConfig,
+    Order,
+)
 from ._gen.roamcard.v1.auth_pb import CreateChallengeRequest, GetSessionRequest, LogoutRequest, VerifyChallengeRequest
 from ._gen.roamcard.v1.card_pb import (
     CreateCardOrderRequest,
@@ -33,7 +42,13 @@ from ._gen.roamcard.v1.esim_pb import (
     ListEsimPlansRequest,
     PurchaseEsimRequest,
 )
-from ._gen.roamcard.v1.order_pb import CreateOrderRequest, EsimCredentials, GetOrderRequest, ListOrdersRequest, PayOrderRequest
+from ._gen.roamcard.v1.order_pb import (
+    CreateOrderRequest,
+    EsimCredentials,
+    GetOrderRequest,
+    ListOrdersRequest,
+    PayOrderRequest,
+)
 from ._gen.roamcard.v1.service_pb import GetConfigRequest
 from .answers import REQUEST_ID_HEADER, object_of, passes, reply_of, rest_error
 from .calls import called, delivered, keyed, owned, patiently, pause_before, present
@@ -47,7 +62,21 @@ from .paging import Slice, Source
 from .payer import CARD_PATH, ESIM_PATH, PAY_PATH, TOPUP_PATH, Events, Payer, Published, Purchase
 from .policy import Policy, Quoted
 from .presenters import EsimPresenter, Presented, Presenter
-from .programs import Answer, Call, CallFailed, Do, Done, Fetch, Forget, Pause, Program, ReadRetries, Refused, Unclear, serving
+from .programs import (
+    Answer,
+    Call,
+    CallFailed,
+    Do,
+    Done,
+    Fetch,
+    Forget,
+    Pause,
+    Program,
+    ReadRetries,
+    Refused,
+    Unclear,
+    serving,
+)
 from .results import PaidOrder, Pending, id_of, paid_order, token_of
 from .secret import Secret
 from .signers import NoWallet, OutsideWallet, Signer
@@ -60,7 +89,12 @@ PURCHASE_CARD = "roamcard.v1.CardService/PurchaseCard"
 TOP_UP_CARD = "roamcard.v1.CardService/TopUpCard"
 PURCHASE_ESIM = "roamcard.v1.EsimService/PurchaseEsim"
 PAY_ORDER = "roamcard.v1.OrderService/PayOrder"
-PAID_METHODS: Mapping[str, str] = {PURCHASE_CARD: CARD_PATH, TOP_UP_CARD: TOPUP_PATH, PURCHASE_ESIM: ESIM_PATH, PAY_ORDER: PAY_PATH}
+PAID_METHODS: Mapping[str, str] = {
+    PURCHASE_CARD: CARD_PATH,
+    TOP_UP_CARD: TOPUP_PATH,
+    PURCHASE_ESIM: ESIM_PATH,
+    PAY_ORDER: PAY_PATH,
+}
 """The methods that cost something, and the documented path of each."""
 _PAID_CALLS = {
     PURCHASE_CARD: ("cards", "purchase_card"), TOP_UP_CARD: ("cards", "top_up_card"),
@@ -104,7 +138,9 @@ class Core:
         chain = Chain(rpc_url, policy.asset, timeout) if rpc_url else None
         self.operator_token = Secret(operator_token) if isinstance(operator_token, str) else operator_token
         self.logger = logger or logging.getLogger("roamcard")
-        self.payer = Payer(self.origin, self.signer, policy, self.journal, events or Events(), max_replays, self, chain, self.logger)
+        self.payer = Payer(
+            self.origin, self.signer, policy, self.journal, events or Events(), max_replays, self, chain, self.logger
+        )
         self.signed_in: Session | None = None
         """The session of the wallet, for all who share this core."""
         self._published: Published | None = None
@@ -126,7 +162,9 @@ class Core:
 
         def program() -> Program[PaidOrder]:
             named = plan_id or (yield from self.payer.plan_for(key))
-            _, paying = self._buy(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key))
+            _, paying = self._buy(
+                PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key)
+            )
             return (yield from paying)
 
         return self.purchase(PURCHASE_ESIM, key, _esim_request(plan_id, key)), program()
@@ -147,12 +185,18 @@ class Core:
     def quote_esim(self, plan_id: str | None) -> Program[Quoted]:
         key = new_key()
         named = plan_id or (yield from self.cheapest_plan())
-        return (yield from self._quote(PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key)))
+        return (
+            yield from self._quote(
+                PURCHASE_ESIM, PurchaseEsimRequest(plan_id=named, idempotency_key=key), _esim_request(named, key)
+            )
+        )
 
     def purchase(self, name: str, key: str, request: Mapping[str, Any]) -> Purchase:
         """The purchase that a paid method makes."""
         operation = PAID_METHODS[name]
-        return Purchase(operation, key, request, f"{self.origin}/" if operation == PAY_PATH else f"{self.origin}/{name}")
+        return Purchase(
+            operation, key, request, f"{self.origin}/" if operation == PAY_PATH else f"{self.origin}/{name}"
+        )
 
     def purchase_by(self, name: str, message: Message[Any]) -> Purchase:
         """The purchase that a message to a paid method makes."""
@@ -163,7 +207,7 @@ class Core:
         return self._mine(self.journal.pending())
 
     def resumable(self, key: str) -> Pending:
-        """A purchase that is pending, or that was settled when nobody heard of it any more: the same bytes get its order again."""
+        """A purchase that is pending, or settled after its caller had left: the same bytes get its order again."""
         settled = (e for e in self.journal.entries().values() if e.state == "settled" and e.header is not None)
         for pending in (*self.pending(), *self._mine(settled)):
             if pending.idempotency_key == key:
@@ -197,7 +241,9 @@ class Core:
             config = yield from self.config()
             network, card = present(NetworkConfig, config.network), present(CardConfig, config.card)
             domain = (network.asset_name, network.asset_version)
-            self._published = Published(network.pay_to, domain, card.wallet_payment_usd_cents, card.default_order_usd_cents)
+            self._published = Published(
+                network.pay_to, domain, card.wallet_payment_usd_cents, card.default_order_usd_cents
+            )
         return self._published
 
     def plan_units(self, plan_id: str) -> Program[int]:
@@ -226,11 +272,15 @@ class Core:
         return read(Order, answer.order)
 
     def open_esim_order(self, plan_id: str | None, key: str | None) -> Program[Order]:
-        answer = yield from owned("esims", "create_esim_order", CreateEsimOrderRequest(plan_id=plan_id), keyed(key or new_key()))
+        answer = yield from owned(
+            "esims", "create_esim_order", CreateEsimOrderRequest(plan_id=plan_id), keyed(key or new_key())
+        )
         return read(Order, answer.order)
 
     def open_order(self, cents: int | None, resource: str | None, key: str | None) -> Program[Order]:
-        answer = yield from owned("orders", "create_order", CreateOrderRequest(amount_usd_cents=cents, resource=resource), keyed(key))
+        answer = yield from owned(
+            "orders", "create_order", CreateOrderRequest(amount_usd_cents=cents, resource=resource), keyed(key)
+        )
         return read(Order, answer.order)
 
     def order(self, order_id: str) -> Program[Order]:
@@ -258,7 +308,9 @@ class Core:
         return [read(Card, card) for card in answer.cards]
 
     def balance(self, card_id: str) -> Program[GetCardBalanceResponse]:
-        return read(GetCardBalanceResponse, (yield from owned("cards", "get_card_balance", GetCardBalanceRequest(id=card_id))))
+        return read(
+            GetCardBalanceResponse, (yield from owned("cards", "get_card_balance", GetCardBalanceRequest(id=card_id)))
+        )
 
     def active_card(self, order: Order) -> Program[Card | None]:
         """The order's card, when it is ACTIVE."""
@@ -271,7 +323,9 @@ class Core:
     def reveal(self, card_id: str, presenter: Presenter) -> Program[Presented]:
         showing = presenter.prepare()
         key = showing.recipient_key
-        request = CreateRevealChallengeRequest(id=card_id, preferred_message_schemes=[scheme_of(self.signer)], recipient_key=key)
+        request = CreateRevealChallengeRequest(
+            id=card_id, preferred_message_schemes=[scheme_of(self.signer)], recipient_key=key
+        )
         challenge = yield from owned("cards", "create_reveal_challenge", request)
         bound = key.rstrip("=").replace("+", "-").replace("/", "_")
         purpose = Purpose(
@@ -280,7 +334,8 @@ class Core:
         )  # fmt: skip
         signature = yield Do(lambda: _sign(self.signer, challenge, purpose))
         answer = yield from owned("cards", "reveal_card", RevealCardRequest(
-            id=card_id, intent_id=challenge.intent_id, signature=signature, message_scheme=challenge.message_scheme, recipient_key=key,
+            id=card_id, intent_id=challenge.intent_id, signature=signature, message_scheme=challenge.message_scheme,
+            recipient_key=key,
         ))  # fmt: skip
         sealed = answer.sealed
         if sealed is None:
@@ -291,7 +346,9 @@ class Core:
     # eSIMs.
 
     def listed_plans(self, country_code: str | None, type: str | None) -> Program[list[EsimPlan]]:
-        answer = (yield from called("esims", "list_esim_plans", ListEsimPlansRequest(country_code=country_code, type=type))).message
+        answer = (
+            yield from called("esims", "list_esim_plans", ListEsimPlansRequest(country_code=country_code, type=type))
+        ).message
         return [read(EsimPlan, plan) for plan in answer.plans]
 
     def plans(self, country_code: str | None, type: str | None) -> Source[EsimPlan]:
@@ -303,11 +360,17 @@ class Core:
         return page
 
     def esim_status(self, order: Order | PaidOrder | str, token: Secret[str] | None) -> Program[Order]:
-        answer = yield from delivered("get_esim_order", GetEsimOrderRequest(order_id=id_of(order)), token or token_of(order))
+        answer = yield from delivered(
+            "get_esim_order", GetEsimOrderRequest(order_id=id_of(order)), token or token_of(order)
+        )
         return read(Order, answer.order)
 
-    def install_esim(self, order: Order | PaidOrder | str, presenter: EsimPresenter, token: Secret[str] | None) -> Program[Presented]:
-        answer = yield from delivered("get_esim_credentials", GetEsimCredentialsRequest(order_id=id_of(order)), token or token_of(order))
+    def install_esim(
+        self, order: Order | PaidOrder | str, presenter: EsimPresenter, token: Secret[str] | None
+    ) -> Program[Presented]:
+        answer = yield from delivered(
+            "get_esim_credentials", GetEsimCredentialsRequest(order_id=id_of(order)), token or token_of(order)
+        )
         credentials: Secret[EsimCredentials] = Secret(present(EsimCredentials, answer.credentials))
         presented: Presented = yield Do(lambda: presenter.present_esim(credentials))
         return presented
@@ -319,7 +382,9 @@ class Core:
         request = CreateChallengeRequest(address=address, preferred_message_schemes=[scheme])
         challenge = (yield from called("auth", "create_challenge", request)).message
         signature = yield Do(lambda: _sign(self.signer, challenge, Purpose(self.origin, "SignIn")))
-        verify = VerifyChallengeRequest(address=address, signature=signature, intent_id=challenge.intent_id, message_scheme=challenge.message_scheme)
+        verify = VerifyChallengeRequest(
+            address=address, signature=signature, intent_id=challenge.intent_id, message_scheme=challenge.message_scheme
+        )
         session = (yield from called("auth", "verify_challenge", verify)).message
         until = session.expires_at.to_datetime().replace(tzinfo=timezone.utc).timestamp() if session.expires_at else 0
         return Session(f"Bearer {session.access_token}", until - _SESSION_MARGIN)
@@ -394,7 +459,11 @@ class Core:
             return id_of(order)
         url = urlsplit(order)
         folder, _, order_id = url.path.rpartition("/")
-        if f"{url.scheme}://{url.netloc}" != self.origin or folder not in (PAY_PATH, f"/api/x402{PAY_PATH}") or not order_id:
+        if (
+            f"{url.scheme}://{url.netloc}" != self.origin
+            or folder not in (PAY_PATH, f"/api/x402{PAY_PATH}")
+            or not order_id
+        ):
             raise TermsMismatchError(f"{order} is no payable_url of {self.origin}; nothing was signed")
         return order_id
 

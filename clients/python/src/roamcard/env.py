@@ -33,11 +33,16 @@ class Settings:
 
 
 def settings(given: Mapping[str, Any], environ: Mapping[str, str] | None = None) -> Settings:
-    """Reads what is not given. All that is wrong is told at once, by the names of the variables; keys and tokens never are."""
+    """Reads what is not given.
+
+    All that is wrong is told at once, by the names of the variables; keys and tokens never are.
+    """
     environ = os.environ if environ is None else environ
     env = _Environment(environ)
     options = dict(given)
-    base_url = options.pop("base_url", None) or env.text("ROAMCARD_URL", r"https?://\S+", "it is the service's URL, such as https://roamcard.example")
+    base_url = options.pop("base_url", None) or env.text(
+        "ROAMCARD_URL", r"https?://\S+", "it is the service's URL, such as https://roamcard.example"
+    )
     if base_url is None:
         env.wrong("ROAMCARD_URL", "it is needed: where the service is")
     signer = options.pop("signer", None) or env.signer()
@@ -90,7 +95,10 @@ class _Environment:
             return None
 
     def signer(self) -> Signer | None:
-        command, address = self.text("ROAMCARD_SIGNER"), self.text("ROAMCARD_SIGNER_ADDRESS", "0x[0-9a-fA-F]{40}", "it is no address, 0x and 40 hex")
+        command, address = (
+            self.text("ROAMCARD_SIGNER"),
+            self.text("ROAMCARD_SIGNER_ADDRESS", "0x[0-9a-fA-F]{40}", "it is no address, 0x and 40 hex"),
+        )
         key = self.secret("ROAMCARD_WALLET_KEY")
         if command is None and address is not None:
             self.wrong("ROAMCARD_SIGNER", "it is needed with ROAMCARD_SIGNER_ADDRESS: who signs")
@@ -99,7 +107,11 @@ class _Environment:
                 self.wrong("ROAMCARD_SIGNER_ADDRESS", "it is needed with ROAMCARD_SIGNER: whose wallet that is")
                 return None
             return CommandSigner(address, command.split())
-        return None if key is None else self._made(lambda: _account(key), "ROAMCARD_WALLET_KEY", "it is no private key, 32 bytes in hex")
+        return (
+            None
+            if key is None
+            else self._made(lambda: _account(key), "ROAMCARD_WALLET_KEY", "it is no private key, 32 bytes in hex")
+        )
 
     def policy(self) -> Policy:
         caps: dict[str, Any] = {
@@ -110,10 +122,15 @@ class _Environment:
                 ("approve_above_usd", "ROAMCARD_APPROVE_ABOVE_USD"),
             )
         }
-        for argument, name in (("max_per_payment_usd", "ROAMCARD_MAX_PER_PAYMENT_USD"), ("max_per_day_usd", "ROAMCARD_MAX_PER_DAY_USD")):
+        for argument, name in (
+            ("max_per_payment_usd", "ROAMCARD_MAX_PER_PAYMENT_USD"),
+            ("max_per_day_usd", "ROAMCARD_MAX_PER_DAY_USD"),
+        ):
             if (cap := caps[argument]) is not None and not cap.strip("0."):
                 self.wrong(name, "it is more than 0")
-        mode: Any = self.text("ROAMCARD_MODE", "|".join(_MODES), f"it is one of {', '.join(_MODES)}") or "human_approval"
+        mode: Any = (
+            self.text("ROAMCARD_MODE", "|".join(_MODES), f"it is one of {', '.join(_MODES)}") or "human_approval"
+        )
         return Policy(mode, **caps)
 
     def _made(self, make: Callable[[], T], name: str, what: str) -> T | None:

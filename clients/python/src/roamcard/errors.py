@@ -14,7 +14,7 @@ _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u
 
 
 def printable(text: object) -> str:
-    """A text of the service as a terminal, a log and a reader can take it: controls are escaped, and it is cut where it is too long."""
+    """A text of the service, safe for a terminal, a log and a reader: controls are escaped, and a long text is cut."""
     shown = _UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], str(text))
     return shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
 
@@ -41,7 +41,7 @@ class RoamcardError(Exception):
 
 @contextmanager
 def naming(key: str) -> Iterator[None]:
-    """Lets whatever is raised say the `idempotency_key` to call again with: once a payment may be signed, interrupts too."""
+    """Adds the `idempotency_key` to whatever is raised: after a signature, interrupts need it too."""
     try:
         yield
     except BaseException as error:
@@ -72,8 +72,8 @@ class ApiError(RoamcardError):
     """The service answered with a failure. `request_id` is what its operators ask for."""
 
     _told = (
-        "status", "code", "detail", "request_id", "idempotency_key", "retryable", "safe_to_pay_again", "next_action", "order_id", "fields",
-        "retry_after", "retry_at",
+        "status", "code", "detail", "request_id", "idempotency_key", "retryable", "safe_to_pay_again", "next_action",
+        "order_id", "fields", "retry_after", "retry_at",
     )  # fmt: skip
 
     def __init__(
@@ -106,7 +106,7 @@ class ApiError(RoamcardError):
         self.retry_after = retry_after
         """How many seconds the service asks to wait before another try."""
         self.retry_at: int | None = None
-        """When another payment may be signed for the key, in seconds since 1970: the chain can no longer take the one before."""
+        """When another payment may be signed for the key, in seconds since 1970: the chain no longer takes this one."""
 
 
 class ConflictError(ApiError):
@@ -127,7 +127,12 @@ class UnavailableError(ApiError):
 
 def api_error_type(status: int) -> type[ApiError]:
     """The error class of a status."""
-    kinds: dict[int, type[ApiError]] = {401: UnauthorizedError, 404: NotFoundError, 409: ConflictError, 429: UnavailableError}
+    kinds: dict[int, type[ApiError]] = {
+        401: UnauthorizedError,
+        404: NotFoundError,
+        409: ConflictError,
+        429: UnavailableError,
+    }
     return UnavailableError if status >= 500 else kinds.get(status, ApiError)
 
 
@@ -169,22 +174,26 @@ class KeyConflictError(PaymentError):
     """The key was used with another request before. Nothing was signed."""
 
     def __init__(self, idempotency_key: str) -> None:
-        super().__init__(f"the idempotency key {idempotency_key} belongs to another request; use a new key for a new purchase")
+        super().__init__(
+            f"the idempotency key {idempotency_key} belongs to another request; use a new key for a new purchase"
+        )
         self.idempotency_key = idempotency_key
 
 
 class AmbiguousPaymentError(PaymentError):
     """Whether the payment was taken is not known yet.
 
-    Call again with the same idempotency_key, in this process or another one with the same store: the same signed bytes go
-    out, and nothing can be paid twice.
+    Call again with the same idempotency_key, in this process or another one with the same store: the same signed bytes
+    go out, and nothing can be paid twice.
     """
 
     retryable = True
     _told = ("request_id", "idempotency_key", "order_id", "retryable")
 
     def __init__(self, idempotency_key: str, order_id: str | None, request_id: str = "") -> None:
-        super().__init__(f"the outcome of the payment is not known yet; call again with idempotency_key {idempotency_key}")
+        super().__init__(
+            f"the outcome of the payment is not known yet; call again with idempotency_key {idempotency_key}"
+        )
         self.idempotency_key = idempotency_key
         self.order_id = order_id
         self.request_id = request_id

@@ -26,8 +26,8 @@ _RETRY = 0.005
 class FileStore:
     """Keeps the journal in a folder that only its owner can read, or in the file that a path ending in .json names.
 
-    Without a path it is the folder that the clients of all languages share: see default_journal. Processes may share it;
-    machines may not.
+    Without a path it is the folder that the clients of all languages share: see default_journal. Processes may share
+    it; machines may not.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None) -> None:
@@ -87,8 +87,8 @@ def _reason(error: OSError) -> JournalReason:
 def _locked(folder: Path) -> Iterator[Callable[[], bool]]:
     """Holds the folder among the programs of all languages, and says whether it is still held.
 
-    Holders are numbered files: who makes the next number holds the lock once the holder before has let go or died. A number
-    is made by link(2), which one program wins, with its content in place; the highest one is never removed.
+    Holders are numbered files: who makes the next number holds the lock once the holder before has let go or died. A
+    number is made by link(2), which one program wins, with its content in place; the highest one is never removed.
     """
     while (number := _try_lock(folder)) is None:
         time.sleep(_RETRY * (1 + random.random()))

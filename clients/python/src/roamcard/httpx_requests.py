@@ -16,7 +16,11 @@ _WATCH_TIMEOUT = 60.0
 
 def made_of(request: SyncRequest | Request, content: bytes, limit: float | None) -> httpx.Request:
     """The same request for a transport of httpx, which takes no longer than so many seconds."""
-    headers = [(name, value) for name, value in request.headers.items() if name.lower() not in ("accept-encoding", "content-length")]
+    headers = [
+        (name, value)
+        for name, value in request.headers.items()
+        if name.lower() not in ("accept-encoding", "content-length")
+    ]
     timeout = httpx.Timeout(_WATCH_TIMEOUT if limit is None else limit).as_dict()
     return httpx.Request(
         request.method,

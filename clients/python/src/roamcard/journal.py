@@ -1,4 +1,7 @@
-"""What was signed, kept before it is sent: the reason that nothing is paid twice. One schema for the clients of all languages."""
+"""What was signed, kept before it is sent: the reason that nothing is paid twice.
+
+One schema for the clients of all languages.
+"""
 
 from __future__ import annotations
 
@@ -74,8 +77,8 @@ class Entry:
     amount: str
     """In USDC's smallest unit."""
     state: Literal["reserved", "signed", "settled", "refused"] = "reserved"
-    """reserved: the budget is taken, nothing is signed. signed: the payment may be on its way. settled: the service answered
-    with the order. refused: it answered that no money moved, which frees no budget."""
+    """reserved: the budget is taken, nothing is signed. signed: the payment may be on its way. settled: the service
+    answered with the order. refused: it answered that no money moved, which frees no budget."""
     at: int = 0
     """When the budget was taken, and then when it was last signed."""
     holder: str | None = None
@@ -86,7 +89,7 @@ class Entry:
     order_id: str | None = None
     """The order, once an answer named it."""
     attempt: int = 0
-    """How many authorizations the service told to be dead after it took them up; the next one has a nonce of its own."""
+    """How many authorizations the service accepted and later called dead; the next one has a nonce of its own."""
     authorizations: tuple[SignedAuthorization, ...] = ()
     """All that were ever signed, oldest first."""
 
@@ -96,7 +99,7 @@ class Entry:
         return last.valid_before + _EXPIRY_MARGIN if last is not None and last.is_live(now) else None
 
     def is_sendable(self, now: int) -> bool:
-        """Whether there is a payment whose bytes are the only ones to send: it may have been taken, or still could be."""
+        """Whether there is a payment that may have been taken, or still could be: no other bytes may be sent."""
         if self.header is None:
             return False
         return self.state in ("signed", "settled") or (self.state == "refused" and self.live_until(now) is not None)
@@ -115,8 +118,9 @@ class Book:
 class Store(Protocol):
     """Keeps the book.
 
-    `update` reads it, lets it be changed and keeps the change, alone among all who share the store; when it returns, the
-    change survives a power cut. When the change raises, nothing is kept. Both block; what fails raises a JournalError.
+    `update` reads it, lets it be changed and keeps the change, alone among all who share the store; when it returns,
+    the change survives a power cut. When the change raises, nothing is kept. Both block; what fails raises a
+    JournalError.
     """
 
     def read(self) -> Book: ...
@@ -183,7 +187,10 @@ def decode_book(text: str, file: str) -> Book:
     unknown = [name for name in value if name not in ("schema", "version", "payees", "purchases")]
     try:
         payees, purchases = value.get("payees", ""), value.get("purchases", "")
-        _require(isinstance(payees, dict) and all(_is_text(p) for p in payees.values()) and isinstance(purchases, dict), "members")
+        _require(
+            isinstance(payees, dict) and all(_is_text(p) for p in payees.values()) and isinstance(purchases, dict),
+            "members",
+        )
         book = Book(payees, {id: _decoded_entry(entry, unknown) for id, entry in purchases.items()})
     except (ValueError, TypeError) as error:
         raise JournalError(file, "damaged", str(error)) from error
@@ -199,16 +206,27 @@ def _decoded_entry(value: Any, unknown: list[str]) -> Entry:
     entry = Entry(**members)
     texts = (entry.key, entry.operation, entry.origin, entry.path, entry.payer)
     _require(all(map(_is_text, texts)) and isinstance(entry.request, dict) and _is_units(entry.amount), "purchase")
-    _require(entry.state in ("reserved", "signed", "settled", "refused") and _is_count(entry.at) and _is_count(entry.attempt), "purchase")
+    _require(
+        entry.state in ("reserved", "signed", "settled", "refused")
+        and _is_count(entry.at)
+        and _is_count(entry.attempt),
+        "purchase",
+    )
     _require(all(t is None or _is_text(t) for t in (entry.holder, entry.header, entry.order_id)), "purchase")
     _require(entry.held_until is None or _is_count(entry.held_until), "purchase")
-    _require(entry.state != "signed" or (entry.header is not None and len(entry.authorizations) > 0), "payment of a signed purchase")
+    _require(
+        entry.state != "signed" or (entry.header is not None and len(entry.authorizations) > 0),
+        "payment of a signed purchase",
+    )
     return entry
 
 
 def _decoded_authorization(value: Any, unknown: list[str]) -> SignedAuthorization:
     a = SignedAuthorization(**_members(SignedAuthorization, value, unknown))
-    _require(_is_text(a.nonce) and _is_units(a.amount) and _is_count(a.signed_at) and _is_count(a.valid_before), "authorization")
+    _require(
+        _is_text(a.nonce) and _is_units(a.amount) and _is_count(a.signed_at) and _is_count(a.valid_before),
+        "authorization",
+    )
     _require(a.void in (None, "expired", "cancelled", "used_elsewhere"), "authorization")
     return a
 
@@ -243,7 +261,7 @@ def _is_units(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Turn:
-    """What a purchase is given: to sign its attempt, or the payment that is signed; neither while somebody else has the turn."""
+    """What a purchase may do: sign, or send the payment that is signed; neither while another has the turn."""
 
     attempt: int | None = None
     payment: Entry | None = None
@@ -295,7 +313,12 @@ class Journal:
             if known is not None and known.is_sendable(now):
                 _fit(known, wanted.key, wanted.request)
                 return Turn(payment=known)
-            if known is not None and known.state == "reserved" and known.holder != wanted.holder and (known.held_until or 0) >= now:
+            if (
+                known is not None
+                and known.state == "reserved"
+                and known.holder != wanted.holder
+                and (known.held_until or 0) >= now
+            ):
                 return Turn()
             attempt = known.attempt if known else 0
             nonce = nonce_of(wanted.origin, wanted.path, wanted.payer, wanted.key, attempt)
@@ -340,7 +363,15 @@ class Journal:
             if entry is None or entry.state != "reserved" or entry.holder != holder:
                 raise RoamcardError("the journal was changed meanwhile; nothing was sent")
             signed = (*entry.authorizations, authorization)
-            entry = replace(entry, state="signed", header=header, at=authorization.signed_at, holder=None, held_until=None, authorizations=signed)
+            entry = replace(
+                entry,
+                state="signed",
+                header=header,
+                at=authorization.signed_at,
+                holder=None,
+                held_until=None,
+                authorizations=signed,
+            )
             book.purchases[id] = entry
             return entry
 
@@ -384,7 +415,12 @@ class Journal:
         """Keeps what the chain says of authorizations, by their places."""
 
         def changed(entry: Entry) -> Entry:
-            return replace(entry, authorizations=tuple(replace(a, void=reasons.get(i, a.void)) for i, a in enumerate(entry.authorizations)))
+            return replace(
+                entry,
+                authorizations=tuple(
+                    replace(a, void=reasons.get(i, a.void)) for i, a in enumerate(entry.authorizations)
+                ),
+            )
 
         self._change(id, changed)
 
@@ -393,7 +429,9 @@ class Journal:
         known = self._read().payees.get(origin)
         pinned = known or self._update(lambda book: book.payees.setdefault(origin, pay_to))
         if not same_address(pinned, pay_to):
-            raise TermsMismatchError(f"the payee of {origin} was {pinned} and now is {pay_to}; set Policy.pay_to to the right one")
+            raise TermsMismatchError(
+                f"the payee of {origin} was {pinned} and now is {pay_to}; set Policy.pay_to to the right one"
+            )
 
     def _change(self, id: str, change: Callable[[Entry], Entry]) -> None:
         def update(book: Book) -> None:
@@ -438,7 +476,9 @@ def _fit(entry: Entry, key: str, request: Mapping[str, Any]) -> None:
 
 
 def _held(entry: Entry, holder: str, now: int) -> Entry:
-    return replace(entry, at=now, held_until=now + _TURN) if (entry.state, entry.holder) == ("reserved", holder) else entry
+    return (
+        replace(entry, at=now, held_until=now + _TURN) if (entry.state, entry.holder) == ("reserved", holder) else entry
+    )
 
 
 def _spent(entry: Entry, now: int) -> int:
@@ -450,8 +490,8 @@ def _spent(entry: Entry, now: int) -> int:
 def _taken(authorizations: tuple[SignedAuthorization, ...], now: int, nonce: str = "", amount: int = 0) -> int:
     """What authorizations could take, and one more.
 
-    The token takes a nonce once, so of those that share one only the largest counts. Only the chain frees one: a service that
-    says no money moved may have taken it all the same.
+    The token takes a nonce once, so of those that share one only the largest counts. Only the chain frees one: a
+    service that says no money moved may have taken it all the same.
     """
     most = {nonce: amount}
     for a in authorizations:
@@ -463,7 +503,8 @@ def _taken(authorizations: tuple[SignedAuthorization, ...], now: int, nonce: str
 def _cap(spent: int, per_day: int | None) -> None:
     if per_day is not None and spent > per_day:
         raise PolicyDeniedError(
-            f"with it, {dollars_of(spent)} US dollars would be signed for in a day, and {dollars_of(per_day)} are allowed by "
+            f"with it, {dollars_of(spent)} US dollars would be signed for in a day, "
+            f"and {dollars_of(per_day)} are allowed by "
             "Policy.max_per_day_usd (ROAMCARD_MAX_PER_DAY_USD)"
         )
 

@@ -55,7 +55,9 @@ def _check_text(text: str, address: str, purpose: Purpose) -> None:
         and all(r in purpose.resources or (purpose.resources and r.startswith("urn:roamcard:session:")) for r in named)
     )
     if not fits:
-        raise UntrustedMessageError(f"the message to sign is not for {purpose.origin} and this purpose; it was not signed")
+        raise UntrustedMessageError(
+            f"the message to sign is not for {purpose.origin} and this purpose; it was not signed"
+        )
 
 
 def _check_typed(data: dict[str, Any], address: str, purpose: Purpose) -> None:
@@ -71,7 +73,9 @@ def _check_typed(data: dict[str, Any], address: str, purpose: Purpose) -> None:
         and all(message.get(name) == value for name, value in wanted.items())
     )
     if not fits:
-        raise UntrustedMessageError(f"the typed data to sign is not for {purpose.origin} and this purpose; it was not signed")
+        raise UntrustedMessageError(
+            f"the typed data to sign is not for {purpose.origin} and this purpose; it was not signed"
+        )
 
 
 def _whole(value: Any) -> Any:

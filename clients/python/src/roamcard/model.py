@@ -19,7 +19,10 @@ class Model:
     """The base of every result. Its classes are dataclasses."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The members by their names, as json.dumps takes them: times as ISO 8601 in UTC, lists as lists. Secrets are "[redacted]"."""
+        """The members by their names, as json.dumps takes them: times as ISO 8601 in UTC, lists as lists.
+
+        Secrets are "[redacted]".
+        """
         members = [f.name for f in fields(self) if f.name[0] != "_"]  # type: ignore[arg-type]
         return {name.rstrip("_"): plain(getattr(self, name)) for name in members}
 

@@ -1,4 +1,7 @@
-"""JSON that is nested without end is refused before it is parsed: Python's parser recurses, and eth-account lifts its limit past the stack."""
+"""Refuses JSON that is nested without end before it is parsed.
+
+The parser of Python recurses, and eth-account lifts its limit past the stack.
+"""
 
 from __future__ import annotations
 

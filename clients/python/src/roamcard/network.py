@@ -46,7 +46,8 @@ UNPACKED: dict[str, Any] = {
 """How the generated clients ask: a service answers compressed where it was asked so."""
 
 PLAIN: dict[str, Any] = {
-    "tls_include_system_certs": True, "follow_redirects": False, "enable_gzip": False, "enable_brotli": False, "enable_zstd": False,
+    "tls_include_system_certs": True, "follow_redirects": False, "enable_gzip": False, "enable_brotli": False,
+    "enable_zstd": False,
 }  # fmt: skip
 
 

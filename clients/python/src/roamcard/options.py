@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from .version import USER_AGENT
 
 _OURS = {
-    "accept-encoding", "authorization", "connection", "content-encoding", "content-length", "content-type", "host", "idempotency-key",
-    "payment-signature", "transfer-encoding", "x-esim-delivery-token",
+    "accept-encoding", "authorization", "connection", "content-encoding", "content-length", "content-type", "host",
+    "idempotency-key", "payment-signature", "transfer-encoding", "x-esim-delivery-token",
 }  # fmt: skip
 """Headers that the client alone sets: they are who asks, what is paid, and how an answer is bounded."""
 

@@ -189,8 +189,8 @@ class Payer:
     def carry(self, purchase: Purchase, header: str) -> Program[Done[Any] | Refused]:
         """Takes over a payment that somebody else signed, such as the official x402 client.
 
-        It is held to the policy, kept, and sent until the answer is clear. When the purchase has a payment already, that one
-        is sent instead.
+        It is held to the policy, kept, and sent until the answer is clear. When the purchase has a payment already,
+        that one is sent instead.
         """
 
         def carried() -> Program[Done[Any] | Refused]:
@@ -254,13 +254,16 @@ class Payer:
         return known
 
     def _is_live(self, id: str) -> Program[bool]:
-        """Whether the chain could still take the last payment of a purchase, after it was asked where there is a node."""
+        """Whether the chain could still take the last payment of a purchase. It is asked if there is a node."""
         yield from self._prove(id)
         entry = yield from self._known(id)
         return entry is None or entry.state != "refused" or entry.live_until(self.journal.now()) is not None
 
     def _prove(self, id: str | None) -> Program[None]:
-        """Keeps what the chain says of the payments of a purchase, or of all. What cannot be asked or kept stays as it is."""
+        """Keeps what the chain says of the payments of a purchase, or of all.
+
+        What cannot be asked or kept stays as it is.
+        """
         chain = self.chain
         if chain is None:
             return
@@ -276,7 +279,7 @@ class Payer:
             self.logger.warning("the journal was not written: %s", error)
 
     def _known(self, id: str) -> Program[Entry | None]:
-        """A purchase as the journal has it; None, too, when that cannot be read: what the service said is told all the same."""
+        """A purchase as the journal has it; None, too, when it cannot be read: the answer is returned all the same."""
         try:
             entry: Entry | None = yield Do(lambda: self.journal.entry(id))
         except RoamcardError:
@@ -318,12 +321,22 @@ class Payer:
             yield Do(lambda: self.journal.pin_payee(self.origin, offer["payTo"]))
         amount = int(offer["amount"])
         quote = Quote(
-            purchase.operation, purchase.key, amount, dollars_of(amount), offer["payTo"], offer["asset"], offer["network"], terms.resource["url"]
+            purchase.operation,
+            purchase.key,
+            amount,
+            dollars_of(amount),
+            offer["payTo"],
+            offer["asset"],
+            offer["network"],
+            terms.resource["url"],
         )
         return quote, offer
 
     def _sign(self, purchase: Purchase, id: str, terms: Terms) -> Program[Entry]:
-        """Takes turn and budget, asks, signs and keeps the payment. Whatever fails before it is kept gives both back."""
+        """Takes turn and budget, asks, signs and keeps the payment.
+
+        Whatever fails before it is kept gives both back.
+        """
         quote, offer = yield from self._check(purchase, terms)
         holder, turn = yield from self._turn(purchase, id, quote)
         if turn.payment is not None:
@@ -340,7 +353,9 @@ class Payer:
             data = authorization_typed_data(offer, authorization)
             signature = yield Do(lambda: _signature_of(self.signer, data))
             header = encode_payment(terms, offer, authorization, signature)
-            entry = yield from self._keep(purchase, id, holder, header, SignedAuthorization(nonce, offer["amount"], now, valid_before))
+            entry = yield from self._keep(
+                purchase, id, holder, header, SignedAuthorization(nonce, offer["amount"], now, valid_before)
+            )
         with naming(purchase.key):
             self._tell("on_signed", quote)
         return entry
@@ -370,7 +385,9 @@ class Payer:
             authorization = SignedAuthorization(nonce, accepted["amount"], now, valid_before)
             return (yield from self._keep(purchase, id, holder, header, authorization))
 
-    def _keep(self, purchase: Purchase, id: str, holder: str, header: str, authorization: SignedAuthorization) -> Program[Entry]:
+    def _keep(
+        self, purchase: Purchase, id: str, holder: str, header: str, authorization: SignedAuthorization
+    ) -> Program[Entry]:
         """Keeps a signed payment. One that cannot be kept is not sent, and its error says what was signed."""
         with naming(purchase.key):
             entry: Entry = yield Do(lambda: self.journal.sign(id, holder, header, authorization))
@@ -406,13 +423,19 @@ class Payer:
         approve = self.policy.approve
         if self.policy.asks(quote.amount):
             if approve is None:
-                raise PolicyDeniedError(f"{self.policy.mode} needs Policy.approve, a function, for a payment of {quote.amount_usd} US dollars")
+                raise PolicyDeniedError(
+                    f"{self.policy.mode} needs Policy.approve, a function, "
+                    f"for a payment of {quote.amount_usd} US dollars"
+                )
             if (yield Do(lambda: approve(quote))) is not True:
                 raise ApprovalDeniedError(f"the payment of {quote.amount_usd} US dollars was not approved")
         self._tell("on_approval", quote)
 
     def _present(self, purchase: Purchase, id: str, entry: Entry) -> Program[Done[Any] | Refused]:
-        """Sends a kept payment until the answer is clear. Whatever is raised from then on says what to call again with."""
+        """Sends a kept payment until the answer is clear.
+
+        Whatever is raised from then on says what to call again with.
+        """
         with naming(purchase.key):
             return (yield from self._sent(purchase, id, entry))
 
@@ -435,21 +458,26 @@ class Payer:
                 return reply
             order_id = order_id or reply.order_id
             if replay == self.max_replays or isinstance(reply.error, AnotherOrderError):
-                raise AmbiguousPaymentError(purchase.key, order_id, getattr(reply.error, "request_id", "")) from reply.error
+                raise AmbiguousPaymentError(
+                    purchase.key, order_id, getattr(reply.error, "request_id", "")
+                ) from reply.error
             self._tell("on_replay", purchase.key, replay + 1, reply.error)
             pause = min(_FIRST_PAUSE * 2**replay, _LAST_PAUSE) if reply.wait is None else reply.wait
             yield Pause(min(pause, _LONGEST_PAUSE))
         raise AssertionError("unreachable")
 
     def _noted(self, purchase: Purchase, write: Callable[[], None]) -> Program[None]:
-        """Keeps an answer from being lost because it could not be written down: the next call with the key gets it again."""
+        """Returns an answer even if it could not be stored: the next call with the key gets it again."""
         try:
             yield Do(write)
         except RoamcardError as error:
             self._tell("on_unkept", purchase.key, error)
 
     def _tell(self, event: str, *told: Any) -> None:
-        """Reports an event. A handler in error must not keep a payment from being sent, nor make a sent one look unsent."""
+        """Reports an event.
+
+        A handler in error must not keep a payment from being sent, nor make a sent one look unsent.
+        """
         try:
             if handle := getattr(self.events, event):
                 handle(*told)
@@ -468,13 +496,16 @@ def _terms_of(header: str, date: str | None) -> Terms:
 
 
 def _compare_clocks(date: str | None) -> None:
-    """Refuses to sign by a clock that differs from the service's: the payment would be refused, or be good for longer than meant."""
+    """Refuses to sign by a clock unlike the service's: the payment would be refused, or be valid for too long."""
     try:
         theirs = parsedate_to_datetime(date or "")
     except ValueError:
         return
     ours = datetime.now(timezone.utc)
-    if abs((ours - (theirs if theirs.tzinfo else theirs.replace(tzinfo=timezone.utc))).total_seconds()) > CLOCK_DIFFERENCE:
+    if (
+        abs((ours - (theirs if theirs.tzinfo else theirs.replace(tzinfo=timezone.utc))).total_seconds())
+        > CLOCK_DIFFERENCE
+    ):
         raise ClockError(f"it is {ours:%Y-%m-%d %H:%M:%S} UTC here, and {date} at the service; nothing was signed")
 
 

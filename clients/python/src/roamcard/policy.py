@@ -89,11 +89,13 @@ class Policy:
             raise PolicyDeniedError(f"the policy does not allow {operation}")
         if self.mode == "autonomous" and (self.max_per_payment_usd is None or self.max_per_day_usd is None):
             raise PolicyDeniedError(
-                "autonomous payments need Policy.max_per_payment_usd and max_per_day_usd (ROAMCARD_MAX_PER_PAYMENT_USD and ROAMCARD_MAX_PER_DAY_USD)"
+                "autonomous payments need Policy.max_per_payment_usd and max_per_day_usd "
+                "(ROAMCARD_MAX_PER_PAYMENT_USD and ROAMCARD_MAX_PER_DAY_USD)"
             )
         if self.max_per_payment_usd is not None and amount > units_of_dollars(self.max_per_payment_usd):
             raise PolicyDeniedError(
-                f"{dollars_of(amount)} US dollars is more than the {self.max_per_payment_usd} that Policy.max_per_payment_usd "
+                f"{dollars_of(amount)} US dollars is more than "
+                f"the {self.max_per_payment_usd} that Policy.max_per_payment_usd "
                 "(ROAMCARD_MAX_PER_PAYMENT_USD) allows for a payment"
             )
 
@@ -103,7 +105,7 @@ class Expected:
     """What a challenge has to ask for."""
 
     resource: str
-    """A URL, or the beginning of one when it ends in a slash: a payable order names what it pays for, on the same origin."""
+    """A URL, or a prefix when it ends in a slash: a payable order names what it pays for, on the same origin."""
     pay_to: str
     domain: tuple[str, str]
     """The published name and version of the asset's EIP-712 domain."""
@@ -124,9 +126,19 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
         ("network", offer.get("network"), policy.network, offer.get("network") == policy.network),
         ("asset", asset, policy.asset, same_address(asset, policy.asset)),
         ("payee", pay_to, expected.pay_to, same_address(pay_to, expected.pay_to)),
-        ("resource", resource, expected.resource, resource == expected.resource or (is_prefix and _is_below(resource, expected))),
+        (
+            "resource",
+            resource,
+            expected.resource,
+            resource == expected.resource or (is_prefix and _is_below(resource, expected)),
+        ),
         ("signing domain", extra, expected.domain, (extra.get("name"), extra.get("version")) == expected.domain),
-        ("amount", offer["amount"], expected.amount or "a whole number of units", _is_amount(offer["amount"], expected.amount)),
+        (
+            "amount",
+            offer["amount"],
+            expected.amount or "a whole number of units",
+            _is_amount(offer["amount"], expected.amount),
+        ),
     )
     for what, got, want, fits in facts:
         if not fits:
@@ -139,7 +151,9 @@ def check_terms(policy: Policy, terms: Terms, expected: Expected) -> dict[str, A
 
 def _is_below(resource: str, expected: Expected) -> bool:
     """Whether it is a plain URL of the origin: it is shown to whoever approves."""
-    return resource.startswith(expected.resource) and resource.isascii() and resource.isprintable() and " " not in resource
+    return (
+        resource.startswith(expected.resource) and resource.isascii() and resource.isprintable() and " " not in resource
+    )
 
 
 def _is_amount(text: str, expected: int | None) -> bool:

@@ -104,7 +104,12 @@ class _Sealed:
             raise RevealError(f"the card is sealed by {suite}, not {SUITE}")
         try:
             card = json.loads(self._open(base64.b64decode(enc), base64.b64decode(ciphertext), card_id.encode()))
-            number, month, year, code = str(card["number"]), int(card["expiryMonth"]), int(card["expiryYear"]), str(card["securityCode"])
+            number, month, year, code = (
+                str(card["number"]),
+                int(card["expiryMonth"]),
+                int(card["expiryYear"]),
+                str(card["securityCode"]),
+            )
         except (PyHPKEError, ValueError, KeyError, TypeError):
             # The reason could quote the number.
             raise RevealError("what was sealed cannot be opened") from None
@@ -115,14 +120,16 @@ class _Sealed:
     def _open(self, enc: bytes, ciphertext: bytes, aad: bytes) -> bytes:
         """The receiver of RFC 9180 in base mode."""
         suite = CipherSuite.new(KEMId.DHKEM_X25519_HKDF_SHA256, KDFId.HKDF_SHA256, AEADId.AES256_GCM)
-        return suite.create_recipient_context(enc, KEMKey.from_pyca_cryptography_key(self._private), info=_INFO).open(ciphertext, aad)
+        return suite.create_recipient_context(enc, KEMKey.from_pyca_cryptography_key(self._private), info=_INFO).open(
+            ciphertext, aad
+        )
 
 
 class PagePresenter:
     """Shows the card, or the eSIM with its QR code, in a page that this process serves on loopback, one time.
 
-    Its address cannot be guessed and is gone after the first view, or after a minute. `open` takes it to the person: the
-    system's browser when None. Whoever has the address can see the page once, so give it to nobody but the person.
+    Its address cannot be guessed and is gone after the first view, or after a minute. `open` takes it to the person:
+    the system's browser when None. Whoever has the address can see the page once, so give it to nobody but the person.
     """
 
     def __init__(self, open: Callable[[str], object] | None = None, timeout: float = 60) -> None:
@@ -183,7 +190,11 @@ class _PageHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         # Another host name or a foreign page means that somebody tricked the browser into asking.
         site = self.headers.get("Sec-Fetch-Site", "none")
-        if self.path != self.server.path or self.headers.get("Host") != self.server.host or site not in ("none", "same-origin"):
+        if (
+            self.path != self.server.path
+            or self.headers.get("Host") != self.server.host
+            or site not in ("none", "same-origin")
+        ):
             return self._answer(404, "text/plain", "")
         html = self.server.take()
         if html is None:
@@ -194,7 +205,11 @@ class _PageHandler(BaseHTTPRequestHandler):
     def _answer(self, status: int, kind: str, text: str) -> None:
         data = text.encode()
         self.send_response(status)
-        for name, value in {**_HEADERS, "Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(data))}.items():
+        for name, value in {
+            **_HEADERS,
+            "Content-Type": f"{kind}; charset=utf-8",
+            "Content-Length": str(len(data)),
+        }.items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
@@ -205,7 +220,9 @@ class _PageHandler(BaseHTTPRequestHandler):
 
 _HEADERS = {
     "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'"
+    ),
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
@@ -216,7 +233,10 @@ _HEADERS = {
 
 
 def _card_html(card: _Card) -> str:
-    parts = f"<dt>Number</dt><dd>{card.grouped}</dd><dt>Valid to</dt><dd>{card.expiry}</dd><dt>Code</dt><dd>{card.security_code}</dd>"
+    parts = (
+        f"<dt>Number</dt><dd>{card.grouped}</dd><dt>Valid to</dt><dd>{card.expiry}</dd>"
+        f"<dt>Code</dt><dd>{card.security_code}</dd>"
+    )
     return _page("Your card", f"<dl>{parts}</dl>")
 
 
@@ -231,7 +251,12 @@ def _opened(secret: Secret[EsimCredentials]) -> EsimCredentials:
     esim = secret.reveal()
     parts = re.fullmatch(r"LPA:1\$([A-Za-z0-9.-]+)\$([A-Za-z0-9.-]*)", esim.lpa)
     picture = re.fullmatch("data:image/png;base64,[A-Za-z0-9+/=]+", esim.qr_png)
-    if not parts or parts.groups() != (esim.smdp_address, esim.matching_id) or not re.fullmatch("[0-9]{18,22}", esim.iccid) or not picture:
+    if (
+        not parts
+        or parts.groups() != (esim.smdp_address, esim.matching_id)
+        or not re.fullmatch("[0-9]{18,22}", esim.iccid)
+        or not picture
+    ):
         # The reason could quote the code.
         raise RevealError("what came is not an eSIM")
     return esim
@@ -239,7 +264,8 @@ def _opened(secret: Secret[EsimCredentials]) -> EsimCredentials:
 
 def _page(title: str, content: str) -> str:
     return f"""<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>
-<style>body{{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}}main{{border:1px solid;border-radius:1rem;padding:2rem}}
+<style>body{{font:1.2rem system-ui;display:grid;place-items:center;min-height:90vh;margin:0}}
+main{{border:1px solid;border-radius:1rem;padding:2rem}}
 dd{{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}}p{{max-width:26rem}}</style>
 <main>{content}
 <p>Shown once. Close this window when you are done; it cannot be loaded again.</p></main></html>
@@ -247,7 +273,10 @@ dd{{font:1.6rem ui-monospace,monospace;margin:0 0 1rem}}p{{max-width:26rem}}</st
 
 
 class TerminalPresenter:
-    """Shows the card, or the eSIM, on the terminal's alternate screen until Enter is pressed, or for a minute. It refuses pipes and files."""
+    """Shows the card, or the eSIM, on the terminal's alternate screen until Enter is pressed, or for a minute.
+
+    It refuses pipes and files.
+    """
 
     def __init__(self, input: TextIO | None = None, output: TextIO | None = None, timeout: float = 60) -> None:
         self._input = input or sys.stdin
@@ -261,7 +290,12 @@ class TerminalPresenter:
     def present_esim(self, esim: Secret[EsimCredentials]) -> Presented:
         """Shows an eSIM."""
         open = _opened(esim)
-        return self._show(open.lpa, f"SM-DP+ address {open.smdp_address}", f"activation code {open.matching_id}", f"ICCID {open.iccid}")
+        return self._show(
+            open.lpa,
+            f"SM-DP+ address {open.smdp_address}",
+            f"activation code {open.matching_id}",
+            f"ICCID {open.iccid}",
+        )
 
     def _view(self, card: _Card) -> Presented:
         return self._show(card.grouped, f"valid to {card.expiry}   code {card.security_code}")

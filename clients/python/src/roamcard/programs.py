@@ -84,7 +84,10 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Authorize:
-    """Give the Authorization header of the session; not `stale`, which the service no longer takes. Signs in when needed."""
+    """Give the Authorization header of the session; not `stale`, which the service no longer takes.
+
+    Signs in when needed.
+    """
 
     stale: str | None = None
 
@@ -96,7 +99,10 @@ class Forget:
 
 @dataclass(frozen=True)
 class Follow:
-    """Open the stream of an order, in place of the one before, for so many milliseconds. What goes wrong is an ApiError."""
+    """Open the stream of an order, in place of the one before, for so many milliseconds.
+
+    What goes wrong is an ApiError.
+    """
 
     request: WatchOrderRequest
     limit_ms: int

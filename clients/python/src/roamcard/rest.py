@@ -43,7 +43,11 @@ def purchase_of(core: Core, request: httpx.Request) -> Purchase | None:
     url = str(request.url.copy_with(fragment=None))
     path = url.removeprefix(core.base_url) if url.startswith(f"{core.base_url}/") else ""
     folder, _, order_id = path.rpartition("/")
-    if request.method in ("GET", "POST") and folder in (PAY_PATH, f"/api/x402{PAY_PATH}") and re.fullmatch(r"\w+", order_id):
+    if (
+        request.method in ("GET", "POST")
+        and folder in (PAY_PATH, f"/api/x402{PAY_PATH}")
+        and re.fullmatch(r"\w+", order_id)
+    ):
         return Purchase(PAY_PATH, order_id, {"orderId": order_id}, f"{core.origin}/")
     body = object_of(request.content) if request.method == "POST" and path in _BOUGHT else None
     key = (body or {}).get("idempotencyKey")
@@ -98,7 +102,9 @@ def with_plan(purchase: Purchase, request: httpx.Request, plan_id: str) -> tuple
     """The purchase and its request with a plan named in both."""
     purchase = named(purchase, plan_id)
     headers = {name: value for name, value in request.headers.items() if name.lower() != "content-length"}
-    return purchase, httpx.Request(request.method, request.url, headers=headers, json=dict(purchase.request), extensions=request.extensions)
+    return purchase, httpx.Request(
+        request.method, request.url, headers=headers, json=dict(purchase.request), extensions=request.extensions
+    )
 
 
 @contextmanager

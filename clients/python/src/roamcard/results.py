@@ -47,7 +47,10 @@ class EsimOrder(PaidOrder):
     """A paid eSIM. Its secrets are not in the order."""
 
     delivery_token: Secret[str] | None
-    """Opens this one order for 30 days, for whoever holds it. A repeat may come without; the wallet's session does as well."""
+    """Opens this one order for 30 days, for whoever holds it.
+
+    A repeat may come without; the wallet's session does as well.
+    """
     credentials: Secret[EsimCredentials] | None
     """The eSIM itself, when it was ready in time: otherwise see orders.wait_until_fulfilled and esim.install."""
 
@@ -101,4 +104,12 @@ def paid_order(order: Order, message: Any, key: str, receipt: Receipt | None, re
         return PaidOrder(order, key, replayed, receipt, request_id)
     token = message.delivery.token if message.delivery else None
     credentials: EsimCredentials | None = message.credentials
-    return EsimOrder(order, key, replayed, receipt, request_id, Secret(token) if token else None, Secret(credentials) if credentials else None)
+    return EsimOrder(
+        order,
+        key,
+        replayed,
+        receipt,
+        request_id,
+        Secret(token) if token else None,
+        Secret(credentials) if credentials else None,
+    )

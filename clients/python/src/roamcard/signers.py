@@ -57,7 +57,8 @@ class EthAccountSigner:
 
 
 class OutsideWallet:
-    """A wallet that signs its payments by itself, such as one of an official x402 client above a transport of this package.
+    """A wallet that signs its payments by itself, such as one of an official x402 client above a transport of this
+    package.
 
     It pays for nothing else and signs in nowhere.
     """
@@ -88,14 +89,17 @@ class NoWallet:
         raise RoamcardError(_NO_WALLET)
 
 
-_NO_WALLET = "the client has no wallet: give it a signer, or set ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY(_FILE)"
+_NO_WALLET = (
+    "the client has no wallet: give it a signer, or set ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, "
+    "or ROAMCARD_WALLET_KEY(_FILE)"
+)
 
 
 class CommandSigner:
     """A wallet behind a command, the same for the clients of every language: the key stays with it.
 
-    For each signature the command is started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"} from
-    its standard input and writes the signature, 0x and hex, to its standard output.
+    For each signature the command is started anew: it reads {"method": "eth_signTypedData_v4", "address", "typedData"}
+    from its standard input and writes the signature, 0x and hex, to its standard output.
     """
 
     def __init__(self, address: str, command: Sequence[str], timeout: float = 120) -> None:
@@ -112,7 +116,9 @@ class CommandSigner:
         """Runs the command."""
         request = json.dumps({"method": "eth_signTypedData_v4", "address": self._address, "typedData": data}).encode()
         try:
-            done = subprocess.run(self._command, input=request, stdout=subprocess.PIPE, timeout=self._timeout, check=True)
+            done = subprocess.run(
+                self._command, input=request, stdout=subprocess.PIPE, timeout=self._timeout, check=True
+            )
         except (OSError, subprocess.SubprocessError) as error:
             raise RoamcardError(f"the signer {self._command[0]} did not sign") from error
         return done.stdout.decode().strip()

@@ -23,7 +23,9 @@ _LONGEST_PAUSE = 30.0
 """How far the pauses grow while looking at the order fails."""
 
 
-def following(order_id: str, look: Callable[[str], Program[Order]], interval: float, timeout: float | None) -> Program[None]:
+def following(
+    order_id: str, look: Callable[[str], Program[Order]], interval: float, timeout: float | None
+) -> Program[None]:
     """Emits an order now and whenever it changed, until it moves no more by itself or the time is over."""
     watch = Watch(order_id, interval, timeout)
     while True:
@@ -112,7 +114,10 @@ class Watch:
         self._misses += 1
 
     def ended(self, well: bool) -> bool:
-        """Takes the end of a stream. Whether to open the next one at once: it brought something, and ended as it should."""
+        """Takes the end of a stream.
+
+        Whether to open the next one at once: it brought something, and ended as it should.
+        """
         if not well and not self._brought:
             self._failures += 1
         return well and self._brought

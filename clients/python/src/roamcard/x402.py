@@ -52,7 +52,11 @@ def decode_terms(header: str) -> Terms:
     """Reads a PAYMENT-REQUIRED header."""
     terms = _decode(header)
     match terms:
-        case {"x402Version": int(version), "resource": {"url": str()} as resource, "accepts": [{"amount": str()}, *_] as accepts}:
+        case {
+            "x402Version": int(version),
+            "resource": {"url": str()} as resource,
+            "accepts": [{"amount": str()}, *_] as accepts,
+        }:
             return Terms(version, str(terms.get("error", "")), resource, list(accepts))
     raise TermsMismatchError("the PAYMENT-REQUIRED header cannot be read; nothing was signed")
 
@@ -88,9 +92,13 @@ class Payment:
 def decode_payment(header: str) -> Payment | None:
     """Reads a PAYMENT-SIGNATURE header; None when it cannot be read."""
     match _decode(header):
-        case {"x402Version": 2, "accepted": {"amount": str(), "payTo": str()} as accepted, "payload": {"authorization": {
-            "from": str(), "to": str(), "value": str(), "validBefore": str(), "nonce": str(),
-        } as authorization}}:  # fmt: skip
+        case {
+            "x402Version": 2,
+            "accepted": {"amount": str(), "payTo": str()} as accepted,
+            "payload": {"authorization": {
+                "from": str(), "to": str(), "value": str(), "validBefore": str(), "nonce": str(),
+            } as authorization},
+        }:  # fmt: skip
             return Payment(accepted, authorization) if str(authorization["validBefore"]).isdecimal() else None
     return None
 
@@ -99,13 +107,19 @@ def authorization_typed_data(offer: dict[str, Any], authorization: dict[str, str
     """The typed data of an authorization; numbers are decimal strings."""
     domain = {"name": "string", "version": "string", "chainId": "uint256", "verifyingContract": "address"}
     transfer = {
-        "from": "address", "to": "address", "value": "uint256", "validAfter": "uint256", "validBefore": "uint256", "nonce": "bytes32",
+        "from": "address", "to": "address", "value": "uint256", "validAfter": "uint256", "validBefore": "uint256",
+        "nonce": "bytes32",
     }  # fmt: skip
     extra = offer["extra"]
     return {
         "types": {"EIP712Domain": _members(domain), "TransferWithAuthorization": _members(transfer)},
         "primaryType": "TransferWithAuthorization",
-        "domain": {"name": extra["name"], "version": extra["version"], "chainId": CHAIN_ID, "verifyingContract": offer["asset"]},
+        "domain": {
+            "name": extra["name"],
+            "version": extra["version"],
+            "chainId": CHAIN_ID,
+            "verifyingContract": offer["asset"],
+        },
         "message": dict(authorization),
     }
 
@@ -119,9 +133,9 @@ def proves_dead(headers: Mapping[str, str]) -> bool:
 def nonce_of(origin: str, path: str, payer: str, key: str, attempt: int = 0) -> str:
     """The EIP-3009 nonce of a purchase.
 
-    The token takes a nonce of a payer once: however often a purchase is signed, even by a client that lost its journal, the
-    chain itself refuses to pay for it twice. Each part is preceded by its length. `path` is the documented REST path whatever
-    the protocol; `attempt` counts the authorizations that the service proved dead.
+    The token takes a nonce of a payer once: however often a purchase is signed, even by a client that lost its journal,
+    the chain itself refuses to pay for it twice. Each part is preceded by its length. `path` is the documented REST
+    path whatever the protocol; `attempt` counts the authorizations that the service proved dead.
     """
     digest = hashlib.sha256()
     for part in ("v1", origin, path, payer.lower(), key, *([str(attempt)] if attempt else [])):

@@ -49,7 +49,9 @@ from .paging import AsyncListing
 class AsyncAdmin(Group):
     """What operators do. It needs an operator_token; activity needs a wallet whose sessions have that scope instead."""
 
-    def fee_jobs(self, *, status: Literal["queued", "processing", "succeeded", "failed", "operator_review"] | None = None) -> AsyncListing[FeeJob]:
+    def fee_jobs(
+        self, *, status: Literal["queued", "processing", "succeeded", "failed", "operator_review"] | None = None
+    ) -> AsyncListing[FeeJob]:
         """Lists the withdrawals of the platform fee, newest first, page by page as they are taken."""
         return self._list(FeeJob, "list_fee_jobs", "jobs", ListFeeJobsRequest(status=status))
 
@@ -75,7 +77,7 @@ class AsyncAdmin(Group):
         return read(Reconciliation, answer.report)
 
     def transfers(self, *, status: Literal["open", "resolved"] | None = None) -> AsyncListing[StrayTransfer]:
-        """Lists the transfers to the payee that belong to no order, newest first: open ones, or those in another status."""
+        """Lists the transfers to the payee that match no order, newest first: open ones, or those in another status."""
         return self._list(StrayTransfer, "list_transfers", "transfers", ListTransfersRequest(status=status))
 
     async def resolve_transfer(
@@ -88,16 +90,23 @@ class AsyncAdmin(Group):
         idempotency_key: str | None = None,
     ) -> StrayTransfer:
         """Says what has become of such a transfer, for good. No money moves. The same key resolves it once."""
-        request = ResolveTransferRequest(transaction=transaction, log_index=log_index, resolution=resolution, reason=reason)
+        request = ResolveTransferRequest(
+            transaction=transaction, log_index=log_index, resolution=resolution, reason=reason
+        )
         answer = await self._call("resolve_transfer", request, idempotency_key or new_key())
         return read(StrayTransfer, answer.transfer)
 
-    def findings(self, *, status: Literal["open", "resolved"] | None = None, code: str | None = None) -> AsyncListing[Finding]:
-        """Lists what differs between the books, newest first: what is open, or in another status; of any code, or of one."""
+    def findings(
+        self, *, status: Literal["open", "resolved"] | None = None, code: str | None = None
+    ) -> AsyncListing[Finding]:
+        """Lists the differences between the books, newest first: open ones, or those in another status; of any code."""
         return self._list(Finding, "list_findings", "findings", ListFindingsRequest(status=status, code=code))
 
     async def resolve_finding(self, id: str, reason: str, *, idempotency_key: str | None = None) -> Finding:
-        """Says that a finding is understood. It blocks nothing until there is more of it. The same key resolves it once."""
+        """Says that a finding is understood.
+
+        It blocks nothing until there is more of it. The same key resolves it once.
+        """
         request = ResolveFindingRequest(id=id, reason=reason)
         answer = await self._call("resolve_finding", request, idempotency_key or new_key())
         return read(Finding, answer.finding)

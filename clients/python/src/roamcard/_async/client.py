@@ -46,13 +46,14 @@ class AsyncRoamcard:
     origin: the service's public origin, when base_url is a gateway before it: what its terms and messages name.
     timeout: how many seconds one request may take, longer than the service waits for anything.
     headers: sent with every request in addition to those of the client.
-    read_retries: how often a read goes out again after a broken connection, 429 or 502 to 504; payments never are, see max_replays.
+    read_retries: how often a read is sent again after a broken connection, 429 or 502 to 504. Payments are not reads:
+        see max_replays.
     max_replays: how often the same signed bytes go out again after an unclear answer.
     events: told what happens during a payment.
-    http_transport: makes the requests, with proxies or certificates of its own: one of httpx, such as httpx.AsyncHTTPTransport(proxy=…),
-        or one of pyqwest, which must not follow redirects. Whoever made it closes it.
-    rpc_url: a node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its budget
-        back at once; without it, time alone does.
+    http_transport: makes the requests, with proxies or certificates of its own: one of httpx, such as
+        httpx.AsyncHTTPTransport(proxy=…), or one of pyqwest, which must not follow redirects. Its maker closes it.
+    rpc_url: a node of the chain that the caller trusts. With it, a payment that the chain shows to be void gives its
+        budget back at once; without it, time alone does.
     operator_token: for admin.
     logger: told of every answer, at DEBUG; the logger named roamcard when None.
     """
@@ -75,7 +76,9 @@ class AsyncRoamcard:
         operator_token: Secret[str] | str | None = None,
         logger: logging.Logger | None = None,
     ) -> None:
-        core = Core(base_url, signer, policy, store, origin, max_replays, events, operator_token, logger, rpc_url, timeout)
+        core = Core(
+            base_url, signer, policy, store, origin, max_replays, events, operator_token, logger, rpc_url, timeout
+        )
         self._use(AsyncEngine(core, Options(timeout, read_retries, headers or {}), http_transport))
 
     def _use(self, engine: AsyncEngine) -> None:
@@ -93,10 +96,10 @@ class AsyncRoamcard:
     def from_env(cls, environ: Mapping[str, str] | None = None, **given: Any) -> AsyncRoamcard:
         """A client as the environment says, and as is given: any argument of the client, and `approve` of its policy.
 
-        It reads ROAMCARD_URL, ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD, ROAMCARD_MAX_PER_DAY_USD, ROAMCARD_APPROVE_ABOVE_USD,
-        ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, or ROAMCARD_WALLET_KEY
-        or ROAMCARD_WALLET_KEY_FILE, and ROAMCARD_OPERATOR_TOKEN or ROAMCARD_OPERATOR_TOKEN_FILE. The README tells what they mean.
-        Raises a ConfigError that names all that are wrong.
+        It reads ROAMCARD_URL, ROAMCARD_MODE, ROAMCARD_MAX_PER_PAYMENT_USD, ROAMCARD_MAX_PER_DAY_USD,
+        ROAMCARD_APPROVE_ABOVE_USD, ROAMCARD_JOURNAL, ROAMCARD_RPC_URL, ROAMCARD_SIGNER and ROAMCARD_SIGNER_ADDRESS, or
+        ROAMCARD_WALLET_KEY or ROAMCARD_WALLET_KEY_FILE, and ROAMCARD_OPERATOR_TOKEN or ROAMCARD_OPERATOR_TOKEN_FILE.
+        The README tells what they mean. Raises a ConfigError that names all that are wrong.
         """
         found = settings(given, environ)
         return cls(found.base_url, found.signer, found.policy, **found.options)
@@ -104,7 +107,10 @@ class AsyncRoamcard:
     def with_options(
         self, *, timeout: float | None = None, headers: Mapping[str, str] | None = None, read_retries: int | None = None
     ) -> AsyncRoamcard:
-        """This client with other options for the calls made by it. Journal, session and connections are shared: close one of the two."""
+        """This client with other options for the calls made by it.
+
+        Journal, session and connections are shared: close one of the two.
+        """
         twin = copy.copy(self)
         twin._use(self._engine.with_options(self._engine.options.but(timeout, headers, read_retries)))
         return twin
@@ -112,7 +118,9 @@ class AsyncRoamcard:
     async def __aenter__(self) -> AsyncRoamcard:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -131,7 +139,8 @@ class AsyncRoamcard:
     async def resume(self, idempotency_key: str) -> PaidOrder:
         """Takes up a purchase with the request that the store has and the same signed bytes.
 
-        It is one whose outcome is not known, or that was paid and whose caller may not have heard of it: its order comes again.
+        It is one whose outcome is not known, or that was paid and whose caller may not have heard of it: its order
+        comes again.
         """
         return await self._resume(self._engine.core.resumable(idempotency_key))
 
@@ -170,7 +179,9 @@ class AsyncPayingInterceptor:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
 
-    async def intercept_unary(self, call_next: Callable[[Any, RequestContext[Any, Any]], Any], request: Any, ctx: RequestContext[Any, Any]) -> Any:
+    async def intercept_unary(
+        self, call_next: Callable[[Any, RequestContext[Any, Any]], Any], request: Any, ctx: RequestContext[Any, Any]
+    ) -> Any:
         """Implements UnaryInterceptor."""
         core, name = self._engine.core, f"{ctx.method.service_name}/{ctx.method.name}"
         if name not in PAID_METHODS or SIGNATURE_HEADER in ctx.request_headers:

@@ -22,7 +22,7 @@ async def sleep(seconds: float) -> None:
 
 
 async def call(act: Callable[[], Any]) -> Any:
-    """Calls a function that may block, such as one of a wallet or a file, or that is async, such as one of the caller."""
+    """Calls a function that may block, such as a wallet's or a file's, or that is async, such as one of the caller."""
     outcome = await asyncio.to_thread(act)
     return await outcome if inspect.isawaitable(outcome) else outcome
 
@@ -72,5 +72,6 @@ class Runs:
     def _ended(self, name: tuple[str, ...], task: asyncio.Task[Any]) -> None:
         del self._running[name]
         if not task.cancelled() and (error := task.exception()) is not None:
-            # Whoever still waits gets it from the task. Read here, it is not reported as never retrieved when nobody does.
+            # Whoever still waits gets it from the task. Read here, it is not reported as never retrieved when nobody
+            # does.
             self._logger.debug("a purchase ended in %s", type(error).__name__)

@@ -172,15 +172,21 @@ class AsyncEngine:
                 url, timeout = self.core.base_url + path, self.options.timeout
                 answer = await get(self._http, url, self.options.sent({}), timeout)
             except (OSError, ReadError, RemoteProtocolError, WriteError, RefusedAnswerError) as error:
-                note(self.core.logger, RawResponse(f"GET {path}", asked.status, asked.headers), time.monotonic() - began)
-                raise ApiError(asked.status, "unreachable", str(error), retryable=not isinstance(error, RefusedAnswerError)) from error
+                note(
+                    self.core.logger, RawResponse(f"GET {path}", asked.status, asked.headers), time.monotonic() - began
+                )
+                raise ApiError(
+                    asked.status, "unreachable", str(error), retryable=not isinstance(error, RefusedAnswerError)
+                ) from error
         headers = {name: value for name, value in answer.headers.items()}
         note(self.core.logger, RawResponse(f"GET {path}", answer.status, headers), time.monotonic() - began)
         return answer.status, headers, answer.content
 
     async def _follow(self, follow: Follow) -> AsyncIterator[WatchOrderResponse]:
         headers = self.options.sent({"authorization": await self._authorize(None)})
-        answers: AsyncIterator[WatchOrderResponse] = self._clients["orders"].watch_order(follow.request, headers=headers, timeout_ms=follow.limit_ms)
+        answers: AsyncIterator[WatchOrderResponse] = self._clients["orders"].watch_order(
+            follow.request, headers=headers, timeout_ms=follow.limit_ms
+        )
         return answers
 
     async def _authorize(self, stale: str | None) -> str:

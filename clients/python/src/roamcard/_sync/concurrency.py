@@ -46,7 +46,7 @@ class Runs:
         self._lock = threading.Lock()
 
     def share(self, name: tuple[str, ...], key: str, run: Callable[[], T]) -> T:
-        """Returns what the run of that name comes to, which happens here unless another thread has started it already."""
+        """Returns what the run of that name comes to, in this thread unless another one has started it already."""
         mine: Future[Any] = Future()
         with self._lock:
             running = self._running.setdefault(name, mine)

@@ -173,15 +173,21 @@ class Engine:
                 url, timeout = self.core.base_url + path, self.options.timeout
                 answer = get(self._http, url, self.options.sent({}), timeout)
             except (OSError, ReadError, RemoteProtocolError, WriteError, RefusedAnswerError) as error:
-                note(self.core.logger, RawResponse(f"GET {path}", asked.status, asked.headers), time.monotonic() - began)
-                raise ApiError(asked.status, "unreachable", str(error), retryable=not isinstance(error, RefusedAnswerError)) from error
+                note(
+                    self.core.logger, RawResponse(f"GET {path}", asked.status, asked.headers), time.monotonic() - began
+                )
+                raise ApiError(
+                    asked.status, "unreachable", str(error), retryable=not isinstance(error, RefusedAnswerError)
+                ) from error
         headers = {name: value for name, value in answer.headers.items()}
         note(self.core.logger, RawResponse(f"GET {path}", answer.status, headers), time.monotonic() - began)
         return answer.status, headers, answer.content
 
     def _follow(self, follow: Follow) -> Iterator[WatchOrderResponse]:
         headers = self.options.sent({"authorization": self._authorize(None)})
-        answers: Iterator[WatchOrderResponse] = self._clients["orders"].watch_order(follow.request, headers=headers, timeout_ms=follow.limit_ms)
+        answers: Iterator[WatchOrderResponse] = self._clients["orders"].watch_order(
+            follow.request, headers=headers, timeout_ms=follow.limit_ms
+        )
         return answers
 
     def _authorize(self, stale: str | None) -> str:

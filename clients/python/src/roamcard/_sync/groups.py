@@ -37,7 +37,9 @@ class CardOrder(PaidOrder):
 
     _cards: Cards = field(repr=False, compare=False)
 
-    def wait_until_active(self, *, timeout: float = 120, interval: float = 2, on_update: Callable[[Order], None] | None = None) -> Card:
+    def wait_until_active(
+        self, *, timeout: float = 120, interval: float = 2, on_update: Callable[[Order], None] | None = None
+    ) -> Card:
         """Waits until the card is ACTIVE, see cards.wait_until_active."""
         return self._cards.wait_until_active(self, timeout=timeout, interval=interval, on_update=on_update)
 
@@ -99,7 +101,9 @@ class Quotes(Group):
 class Plans(Group):
     """The eSIM plans."""
 
-    def list(self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None) -> Listing[EsimPlan]:
+    def list(
+        self, *, country_code: str | None = None, type: Literal["country", "region"] | None = None
+    ) -> Listing[EsimPlan]:
         """Lists the plans that are sold, the cheapest first. Prices and ids change: list again before each purchase."""
         return Listing(self._engine, self._core.plans(country_code, type))
 
@@ -110,7 +114,8 @@ class Cards(Group):
     def purchase(self, *, idempotency_key: str | None = None) -> CardOrder:
         """Buys a card for 25.00. It is issued meanwhile: see wait_until_active.
 
-        Without a key one is made; keep the one that comes back. After an AmbiguousPaymentError call again with the same key.
+        Without a key one is made; keep the one that comes back. After an AmbiguousPaymentError call again with the same
+        key.
         """
         paid = self._engine.once(*self._core.buy_card(idempotency_key))
         return CardOrder(**vars(paid), _cards=self)
@@ -145,8 +150,8 @@ class Cards(Group):
     def reveal(self, card_id: str, present: Presenter | Where = "browser") -> Presented:
         """Shows a card's number and code to a person.
 
-        The service seals them to a key that the presenter makes for this once; the caller learns whether they were seen, and
-        nothing else.
+        The service seals them to a key that the presenter makes for this once; the caller learns whether they were
+        seen, and nothing else.
         """
         return self._engine.run(self._core.reveal(card_id, presenter_of(present)))
 
@@ -187,7 +192,9 @@ class Orders(Group):
         """Opens an order for a card that is paid later, see pay. Without a key the wallet's open order comes back."""
         return self._engine.run(self._core.open_card_order(idempotency_key))
 
-    def open_top_up(self, amount_usd_cents: int | None = None, *, resource: str | None = None, idempotency_key: str | None = None) -> Order:
+    def open_top_up(
+        self, amount_usd_cents: int | None = None, *, resource: str | None = None, idempotency_key: str | None = None
+    ) -> Order:
         """Opens an order that funds the wallet's card and is paid later, see pay; of 25.00 when no amount is named."""
         return self._engine.run(self._core.open_order(amount_usd_cents, resource, idempotency_key))
 
@@ -203,11 +210,13 @@ class Orders(Group):
         """Reads one order of this wallet."""
         return self._engine.run(self._core.order(order_id))
 
-    def watch(self, order: Order | PaidOrder | str, *, interval: float = 2, timeout: float | None = None) -> Iterator[Order]:
+    def watch(
+        self, order: Order | PaidOrder | str, *, interval: float = 2, timeout: float | None = None
+    ) -> Iterator[Order]:
         """Yields an order now and whenever it changed, until it moves no more by itself or the time is over.
 
-        It follows the service's stream, and asks again every `interval` seconds where streams do not get through; while asking
-        fails by something that may pass, less and less often.
+        It follows the service's stream, and asks again every `interval` seconds where streams do not get through; while
+        asking fails by something that may pass, less and less often.
         """
         return self._engine.each(self._core.watch(order, interval, timeout))
 

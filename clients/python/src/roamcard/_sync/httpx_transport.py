@@ -14,7 +14,10 @@ from ..network import time_limit
 
 
 class HttpxTransport:
-    """Makes requests by a transport of httpx. It follows no redirects and unpacks nothing: clients of httpx do, above it."""
+    """Makes requests by a transport of httpx.
+
+    It follows no redirects and unpacks nothing: clients of httpx do, above it.
+    """
 
     def __init__(self, below: httpx.BaseTransport) -> None:
         self._below = below

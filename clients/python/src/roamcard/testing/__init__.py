@@ -1,4 +1,5 @@
-"""Tests programs that buy: a fake of the service in this process, and faults between a client and the fake or a real service.
+"""Tests programs that buy: a fake of the service in this process, and faults between a client and the fake or a real
+service.
 
 It is what `roamcard/testing` is for TypeScript and roamcardtest for Go, by the same words.
 

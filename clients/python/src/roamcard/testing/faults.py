@@ -95,14 +95,20 @@ class _Fault:
         return Answered(told.status, told.headers, told.body, passing)
 
 
-_PRICED = re.compile(r"/api/card/(purchase|topup)$|/api/esim/purchase$|/pay/[^/]+$|Service/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$")
+_PRICED = re.compile(
+    r"/api/card/(purchase|topup)$|/api/esim/purchase$|/pay/[^/]+$"
+    r"|Service/(PurchaseCard|TopUpCard|PurchaseEsim|PayOrder)$"
+)
 
 
 class Faults:
-    """What goes wrong between a client and a service. The first fault that fits a request hits it, alone. Threads may share it.
+    """What goes wrong between a client and a service. The first fault that fits a request hits it, alone. Threads may
+    share it.
 
-    on: "paid", requests that bring a payment; "unpaid", those that ask a price; or how the path begins. Every request when None.
-    nth: the first of these requests that it hits, counted from 1 since the fault was made without those that a fault before it hits.
+    on: "paid", requests that bring a payment; "unpaid", those that ask a price; or how the path begins. Every request
+        when None.
+    nth: the first of these requests that it hits, counted from 1 since the fault was made, without those that an
+        earlier fault hits.
     times: how many it hits one after the other; math.inf for all that follow.
     before: it hits before the service has the request, which the service then never gets.
     """
@@ -120,7 +126,9 @@ class Faults:
         """Ends the connection after so many bytes of the answer's body; a negative number counts from its end."""
         self._add(_Fault("cut_answer", on, nth, times, False, cut=size))
 
-    def delay(self, seconds: float, on: str | None = None, *, nth: int = 1, times: float = 1, before: bool = False) -> None:
+    def delay(
+        self, seconds: float, on: str | None = None, *, nth: int = 1, times: float = 1, before: bool = False
+    ) -> None:
         """Holds the answer, or the request with `before`, which the service gets then."""
         self._add(_Fault("delay", on, nth, times, before, hold=seconds))
 
@@ -136,7 +144,11 @@ class Faults:
         before: bool = False,
     ) -> None:
         """Answers so."""
-        self._add(_Fault("answer", on, nth, times, before, answer=Answered(status, {"content-type": content_type}, body.encode())))
+        self._add(
+            _Fault(
+                "answer", on, nth, times, before, answer=Answered(status, {"content-type": content_type}, body.encode())
+            )
+        )
 
     def unavailable(self, on: str | None = None, *, nth: int = 1, times: float = 1, before: bool = False) -> None:
         """Answers 503, as the service does when something it needs is down."""
@@ -146,7 +158,16 @@ class Faults:
 
     def page(self, on: str | None = None, *, nth: int = 1, times: float = 1, before: bool = False) -> None:
         """Answers 200 with a page of HTML, as a proxy does."""
-        self._add(_Fault("page", on, nth, times, before, answer=Answered(200, {"content-type": "text/html"}, b"<html>Thank you</html>")))
+        self._add(
+            _Fault(
+                "page",
+                on,
+                nth,
+                times,
+                before,
+                answer=Answered(200, {"content-type": "text/html"}, b"<html>Thank you</html>"),
+            )
+        )
 
     def repeat(self, on: str | None = None, *, nth: int = 1, times: float = 1) -> None:
         """Lets the request come to the service twice, as by a proxy that tries again; the second answer is given."""

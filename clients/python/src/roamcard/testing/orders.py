@@ -126,8 +126,8 @@ class Orders:
         }  # fmt: skip
         if (paid := order.payment) is not None:
             shown["payment"] = {
-                "payer": paid.payer, "network": NETWORK, "asset": self.said["config"]["network"]["asset"], "amount": str(paid.amount),
-                "transaction": paid.transaction, "settledAt": stamp(paid.at),
+                "payer": paid.payer, "network": NETWORK, "asset": self.said["config"]["network"]["asset"],
+                "amount": str(paid.amount), "transaction": paid.transaction, "settledAt": stamp(paid.at),
             }  # fmt: skip
         else:
             shown.update(payable_url=f"{self.origin}/pay/{order.id}", expiresAt=stamp(order.created + _OPEN))
@@ -136,7 +136,12 @@ class Orders:
     def deliver(self, order: FakeOrder) -> Members:
         """A delivery that can be opened by a token of its own."""
         order.delivery = self.id("delivery")
-        return {"status": "fulfilled", "planId": order.plan_id, "token": order.delivery, "tokenExpiresAt": stamp(self.now() + _DELIVERY)}
+        return {
+            "status": "fulfilled",
+            "planId": order.plan_id,
+            "token": order.delivery,
+            "tokenExpiresAt": stamp(self.now() + _DELIVERY),
+        }
 
     def _goods(self, order: FakeOrder) -> Members:
         def status(done: str) -> str:
@@ -153,7 +158,11 @@ class Orders:
             "status": status("active"), "cardIssueFeeUsdCents": terms["cardIssueFeeUsdCents"],
             "expectedAvailableAfterIssueUsdCents": terms["walletPaymentUsdCents"] - terms["cardIssueFeeUsdCents"],
         }  # fmt: skip
-        return {"issuance": {**issuance, "cardId": order.card.id} if order.card and order.status == "fulfilled" else issuance}
+        return {
+            "issuance": {**issuance, "cardId": order.card.id}
+            if order.card and order.status == "fulfilled"
+            else issuance
+        }
 
     def _fee(self, order: FakeOrder) -> int:
         return order.cents * int(self.said["config"]["card"]["loadFeeBps"]) // 10_000

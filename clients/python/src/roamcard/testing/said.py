@@ -33,7 +33,8 @@ def problem_of(code: str, detail: str, request_id: str) -> dict[str, Any]:
     kind = _problems()[code]
     return {
         "type": f"/problems/{code}", "title": kind["title"], "status": kind["status"], "detail": detail, "code": code,
-        "retryable": kind["retryable"], "safeToPayAgain": kind["safeToPayAgain"], "nextAction": kind["nextAction"], "requestId": request_id,
+        "retryable": kind["retryable"], "safeToPayAgain": kind["safeToPayAgain"], "nextAction": kind["nextAction"],
+        "requestId": request_id,
     }  # fmt: skip
 
 

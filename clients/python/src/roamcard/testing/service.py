@@ -36,7 +36,9 @@ class FakeService:
     verify: verifies signatures.
     """
 
-    def __init__(self, *, balance: int = 1_000_000_000, now: Callable[[], float] | None = None, verify: Verify = verify) -> None:
+    def __init__(
+        self, *, balance: int = 1_000_000_000, now: Callable[[], float] | None = None, verify: Verify = verify
+    ) -> None:
         self.faults = Faults()
         """What goes wrong for those who come by a transport or over the network."""
         self._now = now or (lambda: time.time())
@@ -116,18 +118,31 @@ class FakeService:
         elif in_body and not connect:
             said = told.body[in_body]
         kind = "application/problem+json" if failed and not connect else "application/json"
-        headers = {**told.headers, "content-type": kind, "x-request-id": asked.request_id, "date": formatdate(self._now(), usegmt=True)}
+        headers = {
+            **told.headers,
+            "content-type": kind,
+            "x-request-id": asked.request_id,
+            "date": formatdate(self._now(), usegmt=True),
+        }
         return Answered(told.status, headers, json.dumps(said).encode())
 
     def _find(self, verb: str, path: str) -> tuple[str, str | None, dict[str, str]]:
-        """The procedure that is called, the member of its answer that is the body over REST, and what the path names."""
+        """The procedure to call, the member of its answer that is the body over REST, and what the path names."""
         for route in self._said["routes"]:
             if path == f"/roamcard.v1.{route['method']}" and verb == "POST":
                 return route["method"], route.get("body"), {}
             taken, _, pattern = route["route"].partition(" ")
-            found = re.fullmatch(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(pattern)), path) if verb == taken else None
+            found = (
+                re.fullmatch(re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>[^/]+)", re.escape(pattern)), path)
+                if verb == taken
+                else None
+            )
             if found:
-                return route["method"], route.get("body"), {name: unquote(value) for name, value in found.groupdict().items()}
+                return (
+                    route["method"],
+                    route.get("body"),
+                    {name: unquote(value) for name, value in found.groupdict().items()},
+                )
         return "", None, {}
 
     def _serve(self, asked: Asked) -> Told:
@@ -175,8 +190,10 @@ class FakeService:
         until = now + _CHALLENGE
         text = (
             f"{urlsplit(self._url).netloc} wants you to sign in with your Ethereum account:\n{wallet}\n\n"
-            f"Sign in to roamcard. This moves no money and reveals no card.\n\nURI: {self._url}\nVersion: 1\nChain ID: {CHAIN_ID}\n"
-            f"Nonce: {self._orders.id('nonce').replace('-', '')}\nIssued At: {stamp(now)}\nExpiration Time: {stamp(until)}\nRequest ID: {intent}"
+            "Sign in to roamcard. This moves no money and reveals no card.\n\n"
+            f"URI: {self._url}\nVersion: 1\nChain ID: {CHAIN_ID}\n"
+            f"Nonce: {self._orders.id('nonce').replace('-', '')}\n"
+            f"Issued At: {stamp(now)}\nExpiration Time: {stamp(until)}\nRequest ID: {intent}"
         )
         self._challenges[intent] = (wallet, text, until)
         return ok({"intentId": intent, "messageScheme": "eip191", "message": text, "expiresAt": stamp(until)})
@@ -189,7 +206,9 @@ class FakeService:
             return asked.problem("challenge_invalid", "The challenge is not signed by its wallet.")
         token, ends = f"rcs_{self._orders.id('session')}", self._now() + _SESSION
         self._sessions[token] = (wallet, ends)
-        return ok({"accessToken": token, "tokenType": "Bearer", "wallet": wallet, "scopes": _SCOPES, "expiresAt": stamp(ends)})
+        return ok(
+            {"accessToken": token, "tokenType": "Bearer", "wallet": wallet, "scopes": _SCOPES, "expiresAt": stamp(ends)}
+        )
 
 
 def _object_of(body: bytes) -> dict[str, Any] | None:

@@ -56,7 +56,9 @@ class FakeTransport:
         """Implements SyncTransport."""
         content = request.content
         answered = self.answered(request, content if isinstance(content, bytes) else b"".join(content))
-        return SyncResponse(status=answered.status, headers=Headers(list(answered.headers.items())), content=_parts(answered))
+        return SyncResponse(
+            status=answered.status, headers=Headers(list(answered.headers.items())), content=_parts(answered)
+        )
 
     def answered(self, request: SyncRequest | Request, body: bytes) -> Answered:
         """Answers a request whose body was read."""
@@ -107,7 +109,9 @@ def httpx_transport(faults: Faults, serve: Serve) -> httpx.BaseTransport:
             headers = {name.lower(): value for name, value in request.headers.items()}
             wait = _wait_of(request.extensions.get("timeout", {}).get("read"))
             try:
-                answered = faults.serve(Incoming(request.method, _path_of(str(request.url)), headers, request.read()), serve, wait)
+                answered = faults.serve(
+                    Incoming(request.method, _path_of(str(request.url)), headers, request.read()), serve, wait
+                )
             except Lost as error:
                 raise httpx.ReadError(str(error)) from error
             return httpx.Response(answered.status, headers=answered.headers, stream=Cut(answered))

@@ -65,7 +65,11 @@ class Shop:
     def plans(self, asked: Asked) -> Told:
         """The plans of the catalogue."""
         country, kind = asked.members.get("countryCode"), asked.members.get("type")
-        fits = [p for p in self._said["plans"] if (not country or country in p["countryCodes"]) and (not kind or kind == p["type"])]
+        fits = [
+            p
+            for p in self._said["plans"]
+            if (not country or country in p["countryCodes"]) and (not kind or kind == p["type"])
+        ]
         return ok({"plans": fits})
 
     def sell(self, asked: Asked) -> Told:
@@ -102,25 +106,44 @@ class Shop:
             return None
         order = self._orders.find(asked.members.get("orderId"))
         token = asked.headers.get("x-esim-delivery-token")
-        return self._read(asked, order) if order is not None and order.delivery is not None and order.delivery == token else None
+        return (
+            self._read(asked, order)
+            if order is not None and order.delivery is not None and order.delivery == token
+            else None
+        )
 
     def owned(self, asked: Asked, wallet: str) -> Told:
         """What belongs to a wallet."""
         card, members = self._orders.card(wallet), asked.members
         match asked.method:
             case "OrderService/ListOrders":
-                orders = [o for o in self._orders.of(wallet) if members.get("status") != "active" or o.status != "fulfilled"]
+                orders = [
+                    o for o in self._orders.of(wallet) if members.get("status") != "active" or o.status != "fulfilled"
+                ]
                 return ok({"orders": [self._orders.look(o) for o in orders]})
             case method if method in _READS:
                 order = next((o for o in self._orders.of(wallet) if o.id == members.get("orderId")), None)
-                return self._read(asked, order) if order else asked.problem("order_not_found", "There is no such order.")
+                return (
+                    self._read(asked, order) if order else asked.problem("order_not_found", "There is no such order.")
+                )
             case "CardService/ListCards":
-                cards = [] if card is None else [{"id": card.id, "status": "ACTIVE", "last4": "4242", "createdAt": stamp(card.created)}]
+                cards = (
+                    []
+                    if card is None
+                    else [{"id": card.id, "status": "ACTIVE", "last4": "4242", "createdAt": stamp(card.created)}]
+                )
                 return ok({"cards": cards})
             case "CardService/GetCardBalance":
                 if card is None or card.id != members.get("id"):
                     return asked.problem("card_not_found", "There is no such card.")
-                return ok({"cardId": card.id, "availableUsdCents": card.cents, "currency": "USD", "asOf": stamp(self._orders.now())})
+                return ok(
+                    {
+                        "cardId": card.id,
+                        "availableUsdCents": card.cents,
+                        "currency": "USD",
+                        "asOf": stamp(self._orders.now()),
+                    }
+                )
             case "CardService/CreateCardOrder" | "OrderService/CreateOrder" | "EsimService/CreateEsimOrder":
                 return self._open(asked, wallet)
         return asked.problem("route_not_found", "The fake does not serve it.")
@@ -149,7 +172,11 @@ class Shop:
         shown = self._orders.look(order)
         if bought.kind == "esim":
             terms = {name: value for name, value in self._offer(bought).items() if name != "extra"}
-            shown["paymentRequirements"] = {"x402Version": 2, **terms, "resource": f"{self._orders.origin}/pay/{order.id}"}
+            shown["paymentRequirements"] = {
+                "x402Version": 2,
+                **terms,
+                "resource": f"{self._orders.origin}/pay/{order.id}",
+            }
         return ok({"order": shown})
 
     def _purchase(self, asked: Asked) -> Bought | Told:
@@ -186,26 +213,40 @@ class Shop:
         # An order that was made first needs no quote.
         extra = {"name": "USD Coin", "version": "2", **({} if bought.open else {"quoteId": "fake"})}
         return {
-            "scheme": "exact", "network": NETWORK, "amount": str(units_of_cents(bought.cents)), "asset": network["asset"],
-            "payTo": network["payTo"], "maxTimeoutSeconds": _MAX_TIMEOUT, "extra": extra,
+            "scheme": "exact", "network": NETWORK, "amount": str(units_of_cents(bought.cents)),
+            "asset": network["asset"], "payTo": network["payTo"], "maxTimeoutSeconds": _MAX_TIMEOUT, "extra": extra,
         }  # fmt: skip
 
     def _ask(self, asked: Asked, bought: Bought, code: str, reason: str) -> Told:
-        resource = {"url": asked.resource, "description": bought.description, "mimeType": "application/json", "serviceName": "roamcard"}
+        resource = {
+            "url": asked.resource,
+            "description": bought.description,
+            "mimeType": "application/json",
+            "serviceName": "roamcard",
+        }
         required = {"x402Version": 2, "error": reason, "resource": resource, "accepts": [self._offer(bought)]}
-        price = f"Pay {dollars_of(units_of_cents(bought.cents))} USD in USDC and repeat the request with PAYMENT-SIGNATURE."
+        price = (
+            f"Pay {dollars_of(units_of_cents(bought.cents))} USD in USDC and repeat the request with PAYMENT-SIGNATURE."
+        )
         told = asked.problem(code, price if code == "payment_required" else reason)
         return Told(told.status, told.body, {REQUIRED_HEADER: _base64(required)})
 
     def _known(self, asked: Asked, bought: Bought, a: Mapping[str, str]) -> Told | None:
         """Answers a payment, or a key, that has bought already."""
         payer = a["from"].lower()
-        by_nonce, by_key = self._paid_with.get((payer, a["nonce"].lower())), self._bought.get((bought.kind, payer, bought.key))
+        by_nonce, by_key = (
+            self._paid_with.get((payer, a["nonce"].lower())),
+            self._bought.get((bought.kind, payer, bought.key)),
+        )
         if by_nonce is not None and by_nonce is not by_key:
             return asked.problem("authorization_already_used", "The payment bought another order.")
         if by_key is None:
             return None
-        return self._sold(by_key, True) if bought.same(by_key) else asked.problem("idempotency_key_reused", "The key belongs to another request.")
+        return (
+            self._sold(by_key, True)
+            if bought.same(by_key)
+            else asked.problem("idempotency_key_reused", "The key belongs to another request.")
+        )
 
     def _refused(self, asked: Asked, bought: Bought, a: Mapping[str, str]) -> Told | None:
         if bought.open is not None and not same_address(bought.open.owner, a["from"]):
@@ -215,7 +256,9 @@ class Shop:
         if not same_address(a["to"], self._said["config"]["network"]["payTo"]):
             return self._ask(asked, bought, "payment_rejected", "invalid_exact_evm_recipient_mismatch")
         if a["value"] != str(units_of_cents(bought.cents)):
-            return self._ask(asked, bought, "payment_rejected", "invalid_exact_evm_payload_authorization_value_mismatch")
+            return self._ask(
+                asked, bought, "payment_rejected", "invalid_exact_evm_payload_authorization_value_mismatch"
+            )
         return None
 
     def _needs_card(self, asked: Asked, bought: Bought, wallet: str) -> Told | None:
@@ -229,7 +272,13 @@ class Shop:
     def _sold(self, order: FakeOrder, replayed: bool) -> Told:
         assert order.payment is not None
         paid, shown = order.payment, self._orders.show(order)
-        receipt = {"success": True, "transaction": paid.transaction, "network": NETWORK, "payer": paid.payer, "amount": str(paid.amount)}
+        receipt = {
+            "success": True,
+            "transaction": paid.transaction,
+            "network": NETWORK,
+            "payer": paid.payer,
+            "amount": str(paid.amount),
+        }
         if replayed:
             shown["replayed"] = True
         elif order.kind == "esim":

@@ -77,7 +77,10 @@ class Token:
             self._balances[wallet.lower()] = units
 
     def take(self, header: str) -> Transfer | str:
-        """Moves the money of a PAYMENT-SIGNATURE header, as anybody who has one can. The reason of x402 why it does not."""
+        """Moves the money of a PAYMENT-SIGNATURE header, as anybody who has one can.
+
+        The reason of x402 why it does not.
+        """
         payment = decode_payment(header)
         if payment is None:
             return "invalid_payload"
